@@ -121,6 +121,12 @@ struct SaveOptions {
   // rank are stored.
   // Replicas that are cut into different boxes are not compared.
   std::optional<bool> check_replicas = {};
+  // Fail, and commit nothing, if storing values with another dtype changes any
+  // of them by more than rounding: one that is too large for the dtype, NaN or
+  // infinity as an integer, a number that becomes 0, a fraction that is cut
+  // off, or an integer that the float does not hold exactly. Otherwise
+  // SaveResult::warnings counts such values, with a line for each key.
+  bool strict_dtype = false;
 
   // Handlers of values of other types. Null: the global registry. Borrowed.
   const TypeHandlerRegistry* handlers = nullptr;
@@ -188,10 +194,7 @@ struct StoredStep {
 // A dtype or shape mismatch is an error unless one of the first two options
 // allows it. RestoreResult::conversions then lists it.
 struct RestoreOptions {
-  // Convert numbers to the dtype of the program. Floats round to nearest even;
-  // conversion to integers truncates towards zero. What is too large becomes
-  // infinity or the largest number of the dtype. Complex numbers do not become
-  // real ones.
+  // Convert numbers to the dtype of the program, as SaveArgs::dtype describes.
   bool allow_dtype_cast = false;
   // Restore arrays whose lengths differ, but not their number of axes, such as
   // a padded vocabulary. Each element keeps its index. Elements that are not
@@ -207,6 +210,11 @@ struct RestoreOptions {
   MismatchPolicy missing = MismatchPolicy::kError;
   MismatchPolicy unexpected = MismatchPolicy::kIgnore;
   MismatchPolicy mismatched = MismatchPolicy::kError;
+  // Fail if allow_dtype_cast changes any value by more than rounding, as
+  // SaveOptions::strict_dtype describes. Memory is then partly or wholly
+  // overwritten, as after any failed restore. Otherwise RestoreResult::warnings
+  // counts such values, on each rank that restores them.
+  bool strict_dtype = false;
   // For the program's values whose key matches an entry. The first entry that
   // matches applies. An entry that matches no key of any rank is an error. With
   // objects, keys are those of the program's objects.
@@ -296,8 +304,9 @@ struct SaveResult {
   Transfer transfer = Transfer::kCollective;
   std::string transfer_note;
   // From the sharding policy, about file systems to which several nodes should
-  // not write together, and about an array layout that does not hold for these
-  // files. Equal on all ranks.
+  // not write together, about an array layout that does not hold for these
+  // files, and about values that another dtype changes by more than rounding
+  // (SaveOptions::strict_dtype). Equal on all ranks.
   std::vector<std::string> warnings;
   TransferCounters counters;
 

@@ -247,6 +247,16 @@ void TestOptions(const struct c_test* test) {
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
              belay_restore(test->comm, dir, 1, in, cast, NULL));
   ExpectInt(__FILE__, __LINE__, 1, single[2] == 3.0F);
+  // A value that the dtype of the program does not have.
+  data[1] = 1e300;
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_save(test->comm, dir, 2, state, options));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_restore(test->comm, dir, 2, in, cast, NULL));
+  belay_options_set(cast, "strict_dtype", "true");
+  ExpectCode(__FILE__, __LINE__, BELAY_FAILED_PRECONDITION,
+             belay_restore(test->comm, dir, 2, in, cast, NULL));
+  ExpectMessage(__FILE__, __LINE__, "too large for f32");
 
   belay_options_create(&bad);
   belay_options_set(bad, "overwrite", test->rank == 0 ? "perhaps" : "true");

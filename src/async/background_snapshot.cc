@@ -14,6 +14,7 @@
 #include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "mpi/deadline.h"
+#include "pipeline/lost_values.h"
 #include "pipeline/stages.h"
 #include "save/data_file_job.h"
 #include "save/transfer_choice.h"
@@ -41,6 +42,16 @@ Status CopyValues(SaveUnderWay& save) {
   });
   save.flush->files = std::move(save.snapshot.files);
   return status;
+}
+
+// Agrees on what became of copying, and tells which values were lost: none yet
+// where the thread is to copy. Collective; agreed.
+Status AgreeOnCopy(const SaveFrame& frame, const Status& mine,
+                   SaveUnderWay& save) {
+  std::vector<int64_t> has_lost = {AnyLost(save.written.losses) ? 1 : 0};
+  BELAY_RETURN_IF_AGREED(MaxAll(frame.context, has_lost, mine));
+  return TellLostValues(frame, save.prepared.listed.shards, save.prepared.plan,
+                        has_lost[0] == 1, save.step, save.written);
 }
 
 // The same in the thread, which owns nothing of the save: see WaitForCopy.
@@ -84,6 +95,7 @@ Status BackgroundSaver::PrepareSnapshot(const SaveFrame& frame,
                                       save.prepared.plan, file,
                                       DatasetPart::kPlain));
     save.copies.back().registers = save.written.registers;
+    save.copies.back().losses = save.written.losses;
     save.copies.back().once_open = save.flush->once_open;
   }
   return absl::OkStatus();
@@ -102,6 +114,7 @@ Status BackgroundSaver::FillSnapshot(const SaveFrame& frame,
   if (memory_ == nullptr) memory_ = std::make_shared<SnapshotMemory>();
   save.written.registers.assign(
       frame.options.checksums ? planned.num_blocks : 0, 0);
+  ResetLosses(save.prepared.listed.shards, save.prepared.plan, save.written);
   save.written.transfer = Transfer::kIndependent;
   save.written.transfer_note =
       ChooseTransfer(frame.options.transfer, frame.options.file_layout,
@@ -118,7 +131,7 @@ Status BackgroundSaver::FillSnapshot(const SaveFrame& frame,
     BELAY_RETURN_IF_ERROR(PrepareSnapshot(frame, index, save));
     return is_lazy ? absl::OkStatus() : CopyValues(save);
   });
-  BELAY_RETURN_IF_AGREED(Agree(frame.context, mine));
+  BELAY_RETURN_IF_AGREED(AgreeOnCopy(frame, mine, save));
   save.flush->number = ++number_;
   save.is_snapshot_due = is_lazy;
   if (is_lazy || save.written.registers.empty()) return absl::OkStatus();
@@ -188,7 +201,9 @@ Status BackgroundSaver::WaitForSnapshot() {
                        -save.flush->number)};
   context.deadline.Enter("snapshot", save.prepared.plan.planned.work);
   context.messages = save.messages;
-  Status status = Agree(context, mine);
+  Stages stages(context);
+  const SaveFrame frame{context, stages, save.target, save.options};
+  Status status = AgreeOnCopy(frame, mine, save);
   if (status.ok() && !save.written.registers.empty()) {
     status = XorToRoot(context, save.written.registers);
   }
@@ -200,8 +215,7 @@ Status BackgroundSaver::WaitForSnapshot() {
     save.mine.failed = true;
     return Wait().status();
   }
-  Stages stages(context);
-  EndSnapshot({context, stages, save.target, save.options}, save);
+  EndSnapshot(frame, save);
   save.messages = context.messages;
   save.stages.push_back({"copy", save.progress->copy_seconds});
   return absl::OkStatus();

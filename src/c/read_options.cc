@@ -21,6 +21,7 @@ void ReadSave(OptionReader& reader, SaveOptions& options) {
                    {"hdf5", Transfer::kHdf5},
                    {"two_phase", Transfer::kTwoPhase}});
   reader.Read("float32_as_bfloat16", options.float32_as_bfloat16);
+  reader.Read("strict_dtype", options.strict_dtype);
   reader.Read("overwrite", options.overwrite);
   reader.Read("checksums", options.checksums);
   reader.Read("check_replicas", options.check_replicas);
@@ -84,6 +85,7 @@ Status ReadSaveOptions(const belay_options* given, SaveOptions& options) {
 Status ReadRestoreOptions(const belay_options* given, RestoreOptions& options) {
   OptionReader reader(given);
   reader.Read("allow_dtype_cast", options.allow_dtype_cast);
+  reader.Read("strict_dtype", options.strict_dtype);
   reader.Read("allow_shape_mismatch", options.allow_shape_mismatch);
   ReadPolicy(reader, "missing", options.missing);
   if (options.missing == MismatchPolicy::kIgnore) {

@@ -92,6 +92,7 @@ std::vector<CommonOption> CommonSaveOptions(const SaveOptions& options) {
           Common("array_layout", options.array_layout),
           {"args", EncodeArgs(options.args)},
           Common("float32_as_bfloat16", options.float32_as_bfloat16),
+          Common("strict_dtype", options.strict_dtype),
           Common("overwrite", options.overwrite),
           Common("checksums", options.checksums),
           Common("check_replicas", ChecksOf(options)),

@@ -188,10 +188,11 @@ StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path,
 
 Status ReadFlatFile(const std::string& path, const std::vector<Shard>& shards,
                     const std::vector<StoredForm>& forms, int64_t* staged_bytes,
-                    double deadline_seconds) {
+                    double deadline_seconds,
+                    std::span<ConversionLosses> losses) {
   Staging staging;
   const Status status =
-      ReadShards(path, {shards, forms}, deadline_seconds, staging);
+      ReadShards(path, {shards, forms, losses}, deadline_seconds, staging);
   if (staged_bytes != nullptr) *staged_bytes = staging.most_bytes();
   return InFile("restore", path, status);
 }

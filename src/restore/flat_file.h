@@ -7,11 +7,13 @@
 #ifndef BELAY_RESTORE_FLAT_FILE_H_
 #define BELAY_RESTORE_FLAT_FILE_H_
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "belay/arrays/shard.h"
 #include "belay/status.h"
+#include "bytes/element_conversion.h"
 #include "plan/stored/stored_form.h"
 
 namespace belay {
@@ -37,14 +39,16 @@ StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path,
 // Reads the box of every shard into its memory, converted from its form if
 // there are `forms`; what is not stored is left as it is. Local. Nothing is
 // read before all shards have been found to fit. `staged_bytes`, unless null,
-// gets the most memory that converting took. Errors: NotFound - no such file or
+// gets the most memory that converting took; `losses`, unless empty, what it
+// lost of each shard. Errors: NotFound - no such file or
 // dataset; FailedPrecondition - another
 //   dtype or shape, or a dataset that belay has no array for; InvalidArgument,
 //   OutOfRange - a box outside its array; otherwise as above.
 Status ReadFlatFile(const std::string& path, const std::vector<Shard>& shards,
                     const std::vector<StoredForm>& forms = {},
                     int64_t* staged_bytes = nullptr,
-                    double deadline_seconds = 0);
+                    double deadline_seconds = 0,
+                    std::span<ConversionLosses> losses = {});
 
 }  // namespace belay
 

@@ -60,6 +60,8 @@ StatusOr<RestoreResult> ReadShards(RestoreFrame& frame,
   result.counters.io_calls = data.counts.io_calls;
   result.counters.staged_bytes = data.counts.staged_bytes;
   result.counters.files = std::ssize(planned.file_names);
+  BELAY_RETURN_IF_AGREED(
+      TellLostValues(frame, {shards, planned.forms, data.losses}, result));
   return result;
 }
 
@@ -68,6 +70,8 @@ void AddResult(RestoreResult round, RestoreResult& sum) {
   sum.path = std::move(round.path);
   sum.step = round.step;
   sum.num_arrays += round.num_arrays;
+  sum.warnings.insert(sum.warnings.end(), round.warnings.begin(),
+                      round.warnings.end());
   sum.blocks_verified += round.blocks_verified;
   sum.blocks_partial += round.blocks_partial;
   std::vector<Conversion>& all = sum.conversions;
@@ -113,8 +117,12 @@ StatusOr<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
     BELAY_RETURN_IF_AGREED(
         CheckUnchanged(frame, opened, round.status(), together));
     AddResult(*std::move(round), result);
-    BELAY_ASSIGN_OR_RETURN_AGREED(more, ReceiveTogether(frame, shards, listed));
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        more, ReceiveTogether(frame, result.path, shards, listed));
   }
+  result.warnings.insert(result.warnings.end(),
+                         listed.computed_warnings.begin(),
+                         listed.computed_warnings.end());
   result.counters.peak_memory_bytes = PeakMemoryBytes();
   result.counters.stages = frame.stages.Finish();
   BELAY_RETURN_IF_AGREED(CombineCounters(frame.context, result.counters));

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "bytes/wire.h"
 #include "pipeline/listing.h"
+#include "pipeline/lost_values.h"
 #include "plan/shard_store.h"
 #include "plan/stored/stored_form.h"
 #include "restore/restore_stages.h"
@@ -88,8 +89,15 @@ Status TakeDense(Shard& shard, ComputedListing& computed) {
 }
 
 // Computes a value of which all is read. Local.
-Status FinishOne(ComputedListing& computed) {
-  BELAY_RETURN_IF_ERROR(FinishTransform(std::move(computed.moves)));
+Status FinishOne(ComputedListing& computed, std::vector<LostValues>& lost) {
+  std::vector<ComputedLosses> losses;
+  BELAY_RETURN_IF_ERROR(FinishTransform(std::move(computed.moves), losses));
+  for (const ComputedLosses& one : losses) {
+    lost.push_back({.key = computed.key,
+                    .from = one.from,
+                    .to = one.to,
+                    .losses = one.losses});
+  }
   if (!computed.dense) return absl::OkStatus();
   const Shard& shard = computed.shard;
   ScatterElements(shard, shard.box,
@@ -132,6 +140,7 @@ Status ListOne(const RestoreFrame& frame, ComputedValue value,
       PlanValue(value, form, answer, computed.moves, listed.listing));
   if (computed.moves.empty() && !computed.dense) return absl::OkStatus();
   computed.what = WhatIs(value);
+  computed.key = shard.key;
   listed.computed.push_back(std::move(computed));
   return absl::OkStatus();
 }
@@ -214,15 +223,29 @@ Status ShareComputed(RestoreFrame& frame, std::vector<Conversion>& conversions,
   return absl::OkStatus();
 }
 
-Status ComputeTogether(RestoreFrame& frame,
-                       std::vector<ComputedListing> computed) {
+Status ComputeTogether(RestoreFrame& frame, std::string_view path,
+                       std::vector<ComputedListing> computed,
+                       std::vector<std::string>& warnings) {
   frame.stages.Enter("compute");
   Status status;
+  std::vector<LostValues> lost;
   for (ComputedListing& one : computed) {
-    status.Update(
-        Explain(one.what, CatchExceptions([&] { return FinishOne(one); })));
+    status.Update(Explain(
+        one.what, CatchExceptions([&] { return FinishOne(one, lost); })));
   }
-  return Agree(frame.context, status);
+  std::vector<int64_t> has_lost = {
+      std::any_of(lost.begin(), lost.end(),
+                  [](const LostValues& one) { return one.losses.Any(); })
+          ? 1
+          : 0};
+  BELAY_RETURN_IF_AGREED(MaxAll(frame.context, has_lost, status));
+  if (has_lost[0] == 0) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::vector<std::string> told,
+      TellLost(frame.context, Cat("restore \"", path, "\""),
+               Merged(std::move(lost)), frame.options.strict_dtype));
+  warnings.insert(warnings.end(), told.begin(), told.end());
+  return absl::OkStatus();
 }
 
 }  // namespace belay

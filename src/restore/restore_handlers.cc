@@ -192,14 +192,16 @@ StatusOr<ListedRestore> ListTogether(RestoreFrame& frame,
   return listed;
 }
 
-StatusOr<bool> ReceiveTogether(RestoreFrame& frame, std::vector<Shard>& shards,
+StatusOr<bool> ReceiveTogether(RestoreFrame& frame, std::string_view path,
+                               std::vector<Shard>& shards,
                                ListedRestore& listed) {
   if (std::exchange(listed.any_owned, false)) {
     BELAY_RETURN_IF_AGREED(HandOutRows(frame, shards));
   }
   if (std::exchange(listed.any_computed, false)) {
-    BELAY_RETURN_IF_AGREED(
-        ComputeTogether(frame, std::exchange(listed.computed, {})));
+    BELAY_RETURN_IF_AGREED(ComputeTogether(frame, path,
+                                           std::exchange(listed.computed, {}),
+                                           listed.computed_warnings));
   }
   bool wants_more = false;
   if (listed.any_handlers) {

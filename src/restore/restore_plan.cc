@@ -190,10 +190,13 @@ StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
   }
   frame.stages.Enter("read");
   Status status = mine;
+  std::vector<ConversionLosses> losses(forms.empty() ? 0 : shards.size());
   status.Update(ReadFlatFile(source.path, shards, forms,
                              &result.counters.staged_bytes,
-                             frame.options.deadline_seconds));
+                             frame.options.deadline_seconds, losses));
   BELAY_RETURN_IF_AGREED(Agree(frame.context, status));
+  BELAY_RETURN_IF_AGREED(
+      TellLostValues(frame, {shards, forms, losses}, result));
   return result;
 }
 

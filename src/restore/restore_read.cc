@@ -102,6 +102,7 @@ StatusOr<ReadData> ReadWith(RestoreFrame& frame,
     }
     data.registers.assign(planned.checks ? planned.num_blocks : 0, 0);
     data.covered.assign(planned.checks ? planned.num_blocks : 0, 0);
+    data.losses.resize(planned.forms.empty() ? 0 : shards.size());
     return absl::OkStatus();
   });
   mine.Update(has_room);
@@ -113,6 +114,7 @@ StatusOr<ReadData> ReadWith(RestoreFrame& frame,
                     .registers = data.registers,
                     .covered = data.covered,
                     .forms = planned.forms,
+                    .losses = data.losses,
                     .max_bytes_in_flight = frame.options.max_bytes_in_flight};
   if (has_room.ok()) mine.Update(ReadAll(job, data.counts));
   BELAY_RETURN_IF_AGREED(sharing ? Deliver(frame.context, planned, *sharing,

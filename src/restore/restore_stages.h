@@ -17,7 +17,9 @@
 #include "belay/save_restore.h"
 #include "belay/state.h"
 #include "belay/status.h"
+#include "bytes/element_conversion.h"
 #include "io/transfer/reader.h"
+#include "io/transfer/staging.h"
 #include "mpi/collective.h"
 #include "pipeline/stages.h"
 #include "plan/plan.h"
@@ -110,6 +112,7 @@ StatusOr<RestoreChooser> AgreeOnChooser(
 // A value that is computed, and what is left to do for it.
 struct ComputedListing {
   std::string what;  // in messages
+  std::string key;
   std::vector<TransformMove> moves;
   // Of a shard whose elements do not lie dense, where they are computed.
   std::optional<Tensor> dense = {};
@@ -133,6 +136,8 @@ struct ListedRestore {
   std::vector<IdBlock> id_blocks;
   std::vector<FormerElements> former;
   RestoreResult report;  // what does not fit, and warnings
+  // Of values that were computed; equal on all ranks.
+  std::vector<std::string> computed_warnings;
   // What this rank could not list, if ranks have not agreed on it: then it has
   // no shards, and the reading fails.
   Status status;
@@ -212,6 +217,7 @@ StatusOr<std::vector<StoredForm>> ShareForms(
 
 // What this rank has read, to be compared with checksums.
 struct ReadData {
+  std::vector<ConversionLosses> losses;  // by shard; empty: none is converted
   std::vector<uint32_t> registers;
   std::vector<int64_t> covered;
   ReadCounts counts;
@@ -226,6 +232,12 @@ StatusOr<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
                                const Status& mine, PlannedReads& planned,
                                std::string& no_shared_memory);
 
+// Adds to `result`, which has the conversions, a warning for each key of which
+// any rank has lost values. Collective; agreed.
+// Errors: those of TellLost.
+Status TellLostValues(RestoreFrame& frame, const FormedShards& formed,
+                      RestoreResult& result);
+
 // Plans and reads a file of another program, and agrees on `mine`. Collective;
 // agreed.
 StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
@@ -239,9 +251,12 @@ StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
 // Errors: those of PackByOwner and TakeOwned.
 Status HandOutRows(RestoreFrame& frame, std::vector<Shard>& shards);
 
-// Computes the values of which all is read. Collective; agreed.
-Status ComputeTogether(RestoreFrame& frame,
-                       std::vector<ComputedListing> computed);
+// Computes the values of which all is read, and adds to `warnings` one for each
+// key of which any rank has lost values; `path` is for them. Collective;
+// agreed. Errors: those of functions of the program; those of TellLost.
+Status ComputeTogether(RestoreFrame& frame, std::string_view path,
+                       std::vector<ComputedListing> computed,
+                       std::vector<std::string>& warnings);
 
 // Gets the rows that this rank wants by their ids from the ranks that have read
 // them. Collective; agreed.
@@ -250,10 +265,11 @@ Status ComputeTogether(RestoreFrame& frame,
 Status FetchById(RestoreFrame& frame, std::vector<IdBlock>& blocks,
                  std::vector<FormerElements> former);
 
-// Does what is to be done with `shards`, which are read, and tells the
-// handlers. Returns whether any rank wants more, which `listed` then has.
+// Does what is to be done with `shards`, which are read from `path`, and tells
+// the handlers. Returns whether any rank wants more, which `listed` then has.
 // Collective; agreed.
-StatusOr<bool> ReceiveTogether(RestoreFrame& frame, std::vector<Shard>& shards,
+StatusOr<bool> ReceiveTogether(RestoreFrame& frame, std::string_view path,
+                               std::vector<Shard>& shards,
                                ListedRestore& listed);
 
 // --- all from list on ---

@@ -75,7 +75,7 @@ StatusOr<WrittenData> WriteStep(const SaveFrame& frame, const SaveJob& job,
   BELAY_ASSIGN_OR_RETURN_AGREED(
       WrittenData written,
       WriteData(frame, reserved, listed.shards, plan, index, job.progress));
-  BELAY_RETURN_IF_AGREED(VerifyData(frame, listed.shards, plan, written));
+  BELAY_RETURN_IF_AGREED(VerifyData(frame, listed.shards, plan, step, written));
   BELAY_RETURN_IF_AGREED(
       CommitSave(frame, reserved, written, plan, index, step));
   return written;

@@ -69,6 +69,8 @@ SaveResult Report(const SaveFrame& frame, bool reuse,
   result.rounds = planned.rounds;
   result.plan_reused = reuse;
   result.warnings = planned.warnings;
+  result.warnings.insert(result.warnings.end(), written.warnings.begin(),
+                         written.warnings.end());
   result.counters = std::move(written.counters);
   result.counters.files = planned.num_files;
   result.counters.peak_memory_bytes = PeakMemoryBytes();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "belay/save_restore.h"
+#include "bytes/element_conversion.h"
 #include "graph/object_graph.h"
 #include "io/files/later_writes.h"
 #include "io/files/striping/stripe_counter.h"
@@ -202,8 +203,21 @@ struct WrittenData {
   std::vector<uint32_t> registers;  // of all blocks; empty: no checksums
   TransferCounters counters;        // of this rank
   StripeCounts stripes;
+  std::vector<ConversionLosses> losses;  // by shard; empty: none is converted
+  std::vector<std::string> warnings;     // of those of all ranks
   Status status;  // of this rank, to be agreed on by CheckData
 };
+
+// What `written` counts of conversions, set to none. Local.
+void ResetLosses(const std::vector<Shard>& shards, const ReusablePlan& plan,
+                 WrittenData& written);
+
+// Adds to `written` a warning for each key of which any rank has lost values.
+// `any` says whether any rank has. Collective; agreed. Same on all ranks: any.
+// Errors: those of TellLost, which set step.program_failed.
+Status TellLostValues(const SaveFrame& frame, const std::vector<Shard>& shards,
+                      const ReusablePlan& plan, bool any, StepInProgress& step,
+                      WrittenData& written);
 
 // Writes all bytes into the data files. `progress` as of SaveJob. Collective;
 // agreed.
@@ -217,9 +231,10 @@ StatusOr<WrittenData> WriteData(const SaveFrame& frame,
 
 // Looks for wrong sizes and holes in what was written, reads it back on request
 // and completes the checksums on rank 0. Collective; agreed.
-// Errors: those of CheckWrittenFile and ReadBack.
+// Errors: those of CheckWrittenFile, ReadBack and TellLostValues.
 Status VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
-                  ReusablePlan& plan, WrittenData& written);
+                  ReusablePlan& plan, StepInProgress& step,
+                  WrittenData& written);
 
 // --- commit ---
 

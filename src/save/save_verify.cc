@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "io/index/verify.h"
+#include "pipeline/lost_values.h"
 #include "save/data_file_job.h"
 #include "save/save_stages.h"
 
@@ -55,40 +57,67 @@ Status ReadBackUnsure(const SaveFrame& frame, const std::vector<Shard>& shards,
   return absl::OkStatus();
 }
 
-// Whether any file has holes; `sizes` become those of the files of this rank. A
-// file system may show only what is synced as allocated: where there seem to be
-// holes, all look again once all have synced. Agrees on `mine`. Collective;
-// agreed.
-StatusOr<bool> FindHoles(const SaveFrame& frame, const ReusablePlan& plan,
-                         const Status& mine, std::vector<int64_t>& sizes) {
+// What any rank has found, the same on all.
+struct Found {
+  bool holes = false;
+  bool lost_values = false;
+};
+
+// Whether any file has holes, and what ranks know without looking at files;
+// `sizes` become those of the files of this rank. A file system may show only
+// what is synced as allocated: where there seem to be holes, all look again
+// once all have synced. Agrees on `mine`. Collective; agreed.
+StatusOr<Found> LookTogether(const SaveFrame& frame, const ReusablePlan& plan,
+                             const Status& mine, bool has_lost,
+                             std::vector<int64_t>& sizes) {
   Status status = mine;
-  std::vector<int64_t> flags = {0};
+  std::vector<int64_t> flags = {0, 0};
   for (int look = 0; look < 2 && flags[0] == 0; ++look) {
     bool has_holes = false;
     StatusOr<std::vector<int64_t>> found =
         CheckMyFiles(frame.target, plan, has_holes);
     status.Update(found.status());
-    flags[0] = has_holes ? 0 : 1;
+    flags = {has_holes ? 0 : 1, has_lost ? 0 : 1};
     BELAY_RETURN_IF_AGREED(MinAll(frame.context, flags, status));
     sizes = *std::move(found);
   }
-  return flags[0] == 0;
+  return Found{.holes = flags[0] == 0, .lost_values = flags[1] == 0};
 }
 
 }  // namespace
 
+Status TellLostValues(const SaveFrame& frame, const std::vector<Shard>& shards,
+                      const ReusablePlan& plan, bool any, StepInProgress& step,
+                      WrittenData& written) {
+  if (!any) return absl::OkStatus();
+  const std::vector<LostValues> mine =
+      ListLost({shards, plan.forms, written.losses}, ConversionWay::kToStored);
+  StatusOr<std::vector<std::string>> warnings =
+      TellLost(frame.context, Cat("save \"", frame.target.path, "\""), mine,
+               frame.options.strict_dtype);
+  // A manager may take a fault of the file system, not this.
+  step.program_failed = absl::IsFailedPrecondition(warnings.status());
+  BELAY_RETURN_IF_AGREED(warnings.status());
+  written.warnings = *std::move(warnings);
+  return absl::OkStatus();
+}
+
 Status VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
-                  ReusablePlan& plan, WrittenData& written) {
+                  ReusablePlan& plan, StepInProgress& step,
+                  WrittenData& written) {
   frame.stages.Enter("verify");
   std::vector<int64_t> sizes;
-  BELAY_ASSIGN_OR_RETURN_AGREED(const bool has_holes,
-                                FindHoles(frame, plan, written.status, sizes));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const Found found,
+                                LookTogether(frame, plan, written.status,
+                                             AnyLost(written.losses), sizes));
+  BELAY_RETURN_IF_AGREED(
+      TellLostValues(frame, shards, plan, found.lost_values, step, written));
   if (plan.planned.has_filters) {
     BELAY_RETURN_IF_AGREED(GatherFileSizes(frame.context, sizes, plan.planned));
   }
   // Fewer bytes allocated than written is a loss, or a file system that
   // compresses: reading back tells.
-  if (frame.options.read_back || has_holes) {
+  if (frame.options.read_back || found.holes) {
     BELAY_RETURN_IF_AGREED(
         Agree(frame.context, ReadBackMine(frame, shards, plan)));
   } else if (plan.planned.has_filters) {

@@ -34,6 +34,7 @@ WriteJob JobOf(const Writing& writing, const PlannedFile& file,
   WriteJob job =
       DataFileJob(writing.frame, writing.shards, writing.plan, file, part);
   job.registers = writing.written.registers;
+  job.losses = writing.written.losses;
   job.once_open = OnceOpen(writing.frame.target, writing.reserved.nonce);
   if (writing.index.IsDue()) {
     job.meanwhile = [&index = writing.index] { return index.Create(); };
@@ -186,6 +187,11 @@ void AddFilterNote(WrittenData& written) {
 
 }  // namespace
 
+void ResetLosses(const std::vector<Shard>& shards, const ReusablePlan& plan,
+                 WrittenData& written) {
+  written.losses.assign(plan.forms.empty() ? 0 : shards.size(), {});
+}
+
 bool NeedsAllRanks(Transfer transfer, FileLayout layout) {
   // A team of one rank needs no collective call.
   return transfer == Transfer::kHdf5 ||
@@ -200,6 +206,7 @@ StatusOr<WrittenData> WriteData(
   frame.stages.Enter("write", planned.work);
   WrittenData written;
   written.registers.assign(frame.options.checksums ? planned.num_blocks : 0, 0);
+  ResetLosses(shards, plan, written);
   // Equal on all ranks: options and plan are.
   const TransferChoice choice =
       ChooseTransfer(frame.options.transfer, frame.options.file_layout,
@@ -218,6 +225,7 @@ StatusOr<WrittenData> WriteData(
   if (!done) {
     // Other nodes may have written already.
     std::fill(written.registers.begin(), written.registers.end(), 0);
+    ResetLosses(shards, plan, written);
     counts = {};
     written.transfer = Transfer::kIndependent;
     BELAY_RETURN_IF_AGREED(Agree(frame.context, WriteAlone(writing, counts)));

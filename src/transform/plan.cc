@@ -179,8 +179,9 @@ class Planner {
 };
 
 // The elements of a box of a function's result, as elements of `dtype`.
-StatusOr<Tensor> Compute(TransformInput& input, const Box& box, DType dtype) {
-  BELAY_RETURN_IF_ERROR(FinishTransform(std::move(input.moves)));
+StatusOr<Tensor> Compute(TransformInput& input, const Box& box, DType dtype,
+                         std::vector<ComputedLosses>& losses) {
+  BELAY_RETURN_IF_ERROR(FinishTransform(std::move(input.moves), losses));
   BELAY_ASSIGN_OR_RETURN(Tensor result, NewTensor(input.dtype, box.shape));
   BELAY_RETURN_IF_ERROR(CatchExceptions([&]() -> Status {
     return input.function->Compute(input.inputs, input.boxes, box, result);
@@ -193,8 +194,9 @@ StatusOr<Tensor> Compute(TransformInput& input, const Box& box, DType dtype) {
   }
   if (input.dtype == dtype) return result;
   BELAY_ASSIGN_OR_RETURN(Tensor converted, NewTensor(dtype, box.shape));
+  losses.push_back({.from = input.dtype, .to = dtype});
   ConvertElements(input.dtype, result.data(), dtype, converted.data(),
-                  result.num_elements());
+                  result.num_elements(), &losses.back().losses);
   return converted;
 }
 
@@ -207,12 +209,13 @@ Status PlanTransform(const Transform& transform, const Box& box,
   return Planner(find, reads).Plan(transform, box, target, may_cast, moves);
 }
 
-Status FinishTransform(std::vector<TransformMove> moves) {
+Status FinishTransform(std::vector<TransformMove> moves,
+                       std::vector<ComputedLosses>& losses) {
   for (TransformMove& move : moves) {
     if (move.computed != nullptr) {
       BELAY_ASSIGN_OR_RETURN(
           move.elements,
-          Compute(*move.computed, move.covered, move.target.dtype));
+          Compute(*move.computed, move.covered, move.target.dtype, losses));
     }
     Copy(move);
     move = {};

@@ -18,6 +18,7 @@
 #include "belay/arrays/tensor.h"
 #include "belay/status.h"
 #include "belay/values/transform.h"
+#include "bytes/element_conversion.h"
 #include "transform/form.h"
 #include "transform/views.h"
 
@@ -71,9 +72,18 @@ Status PlanTransform(const Transform& transform, const Box& box,
                      FindForm find, std::vector<TransformMove>& moves,
                      std::vector<TransformRead>& reads);
 
-// Copies and computes what was read, and gives the memory back.
+// What converting the results of one function to another dtype lost.
+struct ComputedLosses {
+  DType from = DType::kU8;
+  DType to = DType::kU8;
+  ConversionLosses losses;
+};
+
+// Copies and computes what was read, and gives the memory back. Adds to
+// `losses` what conversions of computed elements have done.
 // Errors: what Compute returns or throws; ResourceExhausted - no memory.
-Status FinishTransform(std::vector<TransformMove> moves);
+Status FinishTransform(std::vector<TransformMove> moves,
+                       std::vector<ComputedLosses>& losses);
 
 }  // namespace belay
 

@@ -44,6 +44,7 @@ TEST(TransformPlanTest, AnyBoxOfAnyTransform) {
     std::fill_n(found.data(), found.num_bytes(), std::byte{0xAB});
     std::vector<TransformMove> moves;
     std::vector<TransformRead> reads;
+    std::vector<ComputedLosses> losses;
     ASSERT_EQ(PlanTransform(expected.transform, box,
                             {.data = found.data(),
                              .dtype = DType::kI32,
@@ -52,7 +53,7 @@ TEST(TransformPlanTest, AnyBoxOfAnyTransform) {
                             false, find, moves, reads),
               absl::OkStatus());
     for (const TransformRead& read : reads) world.Read(read);
-    ASSERT_EQ(FinishTransform(std::move(moves)), absl::OkStatus());
+    ASSERT_EQ(FinishTransform(std::move(moves), losses), absl::OkStatus());
     const Oracle part = Make({}, box.shape, [&](const Shape& element) {
       Shape there = element;
       for (size_t i = 0; i < there.size(); ++i) there[i] += box.offset[i];

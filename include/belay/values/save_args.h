@@ -47,10 +47,14 @@ std::vector<Filter> Deflate(int level = 1);
 // regular grid, the whole array counts as the shard. Values that cannot have
 // chunks (a scalar, a text, an array without elements) are stored without.
 struct SaveArgs {
-  // Store numbers as this dtype. Floats round to nearest even; conversion to
-  // integers truncates towards zero. What is too large becomes infinity or the
-  // largest number of the dtype; NaN becomes integer 0. Texts and complex
-  // numbers do not become real numbers.
+  // Store numbers as this dtype. If `keys` is a pattern, this applies only to
+  // values of the same kind: floating, integer, complex or bool. An entry that
+  // is the key itself converts any number. Floats round to nearest even;
+  // conversion to integers truncates towards zero. What is too large becomes
+  // infinity, or the largest number of a dtype without infinity; NaN becomes
+  // integer 0. Values that this changes by more than rounding are counted:
+  // SaveResult::warnings names them, and SaveOptions::strict_dtype refuses
+  // them. Texts and complex numbers do not become real numbers.
   std::optional<DType> dtype = {};
   // No write crosses the borders of these chunks. Must divide the shard along
   // each axis. Unset: the shard.

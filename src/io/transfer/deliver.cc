@@ -59,7 +59,7 @@ class Delivering {
       : context_(context),
         job_(job),
         memory_(job.memory),
-        formed_{job.reading.shards, job.reading.forms},
+        formed_{job.reading.shards, job.reading.forms, job.reading.losses},
         node_(job.nodes.node[context.rank()]),
         slots_(SlotsOnNode(job.nodes, node_)),
         num_slots_(MostSlots(job.nodes)),

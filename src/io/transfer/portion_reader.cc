@@ -26,7 +26,7 @@ int64_t PortionWeight(int64_t memory) {
 PortionReader::PortionReader(const WriteJob& job)
     : job_(job),
       most_weight_(PortionWeight(job.memory)),
-      formed_{job.shards, job.forms},
+      formed_{job.shards, job.forms, job.losses},
       sum_(job.registers) {}
 
 StatusOr<Segments> PortionReader::Next(int64_t round) {

@@ -40,7 +40,7 @@ class Reading {
   Reading(const ReadJob& job, ReadCounts& counts)
       : job_(job),
         counts_(counts),
-        formed_{job.shards, job.forms},
+        formed_{job.shards, job.forms, job.losses},
         files_(job, counts),
         sums_(job) {}
 

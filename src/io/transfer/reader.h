@@ -13,6 +13,7 @@
 
 #include "belay/arrays/shard.h"
 #include "belay/status.h"
+#include "bytes/element_conversion.h"
 #include "io/files/posix_file.h"
 #include "io/files/slow_target.h"
 #include "io/transfer/filtered_reader.h"
@@ -35,7 +36,8 @@ struct ReadJob {
   // counted into each block's register are added to `covered`.
   std::span<uint32_t> registers;
   std::span<int64_t> covered;
-  std::span<const StoredForm> forms = {};  // of the shards; empty: their own
+  std::span<const StoredForm> forms = {};   // of the shards; empty: their own
+  std::span<ConversionLosses> losses = {};  // of the shards; empty: not counted
   // The most bytes through which values are staged.
   int64_t max_bytes_in_flight = int64_t{256} << 20;
   // Whether what is slow to read in place is staged.

@@ -31,16 +31,20 @@ struct Elements {
 };
 
 void Convert(const Box& part, const Elements<const char>& from,
-             const Elements<char>& to) {
+             const Elements<char>& to, ConversionLosses* losses) {
   ForEachRunSeries(part, from.store, to.store, [&](const RunSeries& series) {
     for (int64_t i = 0; i < series.count; ++i) {
       const int64_t a = series.a + i * series.a_step;
       const int64_t b = series.b + i * series.b_step;
       ConvertElements(from.dtype, from.data + a * DTypeSize(from.dtype),
                       to.dtype, to.data + b * DTypeSize(to.dtype),
-                      series.length);
+                      series.length, losses);
     }
   });
+}
+
+ConversionLosses* LossesOf(const FormedShards& formed, int32_t shard) {
+  return formed.losses.empty() ? nullptr : &formed.losses[shard];
 }
 
 }  // namespace
@@ -132,7 +136,8 @@ ShardMemory StageForSave(const FormedShards& formed, int32_t shard,
   const Shape dense;
   if (IsConverted(formed, shard)) {
     Convert(part, {own.dtype, source, StoreOf(own)},
-            {StoredDType(formed, shard), staged.data, {part, dense}});
+            {StoredDType(formed, shard), staged.data, {part, dense}},
+            LossesOf(formed, shard));
   } else {
     GatherElements(own, part, staged.data);
   }
@@ -148,7 +153,7 @@ void HandOver(const FormedShards& formed, int32_t shard, const Box& part,
   if (IsConverted(formed, shard)) {
     Convert(part,
             {StoredDType(formed, shard), staged.data, {staged.box, dense}},
-            {own.dtype, memory.data, StoreOf(own)});
+            {own.dtype, memory.data, StoreOf(own)}, LossesOf(formed, shard));
   } else if (IsStrided(own)) {
     ScatterElements(own, part, staged.data, staged.box);
   } else {

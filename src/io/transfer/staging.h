@@ -20,16 +20,19 @@
 
 #include "belay/arrays/shard.h"
 #include "belay/status.h"
+#include "bytes/element_conversion.h"
 #include "plan/plan.h"
 #include "plan/shard_memory.h"
 #include "plan/stored/stored_form.h"
 
 namespace belay {
 
-// Shards of the program, and the form that each is stored in. Borrows both.
+// Shards of the program, and the form that each is stored in. Borrows all.
 struct FormedShards {
   std::span<const Shard> shards;
   std::span<const StoredForm> forms;  // empty: all are stored as they are
+  // Of each shard, what converting it loses; empty: that is not counted.
+  std::span<ConversionLosses> losses = {};
 };
 
 // Bytes of one io element where it is stored. Local.

@@ -17,6 +17,7 @@
 #include "belay/arrays/shard.h"
 #include "belay/options.h"
 #include "belay/status.h"
+#include "bytes/element_conversion.h"
 #include "hdf5/dataset.h"
 #include "io/files/posix_file.h"
 #include "io/files/striping/stripe_counter.h"
@@ -34,10 +35,11 @@ inline constexpr int64_t kLeastGatherMemory = int64_t{1} << 20;
 // What a transfer works on: one file. Borrows everything.
 struct WriteJob {
   const std::vector<Shard>& shards;
-  const RankWrites& writes;                // into this file, extents in it
-  std::string path;                        // of the data file
-  std::span<const StoredForm> forms = {};  // of the shards; empty: their own
-  std::span<uint32_t> registers;           // of all blocks; empty: no checksums
+  const RankWrites& writes;                 // into this file, extents in it
+  std::string path;                         // of the data file
+  std::span<const StoredForm> forms = {};   // of the shards; empty: their own
+  std::span<ConversionLosses> losses = {};  // of the shards; empty: not counted
+  std::span<uint32_t> registers;  // of all blocks; empty: no checksums
   bool durable = true;
   bool is_creator = false;
   // Where a transfer syncs: this rank does it for its node.

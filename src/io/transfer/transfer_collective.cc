@@ -18,7 +18,7 @@ StatusOr<std::vector<IoSegment>> SegmentsOf(const WriteJob& job, int64_t round,
   std::vector<IoSegment> segments;
   const std::vector<WriteOrder>& orders = job.writes.orders;
   if (next == orders.size() || orders[next].round != round) return segments;
-  const FormedShards formed{job.shards, job.forms};
+  const FormedShards formed{job.shards, job.forms, job.losses};
   BELAY_RETURN_IF_ERROR(
       StartRound(formed, std::span(orders).subspan(next), INT64_MAX, staging));
   for (; next < orders.size() && orders[next].round == round; ++next) {

@@ -47,7 +47,9 @@ Call PrepareCall(const ShardMemory& memory, const Box& box) {
 class Orders {
  public:
   explicit Orders(const WriteJob& job)
-      : job_(job), formed_{job.shards, job.forms}, sum_(job.registers) {}
+      : job_(job),
+        formed_{job.shards, job.forms, job.losses},
+        sum_(job.registers) {}
 
   // The next order of that dataset as a call; an empty one if there is none,
   // and where there is no memory for it.

@@ -67,7 +67,7 @@ Status ForEachStagedTile(
     const WriteJob& job, int64_t tile_bytes, Staging& staging,
     absl::FunctionRef<Status(const WriteOrder&, const Box&, const ShardMemory&)>
         visit) {
-  const FormedShards formed{job.shards, job.forms};
+  const FormedShards formed{job.shards, job.forms, job.losses};
   for (const WriteOrder& order : job.writes.orders) {
     const int32_t shard = order.shard;
     const bool is_staged = IsStaged(formed, shard);

@@ -1,0 +1,307 @@
+#include "pipeline/lost_values.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "base/amount_text.h"
+#include "base/catch_bad_alloc.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "bytes/wire.h"
+
+namespace belay {
+namespace {
+
+// More would bury what else is in the log.
+constexpr size_t kMostWarnings = 20;
+
+using Identity = std::tuple<std::string_view, DType, DType>;
+
+Identity IdentityOf(const LostValues& one) {
+  return {one.key, one.from, one.to};
+}
+
+void AddTo(const ConversionLosses& more, ConversionLosses& sum) {
+  sum.values += more.values;
+  for (size_t loss = 0; loss < kNumLosses; ++loss) {
+    if (sum.counts[loss] == 0) sum.examples[loss] = more.examples[loss];
+    sum.counts[loss] += more.counts[loss];
+  }
+}
+
+// --- As text ---
+
+enum class NumberKind : uint8_t { kFloat, kInteger, kBool, kComplex };
+
+NumberKind KindOf(DType dtype) {
+  switch (dtype) {
+    case DType::kC64:
+    case DType::kC128:
+      return NumberKind::kComplex;
+    case DType::kBool:
+      return NumberKind::kBool;
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kF32:
+    case DType::kF64:
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+      return NumberKind::kFloat;
+    default:
+      return NumberKind::kInteger;
+  }
+}
+
+// The shortest text that only this number has in its dtype.
+template <typename Number>
+std::string ShortestText(Number number) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), number).ptr;
+  return {text, end};
+}
+
+std::string FloatText(double value, bool is_double) {
+  if (std::isnan(value)) return "NaN";
+  return is_double ? ShortestText(value)
+                   : ShortestText(static_cast<float>(value));
+}
+
+template <typename To>
+To ElementAs(DType dtype, const ConversionLosses::Element& element) {
+  To value;
+  ConvertElements(dtype, element.data(), DTypeOf<To>(), &value, 1);
+  return value;
+}
+
+std::string ElementText(DType dtype, const ConversionLosses::Element& element) {
+  switch (KindOf(dtype)) {
+    case NumberKind::kFloat:
+      return FloatText(ElementAs<double>(dtype, element), dtype == DType::kF64);
+    case NumberKind::kComplex: {
+      const auto value = ElementAs<std::complex<double>>(dtype, element);
+      const bool is_double = dtype == DType::kC128;
+      return Cat("(", FloatText(value.real(), is_double), ", ",
+                 FloatText(value.imag(), is_double), ")");
+    }
+    default:
+      return dtype == DType::kU64
+                 ? ShortestText(ElementAs<uint64_t>(dtype, element))
+                 : ShortestText(ElementAs<int64_t>(dtype, element));
+  }
+}
+
+// "-128 or 127", the ends of a range of integers.
+std::string EndsText(DType dtype) {
+  const double huge = std::numeric_limits<double>::infinity();
+  std::vector<std::string> ends;
+  for (const double end : {-huge, huge}) {
+    ConversionLosses::Element element = {};
+    ConvertElements(DType::kF64, &end, dtype, element.data(), 1);
+    ends.push_back(ElementText(dtype, element));
+  }
+  return absl::StrJoin(ends, " or ");
+}
+
+// What has become of values, after their number.
+std::string WhatHappens(Loss loss, DType from, DType to, bool is_one) {
+  const std::string_view are = is_one ? " is " : " are ";
+  const std::string_view become = is_one ? "becomes " : "become ";
+  const std::string_view dtype = DTypeName(to);
+  const bool is_integer = KindOf(to) == NumberKind::kInteger;
+  switch (loss) {
+    case Loss::kTooLarge:
+      if (is_integer) {
+        return Cat(are, "outside the range of ", dtype, " and ", become,
+                   EndsText(to));
+      }
+      return Cat(are, "too large for ", dtype, " and ", become,
+                 to == DType::kF8E4M3 ? "448 or -448" : "infinite");
+    case Loss::kNotFinite:
+      if (is_integer) {
+        return Cat(are, "NaN or infinite and ", become, "0, ", EndsText(to));
+      }
+      return Cat(are, "infinite and ", become, "448 or -448");
+    case Loss::kChanged:
+      break;
+  }
+  if (KindOf(to) == NumberKind::kBool) {
+    return Cat(are, "neither 0 nor 1 and ", become, "true");
+  }
+  if (is_integer) {
+    return Cat(is_one ? " loses its fraction in " : " lose their fraction in ",
+               dtype);
+  }
+  if (KindOf(from) == NumberKind::kInteger) {
+    return Cat(are, is_one ? "an integer" : "integers", " that ", dtype,
+               " does not hold exactly");
+  }
+  return Cat(are, "too small for ", dtype, " and ", become, "0");
+}
+
+// "\"m/w\": 3 of 400 f64 values are too large for bf16 and become infinite
+// (such as 1e+300)", and so on for other losses.
+std::string TextOf(const LostValues& lost) {
+  std::vector<std::string> parts;
+  for (size_t loss = 0; loss < kNumLosses; ++loss) {
+    const int64_t count = lost.losses.counts[loss];
+    if (count == 0) continue;
+    const std::string of = parts.empty() ? Cat(" of ", lost.losses.values, " ",
+                                               DTypeName(lost.from), " values")
+                                         : "";
+    parts.push_back(Cat(
+        count, of,
+        WhatHappens(static_cast<Loss>(loss), lost.from, lost.to, count == 1),
+        " (such as ", ElementText(lost.from, lost.losses.examples[loss]), ")"));
+  }
+  return Cat("\"", lost.key, "\": ", absl::StrJoin(parts, "; "));
+}
+
+// --- As bytes ---
+
+// Without what was converted and not lost.
+std::string Encode(const std::vector<LostValues>& all) {
+  WireWriter out;
+  out.Put<uint64_t>(std::count_if(all.begin(), all.end(), [](const auto& one) {
+    return one.losses.Any();
+  }));
+  for (const LostValues& one : all) {
+    if (!one.losses.Any()) continue;
+    out.PutText(one.key);
+    out.Put(one.from);
+    out.Put(one.to);
+    out.Put(one.losses.counts);
+    out.Put(one.losses.examples);
+  }
+  return out.Take();
+}
+
+std::vector<LostValues> Decode(std::string_view bytes) {
+  WireReader in(bytes);
+  return in.GetAll<LostValues>([&] {
+    LostValues one{.key = std::string(in.GetText())};
+    one.from = in.Get<DType>();
+    one.to = in.Get<DType>();
+    one.losses.counts = in.Get<decltype(one.losses.counts)>();
+    one.losses.examples = in.Get<decltype(one.losses.examples)>();
+    return one;
+  });
+}
+
+// The keys of which values were lost on any rank, without how many were
+// converted: as many as are told, and how many there are. Collective; agreed.
+StatusOr<std::vector<LostValues>> GatherLost(
+    CommContext& context, const std::vector<LostValues>& mine,
+    int64_t& num_lost) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
+                                Gather(context, Encode(mine)));
+  const auto merge = [&]() -> StatusOr<std::string> {
+    std::vector<LostValues> all;
+    for (const std::string& bytes : gathered) {
+      std::vector<LostValues> more = Decode(bytes);
+      std::move(more.begin(), more.end(), std::back_inserter(all));
+    }
+    all = Merged(std::move(all));
+    WireWriter out;
+    out.Put<int64_t>(std::ssize(all));
+    if (all.size() > kMostWarnings) all.resize(kMostWarnings);
+    out.PutText(Encode(all));
+    return out.Take();
+  };
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(context, [&] {
+                                  return CatchBadAlloc(
+                                      "the keys of lost values", merge);
+                                }));
+  WireReader in(bytes);
+  num_lost = in.Get<int64_t>();
+  return Decode(in.GetText());
+}
+
+}  // namespace
+
+std::vector<LostValues> Merged(std::vector<LostValues> all) {
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return IdentityOf(a) < IdentityOf(b);
+  });
+  std::vector<LostValues> merged;
+  for (LostValues& one : all) {
+    if (!merged.empty() && IdentityOf(merged.back()) == IdentityOf(one)) {
+      AddTo(one.losses, merged.back().losses);
+    } else {
+      merged.push_back(std::move(one));
+    }
+  }
+  return merged;
+}
+
+bool AnyLost(std::span<const ConversionLosses> losses) {
+  return std::any_of(losses.begin(), losses.end(),
+                     [](const ConversionLosses& one) { return one.Any(); });
+}
+
+std::vector<LostValues> ListLost(const FormedShards& formed,
+                                 ConversionWay way) {
+  std::vector<LostValues> all;
+  for (size_t i = 0; i < formed.losses.size(); ++i) {
+    if (formed.losses[i].values == 0) continue;
+    LostValues one{.key = formed.shards[i].key,
+                   .from = formed.shards[i].dtype,
+                   .to = formed.forms[i].dtype,
+                   .losses = formed.losses[i]};
+    if (way == ConversionWay::kFromStored) std::swap(one.from, one.to);
+    all.push_back(std::move(one));
+  }
+  return Merged(std::move(all));
+}
+
+StatusOr<std::vector<std::string>> TellLost(CommContext& context,
+                                            std::string_view what,
+                                            const std::vector<LostValues>& mine,
+                                            bool strict) {
+  int64_t num_lost = 0;
+  BELAY_ASSIGN_OR_RETURN_AGREED(std::vector<LostValues> lost,
+                                GatherLost(context, mine, num_lost));
+  std::vector<int64_t> values(lost.size(), 0);
+  for (size_t i = 0; i < lost.size(); ++i) {
+    const auto found = std::lower_bound(mine.begin(), mine.end(), lost[i],
+                                        [](const auto& a, const auto& b) {
+                                          return IdentityOf(a) < IdentityOf(b);
+                                        });
+    if (found == mine.end() || IdentityOf(*found) != IdentityOf(lost[i])) {
+      continue;
+    }
+    values[i] = found->losses.values;
+  }
+  BELAY_RETURN_IF_AGREED(SumAll(context, values));
+  std::vector<std::string> warnings;
+  for (size_t i = 0; i < lost.size(); ++i) {
+    lost[i].losses.values = values[i];
+    warnings.push_back(Cat(what, ": ", TextOf(lost[i])));
+  }
+  if (strict && !warnings.empty()) {
+    const std::string others =
+        num_lost == 1
+            ? ""
+            : Cat("; the same holds for ", CountText(num_lost - 1, "more key"));
+    return absl::FailedPreconditionError(
+        Cat(warnings[0], others,
+            "; strict_dtype does not allow this: choose a dtype that has these "
+            "values, or turn strict_dtype off"));
+  }
+  const int64_t untold = num_lost - std::ssize(lost);
+  if (untold > 0) {
+    warnings.push_back(Cat(what, ": conversions change values of ",
+                           CountText(untold, "more key"),
+                           " by more than rounding"));
+  }
+  return warnings;
+}
+
+}  // namespace belay
