@@ -58,6 +58,22 @@ class CopyTest(ToolCase):
         self.run_belay("diff", SHARED, "to")
         self.assertEqual(len(list(self.path("to").glob("*/data*.h5"))), 3)
 
+    def test_values_that_a_dtype_does_not_have(self):
+        self.run_belay("copy", SHARED, "to", "--dtype", "types/f64=f32",
+                       "--strict-dtype")
+        arguments = ("copy", SHARED, "small", "--dtype", "types/i64=i8")
+        err = self.fails(*arguments, "--strict-dtype")
+        self.assertIn("1 of 1 i64 values is outside the range of i8 and becomes "
+                      "-128 or 127 (such as -9223372036854775808)", err)
+        self.assertIn("or turn --strict-dtype off", err)
+        self.assertEqual(list(self.path("small").glob("step*")), [])
+        done = subprocess.run([tool_case.BELAY, *arguments], text=True,
+                              cwd=self.dir.name, capture_output=True,
+                              timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('"types/i64": 1 of 1 i64 values is outside', done.stdout)
+        self.assertIn("belay: warning: save ", done.stderr)
+
     def test_select(self):
         found = json.loads(self.run_belay(
             "copy", SHARED, "to", "--keys", "types/.*", "--leave-out",

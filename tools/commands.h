@@ -105,6 +105,7 @@ struct CopyArguments {
   std::string rules;                // a file; empty: none
   std::string files = "shared";     // or "node", or "task"
   std::string scratch;
+  bool strict_dtype = false;
   std::optional<int> deflate;
   bool overwrite = false;
   bool json = false;

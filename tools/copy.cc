@@ -43,6 +43,7 @@ StatusOr<CopyOptions> OptionsOf(const CopyArguments& arguments) {
     options.rules = *std::move(rules);
   }
   options.save.file_layout = LayoutNamed(arguments.files);
+  options.save.strict_dtype = arguments.strict_dtype;
   options.save.overwrite = arguments.overwrite;
   for (const std::string& text : arguments.dtypes) {
     StatusOr<SaveArgsFor> entry = DTypeEntry(text);

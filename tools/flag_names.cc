@@ -18,6 +18,7 @@ constexpr Name kNames[] = {
     {": leave_out ", ": --leave-out "},
     {"max_file_bytes", "--max-file-bytes"},
     {"the option metadata", "--no-metadata"},
+    {"strict_dtype", "--strict-dtype"},
     {"others with keys", "others with --keys"},
     {": keys ", ": --keys "},
 };

@@ -180,6 +180,9 @@ void AddCopyOptions(CLI::App* command, CopyArguments& arguments) {
           "dtype's kind only, so this one leaves integers and bools as "
           "they are; a KEY without wildcards converts that value")
       ->allow_extra_args(false);
+  command->add_flag("--strict-dtype", arguments.strict_dtype,
+                    "Fail if --dtype changes a value by more than rounding, "
+                    "instead of a warning");
   command
       ->add_option("--deflate", arguments.deflate,
                    "Compress all arrays with this level")
