@@ -14,6 +14,7 @@
 #include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "mpi/deadline.h"
+#include "pipeline/listing.h"
 #include "pipeline/lost_values.h"
 #include "pipeline/stages.h"
 #include "save/data_file_job.h"
@@ -48,6 +49,7 @@ Status CopyValues(SaveUnderWay& save) {
 // where the thread is to copy. Collective; agreed.
 Status AgreeOnCopy(const SaveFrame& frame, const Status& mine,
                    SaveUnderWay& save) {
+  if (StoresAllAsTheyAre(frame.options)) return Agree(frame.context, mine);
   std::vector<int64_t> has_lost = {AnyLost(save.written.losses) ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MaxAll(frame.context, has_lost, mine));
   return TellLostValues(frame, save.prepared.listed.shards, save.prepared.plan,

@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "io/index/verify.h"
+#include "pipeline/listing.h"
 #include "pipeline/lost_values.h"
 #include "save/data_file_job.h"
 #include "save/save_stages.h"
@@ -71,17 +72,19 @@ StatusOr<Found> LookTogether(const SaveFrame& frame, const ReusablePlan& plan,
                              const Status& mine, bool has_lost,
                              std::vector<int64_t>& sizes) {
   Status status = mine;
-  std::vector<int64_t> flags = {0, 0};
+  std::vector<int64_t> flags = {0};
   for (int look = 0; look < 2 && flags[0] == 0; ++look) {
     bool has_holes = false;
     StatusOr<std::vector<int64_t>> found =
         CheckMyFiles(frame.target, plan, has_holes);
     status.Update(found.status());
-    flags = {has_holes ? 0 : 1, has_lost ? 0 : 1};
+    flags = {has_holes ? 0 : 1};
+    if (!StoresAllAsTheyAre(frame.options)) flags.push_back(has_lost ? 0 : 1);
     BELAY_RETURN_IF_AGREED(MinAll(frame.context, flags, status));
     sizes = *std::move(found);
   }
-  return Found{.holes = flags[0] == 0, .lost_values = flags[1] == 0};
+  return Found{.holes = flags[0] == 0,
+               .lost_values = flags.back() == 0 && flags.size() > 1};
 }
 
 }  // namespace
