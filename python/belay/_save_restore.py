@@ -40,7 +40,7 @@ def save(comm, directory, step, state, **options):
   array_layout : {"auto", "canonical"}, optional
   transfer : {"auto", "independent", "two_phase", "collective", "hdf5"}, optional
   max_shard_size, max_bytes_in_flight : int, optional
-  float32_as_bfloat16, read_back : bool, optional
+  float32_as_bfloat16, strict_dtype, read_back : bool, optional
   mpi_io_hints : dict of str to str, optional
   before_commit, after_commit : callable, optional
       ``before_commit(directory, step)`` and ``after_commit(result)`` are called
@@ -84,6 +84,9 @@ def restore(comm, directory, state=None, step=None, **options):
       The default is the newest step.
   allow_dtype_cast, allow_shape_mismatch : bool, optional
       Convert numbers, and restore what both shapes have in common.
+  strict_dtype : bool, optional
+      Fail if converting changes a value by more than rounding. The default is a
+      warning for each key.
   missing, unexpected, mismatched : {"error", "warn", "collect", "ignore"}
       What to do with values of the state that are not stored, with stored ones
       that the state does not have, and with those of another dtype or shape.

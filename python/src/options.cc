@@ -196,6 +196,7 @@ void ReadSaveOptions(OptionReader& reader, SaveOptions& options) {
   }
   ReadArgs(reader, options.args, SaveArgsOf);
   reader.Read("float32_as_bfloat16", options.float32_as_bfloat16);
+  reader.Read("strict_dtype", options.strict_dtype);
   reader.Read("overwrite", options.overwrite);
   reader.Read("checksums", options.checksums);
   reader.Read("check_replicas", options.check_replicas);
@@ -216,6 +217,7 @@ void ReadSaveOptions(OptionReader& reader, SaveOptions& options) {
 
 void ReadRestoreOptions(OptionReader& reader, RestoreOptions& options) {
   reader.Read("allow_dtype_cast", options.allow_dtype_cast);
+  reader.Read("strict_dtype", options.strict_dtype);
   reader.Read("allow_shape_mismatch", options.allow_shape_mismatch);
   ReadMismatch(reader, "missing", options.missing);
   ReadMismatch(reader, "unexpected", options.unexpected);
