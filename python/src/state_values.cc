@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <utility>
+#include <variant>
 
 #include "errors.h"
 #include "names.h"
@@ -224,7 +225,13 @@ void BoundState::BindNone(const std::string& key, bool is_per_rank) {
   if (is_per_rank) Refuse(key, "belay cannot store None for each rank");
   TreeCell none{.key = key, .tree = {}};
   none.tree.typestr = kNoneTypestr;
-  state_.Add(key, NewCell(std::move(none)).tree);
+  TreeCell& cell = NewCell(std::move(none));
+  if (purpose_ == Purpose::kSave) {
+    static std::monostate nothing;  // which the next save need not list again
+    state_.Add(key, nothing);
+  } else {
+    state_.Add(key, cell.tree);
+  }
 }
 
 void BoundState::BindArrayValue(const std::string& key, const GivenArray& given,
