@@ -331,7 +331,6 @@ class ToolTest(ToolCase):
                 "Not expected: --shard; close to it: \"--shards\"\n"), (
                 ["diff", SHARED, "run", "--tolerence=1"],
                 "; close to it: \"--tolerance\"\n"), (
-                ["verfy", SHARED], "; close to it: \"verify\"\n"), (
                 ["diff", "run", "run", "--step", "4"],
                 "Not expected: --step 4. Give the directory of the step, such as "
                 "run/step_00000004\n"):

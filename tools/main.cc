@@ -215,7 +215,6 @@ void PrintCommands(const CLI::App& app, int argc, char** argv) {
   std::cerr << "The commands are " << absl::StrJoin(names, ", ") << ".\n";
 }
 
-// CLI11 lists what it did not expect from the last to the first.
 // Whether one letter too many, too few or another one, or two that changed
 // places, make the one out of the other.
 bool IsSlip(std::string_view a, std::string_view b) {
@@ -230,34 +229,24 @@ bool IsSlip(std::string_view a, std::string_view b) {
          rest.substr(2) == other.substr(2);
 }
 
-// What may be meant by the first of the words that nobody expects: a flag of
-// the command, or a command if there is none.
-std::string CloseNames(const std::vector<std::string>& extras,
-                       const CLI::App& app) {
-  const std::string& word = extras.front();
+// What may be meant by the first flag that the command does not have.
+std::string CloseFlag(const std::vector<std::string>& extras,
+                      const CLI::App& app) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
-  std::vector<std::string> known;
-  if (word.starts_with("--")) {
-    const CLI::App& command = chosen.empty() ? app : *chosen.front();
-    for (const CLI::Option* option : command.get_options()) {
+  for (const std::string& word : extras) {
+    if (chosen.empty() || !word.starts_with("--")) continue;
+    const std::string asked = word.substr(0, word.find('='));
+    for (const CLI::Option* option : chosen.front()->get_options()) {
       for (const std::string& name : option->get_lnames()) {
-        known.push_back("--" + name);
+        if (!IsSlip(asked, absl::StrCat("--", name))) continue;
+        return absl::StrCat("; close to it: \"--", name, "\"");
       }
-    }
-  } else if (chosen.empty()) {
-    for (const CLI::App* command : app.get_subcommands({})) {
-      known.push_back(command->get_name());
-    }
-  }
-  const std::string asked = word.substr(0, word.find('='));
-  for (const std::string& name : known) {
-    if (IsSlip(asked, name)) {
-      return absl::StrCat("; close to it: \"", name, "\"");
     }
   }
   return "";
 }
 
+// CLI11 lists what it did not expect from the last to the first.
 std::string ReasonOf(const CLI::ParseError& error, const CLI::App& app) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) {
     return error.what();
@@ -268,7 +257,7 @@ std::string ReasonOf(const CLI::ParseError& error, const CLI::App& app) {
   if (std::ranges::find(extras, "--step") != extras.end()) {
     reason += ". Give the directory of the step, such as run/step_00000004";
   }
-  return reason + CloseNames(extras, app);
+  return reason + CloseFlag(extras, app);
 }
 
 // Says what is wrong with the arguments. Returns 2.
