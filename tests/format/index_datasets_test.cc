@@ -15,6 +15,16 @@ Status Convert(const IndexColumns& columns) {
   return FromColumns(columns, "dir/index.h5").status();
 }
 
+// An index whose first array has room to grow.
+SavedCheckpoint RoomyIndex() {
+  SavedCheckpoint saved = SmallIndex();
+  saved.has_checksums = false;
+  saved.checksums.clear();
+  saved.datasets[1].offset = 0;  // before it
+  saved.datasets[3].offset = 4;
+  return saved;
+}
+
 // Else memory that nothing was read into is taken for values.
 TEST(IndexDatasetsTest, DatasetsHoldEachElementOnce) {
   const auto untiled = [](const std::string& key, const std::string& what) {
@@ -37,15 +47,12 @@ TEST(IndexDatasetsTest, DatasetsHoldEachElementOnce) {
 // Else sums of them are negative.
 TEST(IndexDatasetsTest, BytesOfAllArraysCanBeCounted) {
   constexpr int64_t kHuge = int64_t{1} << 60;
-  SavedCheckpoint saved = SmallIndex();
-  saved.has_checksums = false;
-  saved.checksums.clear();
+  SavedCheckpoint saved = RoomyIndex();
   saved.arrays[0].shape = {kHuge / 4, 1};
   saved.datasets[0].box = WholeBox({kHuge / 4, 1});
   saved.datasets[0].chunk = {};
   saved.files[0].bytes = INT64_MAX;
   EXPECT_EQ(Convert(ToColumns(saved)), absl::OkStatus());
-  saved.datasets[1].offset = 5 * kHuge;
   saved.arrays[1].string_bytes = 7 * kHuge;
   saved.datasets[1].box = WholeBox({7 * kHuge});
   // One file would be too short for both.
@@ -96,9 +103,7 @@ TEST(IndexDatasetsTest, AFileIsListedOnce) {
 
 // A few bytes that say so, and a sparse data file.
 TEST(IndexDatasetsTest, ChunksHaveALimit) {
-  SavedCheckpoint saved = SmallIndex();
-  saved.has_checksums = false;
-  saved.checksums.clear();
+  SavedCheckpoint saved = RoomyIndex();
   saved.arrays[0].shape = {1 << 20, 2};
   saved.datasets[0].box = WholeBox({1 << 20, 2});
   saved.datasets[0].chunk = {1, 2};
