@@ -63,12 +63,12 @@ contains
     integer, target :: n
     allocate (u(3, 2), wide(4, 2))
     n = 0
-    call belay_expect(u, "another shape than was added (need [2, 3], found [3, 3])", 1)
+    call belay_expect(u, "another shape than was added (need (3, 2), found (3, 3))", 1)
     call belay_expect(u, "another dtype than was added (need f64, found f32)", 2)
-    call belay_expect(u, "(need [3, 1], found [4, 1])", 3)
+    call belay_expect(u, "(need (1, 3), found (1, 4))", 3)
     call belay_expect(u, "no such piece (need 0 to 0, found 1)", 4)
     call belay_expect(u, "no such key", 5)
-    call belay_expect(u, "need a string of 8 bytes, found [9]", 6)
+    call belay_expect(u, "need a string of 8 bytes, found (9)", 6)
     call belay_expect(u, """rows"": it has rows", 7)
     call belay_expect(u, "", 8)
 

@@ -34,7 +34,8 @@ namespace belay {
 struct ShardInfo {
   std::string key;
   DType dtype = DType::kU8;
-  bool from_rank0 = false;  // as of Shard
+  bool from_rank0 = false;    // as of Shard
+  bool on_all_ranks = false;  // each rank is to have it
   Shape global_shape;
   Box box;
   int64_t replica = 0;
@@ -42,8 +43,7 @@ struct ShardInfo {
   std::string layout = {};   // as text; "": not said
   // What its device does not have from DefaultDevice (shard_device.h), as text.
   std::string device = {};
-  std::string fields = {};    // as of StoredArray
-  bool on_all_ranks = false;  // each rank is to have it
+  std::string fields = {};  // as of StoredArray
 
   friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
 };

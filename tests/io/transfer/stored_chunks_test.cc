@@ -142,7 +142,7 @@ TEST_F(StoredChunksTest, AChunkOfOtherFiltersIsTried) {
   ChangeChunkTables(Path("d.h5"), [&](std::vector<ChunkEntry>& entries) {
     entries[70] = {.address = 0, .bytes = 72};  // no zeros
   });
-  ExpectDamage(CheckAllStoredChunks(dir_, saved), "damaged");
+  ExpectDamage(CheckAllStoredChunks(dir_, saved), "Fletcher32");
 }
 
 TEST_F(StoredChunksTest, OnlyFilesOfWhichMuchIsSaidAreLookedInto) {
