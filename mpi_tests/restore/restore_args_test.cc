@@ -242,6 +242,20 @@ TEST_F(RestoreArgsOfObjectsTest, MistakesAreTheSameEverywhere) {
 }
 
 // Tied weights: two keys for one array.
+// What is not stored keeps the value of the program, and is not compared.
+TEST_F(RestoreArgsTest, TwoKeysInOneMemoryThatIsLargerThanWhatIsStored) {
+  std::vector<double> stored = {1, 2, 3};
+  State small, large;
+  small.AddReplicated("a", {3}, stored);
+  small.AddReplicated("b", {3}, stored);
+  Ok(Save(comm_, run(), 4, small));
+  std::vector<double> padded(5, 7);
+  large.AddReplicated("a", {5}, padded);
+  large.AddReplicated("b", {5}, padded);
+  Ok(Restore(comm_, run(), 4, large, {.allow_shape_mismatch = true}));
+  EXPECT_EQ(padded, (std::vector<double>{1, 2, 3, 7, 7}));
+}
+
 TEST_F(RestoreArgsTest, TwoKeysInOneMemoryNeedEqualValues) {
   std::vector<double> a = {1, 2, 3}, b = {1, 2, 4};
   const auto state = [](std::vector<double>& first,

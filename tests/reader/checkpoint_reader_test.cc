@@ -265,13 +265,13 @@ TEST_F(CheckpointReaderTest, WhatOtherProgramsCannotReadIsALine) {
       << damage[0];
   Flip(saved.files[0].name, 1);
   int found = 0;
-  for (int64_t at = 0; at < saved.datasets[0].offset; at += 4) {
+  for (int64_t at = 0; at < saved.datasets[0].offset; at += 21) {
     Flip(saved.files[0].name, at);
     found += Verify().damage.empty() ? 0 : 1;
     Flip(saved.files[0].name, at);
   }
   // HDF5 has checksums of its own, but not of what it leaves unused.
-  EXPECT_GT(found, 25);
+  EXPECT_GT(found, 5);
   EXPECT_EQ(Verify().damage, Lines());
 }
 

@@ -1,14 +1,14 @@
-"""Every header compiles alone: it includes all that it uses.
+"""Every public header compiles alone: it includes all that it uses.
 
 A header that the source of its name includes first is compiled alone by every
 build that compiles sources one by one (preset dev), with the flags of its
-layer; the others are compiled here. For all of them includes.py looks whether
-the names that they use are included, those of the common headers too, which
-this parses once like the build.
+layer; the other public ones are compiled here. For all of them, those of the
+library's own too, includes.py looks whether the names that they use are
+included, those of the common headers too, which this parses once like the
+build.
 
 argv: the tree, the compiler, then per folder of headers one argument
-"FOLDER=flag,flag,..." with the include flags of its layer. A layer without
-MPI or HDF5 does not get their flags, so it cannot use them unnoticed.
+"FOLDER=flag,flag,..." with its include flags.
 """
 
 import concurrent.futures

@@ -99,8 +99,10 @@ class FileParts {
       status = reader_.TryChunk(file_.path(), filtered,
                                 file_.CornerOf(filtered, largest.number));
     }
-    // What only HDF5 undoes may lie as only HDF5 finds it.
-    if (absl::IsUnimplemented(status) && !h5::CanUndo(dataset.filters)) {
+    // What only HDF5 undoes may lie as only HDF5 finds it, and where a plugin
+    // is missing other arrays can be read nevertheless.
+    if ((absl::IsUnimplemented(status) || absl::IsFailedPrecondition(status)) &&
+        !h5::CanUndo(dataset.filters)) {
       return absl::OkStatus();
     }
     return OfKey(number, status);

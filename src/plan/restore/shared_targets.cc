@@ -108,11 +108,12 @@ class LastOnes {
   const Target* other_ = nullptr;
 };
 
+// What is not read keeps the value that the program has there.
 Status MakeRoom(const Shard& shard, size_t bytes, SharedTarget& one) {
   return CatchBadAlloc(
       Cat("\"", shard.key, "\", which has the memory of \"", one.other, "\""),
       [&] {
-        one.read.resize(bytes);
+        one.read.assign(one.data, one.data + bytes);
         return absl::OkStatus();
       });
 }
