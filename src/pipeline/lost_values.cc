@@ -15,6 +15,7 @@
 #include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "bytes/dtype_kind.h"
 #include "bytes/wire.h"
 
 namespace belay {
@@ -39,27 +40,6 @@ void AddTo(const ConversionLosses& more, ConversionLosses& sum) {
 
 // --- As text ---
 
-enum class NumberKind : uint8_t { kFloat, kInteger, kBool, kComplex };
-
-NumberKind KindOf(DType dtype) {
-  switch (dtype) {
-    case DType::kC64:
-    case DType::kC128:
-      return NumberKind::kComplex;
-    case DType::kBool:
-      return NumberKind::kBool;
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kF32:
-    case DType::kF64:
-    case DType::kF8E4M3:
-    case DType::kF8E5M2:
-      return NumberKind::kFloat;
-    default:
-      return NumberKind::kInteger;
-  }
-}
-
 // The shortest text that only this number has in its dtype.
 template <typename Number>
 std::string ShortestText(Number number) {
@@ -83,9 +63,9 @@ To ElementAs(DType dtype, const ConversionLosses::Element& element) {
 
 std::string ElementText(DType dtype, const ConversionLosses::Element& element) {
   switch (KindOf(dtype)) {
-    case NumberKind::kFloat:
+    case DTypeKind::kFloat:
       return FloatText(ElementAs<double>(dtype, element), dtype == DType::kF64);
-    case NumberKind::kComplex: {
+    case DTypeKind::kComplex: {
       const auto value = ElementAs<std::complex<double>>(dtype, element);
       const bool is_double = dtype == DType::kC128;
       return Cat("(", FloatText(value.real(), is_double), ", ",
@@ -115,7 +95,7 @@ std::string WhatHappens(Loss loss, DType from, DType to, bool is_one) {
   const std::string_view are = is_one ? " is " : " are ";
   const std::string_view become = is_one ? "becomes " : "become ";
   const std::string_view dtype = DTypeName(to);
-  const bool is_integer = KindOf(to) == NumberKind::kInteger;
+  const bool is_integer = KindOf(to) == DTypeKind::kInteger;
   switch (loss) {
     case Loss::kTooLarge:
       if (is_integer) {
@@ -132,14 +112,14 @@ std::string WhatHappens(Loss loss, DType from, DType to, bool is_one) {
     case Loss::kChanged:
       break;
   }
-  if (KindOf(to) == NumberKind::kBool) {
+  if (KindOf(to) == DTypeKind::kBool) {
     return Cat(are, "neither 0 nor 1 and ", become, "true");
   }
   if (is_integer) {
     return Cat(is_one ? " loses its fraction in " : " lose their fraction in ",
                dtype);
   }
-  if (KindOf(from) == NumberKind::kInteger) {
+  if (KindOf(from) == DTypeKind::kInteger) {
     return Cat(are, is_one ? "an integer" : "integers", " that ", dtype,
                " does not hold exactly");
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "bytes/dtype_kind.h"
 #include "bytes/element_conversion.h"
 #include "bytes/wire.h"
 #include "plan/chunks/chunk_request.h"
@@ -38,29 +39,6 @@ Status CheckNumbers(const SaveArgsFor& one) {
   if (filters.ok()) return filters;
   return absl::InvalidArgumentError(
       absl::StrFormat("arguments for \"%s\": %s", one.keys, filters.message()));
-}
-
-enum class Kind : uint8_t { kFloating, kInteger, kComplex, kBool, kString };
-
-Kind KindOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kF32:
-    case DType::kF64:
-    case DType::kF8E4M3:
-    case DType::kF8E5M2:
-      return Kind::kFloating;
-    case DType::kC64:
-    case DType::kC128:
-      return Kind::kComplex;
-    case DType::kBool:
-      return Kind::kBool;
-    case DType::kString:
-      return Kind::kString;
-    default:
-      return Kind::kInteger;
-  }
 }
 
 // Whether the expression is the key itself, escaped or not.
