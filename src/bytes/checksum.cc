@@ -25,6 +25,19 @@ constexpr size_t kMaxIsalBytes = size_t{1} << 30;
 
 using IsalFunction = unsigned int (*)(unsigned char*, int, unsigned int);
 
+#if defined(__x86_64__)
+__attribute__((target("avx"))) void ZeroUpperHalves() { _mm256_zeroupper(); }
+#endif
+
+// ISA-L leaves the upper halves of the vector registers in use. Until they are
+// zeroed, the processor runs all SSE code of this thread slower, by almost half
+// on AMD Zen 4: also the program's own loops, long after a save.
+void ReleaseVectorRegisters() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx")) ZeroUpperHalves();
+#endif
+}
+
 uint32_t CallIsal(IsalFunction function, uint32_t state, const void* data,
                   size_t size) {
   auto* bytes = static_cast<unsigned char*>(const_cast<void*>(data));
@@ -34,6 +47,7 @@ uint32_t CallIsal(IsalFunction function, uint32_t state, const void* data,
     bytes += part;
     size -= part;
   }
+  ReleaseVectorRegisters();
   return state;
 }
 

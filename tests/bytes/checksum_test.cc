@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <numeric>
 #include <optional>
@@ -132,6 +133,39 @@ TEST(CrcRegisterTest, ContinuesARegisterAcrossAnyCut) {
               whole);
   }
 }
+
+#if defined(__x86_64__)
+// Whether bytes 16 to 31 of any of the first vector registers, which functions
+// are free to change, are in use.
+__attribute__((target("avx"), noinline)) bool UpperHalvesAreInUse() {
+  alignas(16) std::array<uint64_t, 16> upper;
+  asm volatile(
+      "vextractf128 $1, %%ymm0, (%0)\n"
+      "vextractf128 $1, %%ymm1, 16(%0)\n"
+      "vextractf128 $1, %%ymm2, 32(%0)\n"
+      "vextractf128 $1, %%ymm3, 48(%0)\n"
+      "vextractf128 $1, %%ymm4, 64(%0)\n"
+      "vextractf128 $1, %%ymm5, 80(%0)\n"
+      "vextractf128 $1, %%ymm6, 96(%0)\n"
+      "vextractf128 $1, %%ymm7, 112(%0)\n"
+      :
+      : "r"(upper.data())
+      : "memory");
+  return std::ranges::any_of(upper, [](uint64_t word) { return word != 0; });
+}
+
+// Where they stay in use, the processor runs the program's own loops slower.
+TEST(CrcRegisterTest, LeavesNoVectorRegisterInUse) {
+  if (!__builtin_cpu_supports("avx")) GTEST_SKIP() << "no AVX here";
+  std::mt19937_64 random(4);
+  const Bytes bytes = RandomBytes(1 << 16, random);
+  uint32_t state = 0;
+  for (const size_t size : {100, 1000, 1 << 16}) {
+    state = CrcRegister(state, bytes.data(), size);
+    EXPECT_FALSE(UpperHalvesAreInUse()) << size << " bytes, " << state;
+  }
+}
+#endif
 
 TEST(CrcAppendZerosTest, EqualsZeroBytes) {
   std::mt19937_64 random(4);
