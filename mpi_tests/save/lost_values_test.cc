@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -11,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "belay/async_saver.h"
 #include "belay/log.h"
@@ -22,6 +24,7 @@ namespace belay::lost_values_test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -214,7 +217,30 @@ TEST_F(LostValuesTest, ManyKeysDoNotFloodTheLog) {
           .warnings;
   ASSERT_EQ(warnings.size(), 21u);
   EXPECT_THAT(warnings[19], HasSubstr("\"k119\": 2 of "));
-  EXPECT_THAT(warnings[20], HasSubstr("5 more keys"));
+  EXPECT_THAT(warnings[20], HasSubstr("values of at least 5 more keys by"));
+}
+
+TEST_F(LostValuesTest, KeysOfOneRankEachAreCountedExactlyWhileTheyAreFew) {
+  PutLargeValues();
+  State state;
+  for (int i = 0; i < 9; ++i) {
+    state.AddPiece(absl::StrCat("rank", rank_, "/k", i), {kEach},
+                   {{0}, {kEach}}, AtAddress(values_.data()));
+  }
+  const std::vector<std::string> warnings =
+      Ok(Save(comm_, run(), 1, state,
+              {.args = {{".*", {.dtype = DType::kBF16}}}, .durable = false}))
+          .warnings;
+  const auto tells_values = [](const std::string& warning) {
+    return absl::StrContains(warning, "f64 values");
+  };
+  EXPECT_EQ(std::ranges::count_if(warnings, tells_values),
+            std::min(9 * size_, 20));
+  const int untold = 9 * size_ - 20;
+  if (untold > 0) {
+    EXPECT_THAT(warnings, Contains(HasSubstr(absl::StrCat("values of ", untold,
+                                                          " more keys by"))));
+  }
 }
 
 TEST_F(LostValuesTest, SavesInTheBackground) {

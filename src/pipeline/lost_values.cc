@@ -146,14 +146,20 @@ std::string TextOf(const LostValues& lost) {
 
 // --- As bytes ---
 
-// Without what was converted and not lost.
+size_t NumLost(const std::vector<LostValues>& all) {
+  return std::ranges::count_if(
+      all, [](const LostValues& one) { return one.losses.Any(); });
+}
+
+// The first keys of which values were lost, without what was only converted:
+// no more than are told.
 std::string Encode(const std::vector<LostValues>& all) {
   WireWriter out;
-  out.Put<uint64_t>(std::count_if(all.begin(), all.end(), [](const auto& one) {
-    return one.losses.Any();
-  }));
+  out.Put<uint64_t>(std::min(NumLost(all), kMostWarnings));
+  size_t left = kMostWarnings;
   for (const LostValues& one : all) {
     if (!one.losses.Any()) continue;
+    if (left-- == 0) break;
     out.PutText(one.key);
     out.Put(one.from);
     out.Put(one.to);
@@ -175,33 +181,68 @@ std::vector<LostValues> Decode(std::string_view bytes) {
   });
 }
 
-// The keys of which values were lost on any rank, without how many were
-// converted: as many as are told, and how many there are. Collective; agreed.
-StatusOr<std::vector<LostValues>> GatherLost(
-    CommContext& context, const std::vector<LostValues>& mine,
-    int64_t& num_lost) {
+// The keys of which ranks have lost values, as many as are told and without how
+// many values were converted.
+struct GatheredLost {
+  std::vector<LostValues> first;
+  // If a rank has more keys than it sends, there may be more than these.
+  int64_t num_keys = 0;
+  bool is_exact = true;
+};
+
+std::string EncodeMine(const std::vector<LostValues>& mine) {
+  WireWriter out;
+  out.Put<int64_t>(NumLost(mine));
+  out.PutText(Encode(mine));
+  return out.Take();
+}
+
+// The first keys of all ranks are among the first of each, so no rank has to
+// send the others.
+std::string MergeFirst(const std::vector<std::string>& gathered) {
+  std::vector<LostValues> all;
+  int64_t most = 0;
+  bool is_exact = true;
+  for (const std::string& bytes : gathered) {
+    WireReader in(bytes);
+    const auto num_keys = in.Get<int64_t>();
+    std::vector<LostValues> more = Decode(in.GetText());
+    most = std::max(most, num_keys);
+    if (num_keys > std::ssize(more)) is_exact = false;
+    std::ranges::move(more, std::back_inserter(all));
+  }
+  all = Merged(std::move(all));
+  WireWriter out;
+  out.Put<int64_t>(std::max(most, std::ssize(all)));
+  out.Put(is_exact);
+  out.PutText(Encode(all));
+  return out.Take();
+}
+
+// Collective; agreed.
+StatusOr<GatheredLost> GatherLost(CommContext& context,
+                                  const std::vector<LostValues>& mine) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                Gather(context, Encode(mine)));
+                                Gather(context, EncodeMine(mine)));
   const auto merge = [&]() -> StatusOr<std::string> {
-    std::vector<LostValues> all;
-    for (const std::string& bytes : gathered) {
-      std::vector<LostValues> more = Decode(bytes);
-      std::move(more.begin(), more.end(), std::back_inserter(all));
-    }
-    all = Merged(std::move(all));
-    WireWriter out;
-    out.Put<int64_t>(std::ssize(all));
-    if (all.size() > kMostWarnings) all.resize(kMostWarnings);
-    out.PutText(Encode(all));
-    return out.Take();
+    return MergeFirst(gathered);
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(context, [&] {
                                   return CatchBadAlloc(
                                       "the keys of lost values", merge);
                                 }));
   WireReader in(bytes);
-  num_lost = in.Get<int64_t>();
-  return Decode(in.GetText());
+  GatheredLost lost;
+  lost.num_keys = in.Get<int64_t>();
+  lost.is_exact = in.Get<bool>();
+  lost.first = Decode(in.GetText());
+  return lost;
+}
+
+// "3 more keys", "at least 3 more keys".
+std::string MoreKeysText(const GatheredLost& lost, int64_t told) {
+  return Cat(lost.is_exact ? "" : "at least ",
+             CountText(lost.num_keys - told, "more key"));
 }
 
 }  // namespace
@@ -245,9 +286,9 @@ StatusOr<std::vector<std::string>> TellLost(CommContext& context,
                                             std::string_view what,
                                             const std::vector<LostValues>& mine,
                                             bool strict) {
-  int64_t num_lost = 0;
-  BELAY_ASSIGN_OR_RETURN_AGREED(std::vector<LostValues> lost,
-                                GatherLost(context, mine, num_lost));
+  BELAY_ASSIGN_OR_RETURN_AGREED(GatheredLost gathered,
+                                GatherLost(context, mine));
+  std::vector<LostValues>& lost = gathered.first;
   std::vector<int64_t> values(lost.size(), 0);
   for (size_t i = 0; i < lost.size(); ++i) {
     const auto found = std::lower_bound(mine.begin(), mine.end(), lost[i],
@@ -267,18 +308,17 @@ StatusOr<std::vector<std::string>> TellLost(CommContext& context,
   }
   if (strict && !warnings.empty()) {
     const std::string others =
-        num_lost == 1
+        gathered.num_keys == 1
             ? ""
-            : Cat("; the same holds for ", CountText(num_lost - 1, "more key"));
+            : Cat("; the same holds for ", MoreKeysText(gathered, 1));
     return absl::FailedPreconditionError(
         Cat(warnings[0], others,
             "; strict_dtype does not allow this: choose a dtype that has these "
             "values, or turn strict_dtype off"));
   }
-  const int64_t untold = num_lost - std::ssize(lost);
-  if (untold > 0) {
+  if (gathered.num_keys > std::ssize(lost)) {
     warnings.push_back(Cat(what, ": conversions change values of ",
-                           CountText(untold, "more key"),
+                           MoreKeysText(gathered, std::ssize(lost)),
                            " by more than rounding"));
   }
   return warnings;
