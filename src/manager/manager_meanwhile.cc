@@ -109,24 +109,28 @@ bool IsSavedAlready(const Impl& impl, const SaveRequest& request) {
 }
 
 StatusOr<std::string> WaitIfSaveIsDue(Impl& impl, const SaveRequest& request) {
+  std::optional<SaveDecision> not_due;
   std::string bytes;
   {
     CommContext context = ManagerContext(impl, "save", false);
-    BELAY_ASSIGN_OR_RETURN_AGREED(const std::optional<SaveDecision> not_due,
+    BELAY_ASSIGN_OR_RETURN_AGREED(not_due,
                                   AgreeIfNotDue(context, impl, request));
-    if (not_due) {
-      BELAY_RETURN_IF_AGREED(PollUnderWay(impl));
-      return not_due->reason;
+    if (!not_due) {
+      BELAY_ASSIGN_OR_RETURN_AGREED(
+          bytes, FromRoot(context, [&]() -> StatusOr<std::string> {
+            BELAY_ASSIGN_OR_RETURN(const Decided decided,
+                                   DecideMeanwhile(impl, request));
+            WireWriter out;
+            out.Put(decided.first);
+            out.PutText(decided.second);
+            return out.Take();
+          }));
     }
-    BELAY_ASSIGN_OR_RETURN_AGREED(
-        bytes, FromRoot(context, [&]() -> StatusOr<std::string> {
-          BELAY_ASSIGN_OR_RETURN(const Decided decided,
-                                 DecideMeanwhile(impl, request));
-          WireWriter out;
-          out.Put(decided.first);
-          out.PutText(decided.second);
-          return out.Take();
-        }));
+  }
+  // A poll has a context of its own, so that its errors say what it did.
+  if (not_due) {
+    BELAY_RETURN_IF_AGREED(PollUnderWay(impl));
+    return not_due->reason;
   }
   WireReader in(bytes);
   const auto meanwhile = in.Get<Meanwhile>();
