@@ -23,22 +23,6 @@ struct Turn {
 // Per contender and repetition.
 using Turns = std::vector<std::vector<Turn>>;
 
-// A barrier that leaves the cores to ranks that still work: where there are
-// more ranks than cores, a rank that polls takes theirs.
-void WaitForAll(MPI_Comm comm) {
-  constexpr double kPollSeconds = 2e-4;
-  constexpr std::chrono::microseconds kNap{20};
-  MPI_Request request = MPI_REQUEST_NULL;
-  int error = MPI_Ibarrier(comm, &request);
-  const double start = MPI_Wtime();
-  for (int done = 0; done == 0 && error == MPI_SUCCESS;) {
-    error = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    if (done == 0 && MPI_Wtime() - start > kPollSeconds) {
-      std::this_thread::sleep_for(kNap);
-    }
-  }
-}
-
 StatusOr<double> TimeOnce(const Context& context, const Contender& contender) {
   MPI_Comm comm = context.comm->raw();
   MPI_Barrier(comm);
@@ -193,6 +177,23 @@ StatusOr<Ratio> Compare(const Comparison& comparison,
 }
 
 }  // namespace
+
+void WaitForAll(MPI_Comm comm) {
+  constexpr double kPollSeconds = 2e-4;
+  constexpr double kPartOfWait = 0.01;  // so precise is the time
+  constexpr double kLongestNap = 1e-3;
+  MPI_Request request = MPI_REQUEST_NULL;
+  int error = MPI_Ibarrier(comm, &request);
+  const double start = MPI_Wtime();
+  for (int done = 0; done == 0 && error == MPI_SUCCESS;) {
+    error = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    const double waited = MPI_Wtime() - start;
+    if (done == 0 && waited > kPollSeconds) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(
+          std::min(kPartOfWait * waited, kLongestNap)));
+    }
+  }
+}
 
 Status AllOk(const Comm& comm, const Status& status) {
   int ok = status.ok() ? 1 : 0;

@@ -10,6 +10,8 @@
 #ifndef BELAY_BENCHMARKS_RACE_H_
 #define BELAY_BENCHMARKS_RACE_H_
 
+#include <mpi.h>
+
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -93,6 +95,10 @@ struct Ratio {
 StatusOr<std::vector<Ratio>> RunRace(const Context& context,
                                      const Medium& medium,
                                      const Workload& workload);
+
+// A barrier whose ranks sleep: where there are more ranks than cores, one that
+// polls takes the cores of those that still work. Collective.
+void WaitForAll(MPI_Comm comm);
 
 // Returns OK if all ranks pass OK, else an error on every rank. Collective.
 Status AllOk(const Comm& comm, const Status& status);

@@ -119,7 +119,7 @@ StatusOr<std::vector<Contender>> RaceTrainings(const Context& context,
   Status status;
   if (takes_part) {
     loop = std::make_shared<TrainingLoop>(
-        part, Scaled(context, kStepsOfLoop) / 2 + 1);
+        part, Scaled(context, kStepsOfLoop) / 8 + 1);
     loop->dir = absl::StrCat(medium.dir, "/loop_on_", part.size());
     loop->durable = medium.durable;
     waiting->loop = loop;
@@ -127,6 +127,7 @@ StatusOr<std::vector<Contender>> RaceTrainings(const Context& context,
     status = every.status();
     if (every.ok()) waiting->every = *every;
   }
+  WaitForAll(context.comm->raw());  // while it is measured how long saves take
   status = AllOk(*context.comm, status);
   if (!status.ok()) return status;
   auto background = std::make_shared<SavingLoop>(*waiting);
