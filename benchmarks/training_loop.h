@@ -22,7 +22,7 @@ inline constexpr int64_t kLoopTensors = 24;
 inline constexpr int64_t kLoopColumns = 1024;
 inline constexpr int64_t kRowsOfLoop = 64;  // 6 MiB in all
 inline constexpr int64_t kStepsOfLoop = 2400;
-inline constexpr int kRoundsOfStep = 60;  // some milliseconds
+inline constexpr int64_t kRoundsOfStep = 60;  // some milliseconds
 
 // A model whose tensors are cut by rows over the ranks of `over`.
 struct LoopModel {
@@ -51,10 +51,12 @@ struct LoopModel {
 
 // A training whose steps compute and talk to all ranks, as trainings do.
 struct TrainingLoop {
-  TrainingLoop(const Comm& over, int64_t num_steps)
+  // Steps take as long with any number of rows.
+  TrainingLoop(const Comm& over, int64_t num_steps, int64_t rows)
       : comm(over),
         steps(num_steps),
-        model(over, kRowsOfLoop),
+        rounds(std::max<int64_t>(1, kRoundsOfStep * kRowsOfLoop / rows)),
+        model(over, rows),
         checkpoint(over, {{"model", model}}) {}
 
   void Step() {
@@ -65,7 +67,7 @@ struct TrainingLoop {
   // Reads the model only. Not inlined, so that all trainings run the same code.
   [[gnu::noinline]] void Compute() {
     gradient.assign(model.tensors[0].begin(), model.tensors[0].end());
-    for (int round = 0; round < kRoundsOfStep; ++round) {
+    for (int64_t round = 0; round < rounds; ++round) {
       for (float& value : gradient) value = 0.5F * value + 1;
       for (float value : gradient) sum += value;
     }
@@ -78,6 +80,7 @@ struct TrainingLoop {
 
   const Comm& comm;
   int64_t steps;
+  int64_t rounds;
   LoopModel model;
   Checkpoint checkpoint;
   std::string dir;

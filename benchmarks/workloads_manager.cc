@@ -192,7 +192,7 @@ Workload TrainAtAdvisedInterval() {
           .make = [](const Context& context,
                      const Medium& medium) -> StatusOr<std::vector<Contender>> {
             auto loop = std::make_shared<TrainingLoop>(
-                *context.comm, Scaled(context, kStepsOfLoop));
+                *context.comm, Scaled(context, kStepsOfLoop), kRowsOfLoop);
             loop->dir = absl::StrCat(medium.dir, "/loop");
             loop->durable = medium.durable;
             return std::vector<Contender>{WithoutCheckpoints(loop),

@@ -21,6 +21,8 @@
 namespace belay::bench {
 namespace {
 
+constexpr int64_t kRowsPerRank = 640;  // 60 MiB
+
 // A loop that saves every so many steps.
 struct SavingLoop {
   std::shared_ptr<TrainingLoop> loop;
@@ -119,7 +121,8 @@ StatusOr<std::vector<Contender>> RaceTrainings(const Context& context,
   Status status;
   if (takes_part) {
     loop = std::make_shared<TrainingLoop>(
-        part, Scaled(context, kStepsOfLoop) / 8 + 1);
+        part, Scaled(context, kStepsOfLoop) / 4 + 1,
+        Scaled(context, kRowsPerRank) * part.size());
     loop->dir = absl::StrCat(medium.dir, "/loop_on_", part.size());
     loop->durable = medium.durable;
     waiting->loop = loop;
