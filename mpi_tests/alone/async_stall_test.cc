@@ -1,5 +1,5 @@
-// A disk that stalls, and a job that is suspended, while a step is written in
-// the background.
+// A disk that stalls, and a job that is suspended, while a step is written or
+// removed in the background.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,19 +9,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "belay/async_saver.h"
+#include "belay/checkpoint_manager.h"
 #include "manager_testing.h"
 #include "values.h"
 
 namespace {
 
 std::atomic<int> stall_milliseconds{0};
+std::atomic<bool> holds_removals{false};
+
+void WaitIfHeld() {
+  while (gettid() != getpid() && holds_removals) usleep(1000);
+}
 
 }  // namespace
 
@@ -29,6 +38,16 @@ std::atomic<int> stall_milliseconds{0};
 extern "C" int fsync(int fd) {
   if (gettid() != getpid()) usleep(stall_milliseconds * 1000);
   return static_cast<int>(syscall(SYS_fsync, fd));
+}
+
+extern "C" int unlink(const char* path) noexcept {
+  WaitIfHeld();
+  return static_cast<int>(syscall(SYS_unlink, path));
+}
+
+extern "C" int unlinkat(int fd, const char* path, int flags) noexcept {
+  WaitIfHeld();
+  return static_cast<int>(syscall(SYS_unlinkat, fd, path, flags));
 }
 
 namespace belay::testing {
@@ -49,6 +68,24 @@ class AsyncStallTest : public CheckpointTest {
     values_.Fill(static_cast<uint64_t>(step));
     return Ok(
         saver.Save(run(), step, values_.MakeState(), {.deadline_seconds = 20}));
+  }
+
+  // What is left of steps that are removed.
+  int64_t NumInProgress() const {
+    const std::filesystem::directory_iterator names(run());
+    return std::count_if(begin(names), end(names), [](const auto& entry) {
+      return entry.path().extension() == ".inprogress";
+    });
+  }
+
+  // Saves the step, and returns once it is committed.
+  void SaveManaged(CheckpointManager& manager, int64_t step) {
+    values_.Fill(static_cast<uint64_t>(step));
+    Ok(manager.Save(step));
+    while (manager.Latest() != step) {
+      Ok(manager.ShouldSave(step));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
 
   Values values_;
@@ -76,6 +113,27 @@ TEST_F(AsyncStallTest, NobodyWaitsForAStalledSync) {
   EXPECT_LE(longest, 0.7);
   ExpectRestores(values_, 1, 1);
   ExpectRestores(values_, 2, 2);
+}
+
+// A file system may take seconds to remove a large step.
+TEST_F(AsyncStallTest, NobodyWaitsForTheRemovalOfAStep) {
+  State state = values_.MakeState();
+  CheckpointManager manager = Ok(CheckpointManager::Create(
+      comm_, state, run(),
+      {.async = AsyncOptions(), .max_to_keep = 1, .save = {.durable = false}}));
+  SaveManaged(manager, 1);
+  holds_removals = true;
+  SaveManaged(manager, 2);
+  EXPECT_EQ(manager.AllSteps(), std::vector<int64_t>{2});
+  EXPECT_THAT(Ok(ListSteps(run())), ElementsAre(2));
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_EQ(NumInProgress(), 1);
+  MPI_Barrier(MPI_COMM_WORLD);
+  holds_removals = false;
+  SaveManaged(manager, 3);
+  Ok(manager.WaitUntilFinished());
+  EXPECT_THAT(Ok(ListSteps(run())), ElementsAre(3));
+  EXPECT_EQ(NumInProgress(), 0);
 }
 
 // As a batch system suspends a job, for longer than the deadline.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/catch_bad_alloc.h"
+#include "base/process/nonce.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "format/paths.h"
@@ -100,21 +101,43 @@ Status CheckStepOpens(const std::string& step_directory) {
   return CheckDataFiles(step_directory, saved);
 }
 
-Status RemoveStep(const std::string& step_directory, bool durable) {
+StatusOr<std::string> TakeName(const std::string& step_directory) {
   BELAY_RETURN_IF_ERROR(
       CheckOnlyOwn("remove", step_directory,
                    "the step stays, and so does the file: move it away"));
-  const std::string debris = InProgressPath(step_directory);
-  BELAY_ASSIGN_OR_RETURN(const bool has_debris, Exists(debris));
-  if (has_debris) BELAY_RETURN_IF_ERROR(RemoveOwn(debris));
-  {
-    BELAY_ASSIGN_OR_RETURN(const HeldFile held,
-                           LockAgainstPins("remove", step_directory));
-    BELAY_RETURN_IF_ERROR(Rename(step_directory, debris));
-    // NFS keeps the directory of a file that is open.
-  }
+  // A save of this step may begin before the rest is removed.
+  std::string debris = InProgressPath(step_directory, NewNonce());
+  BELAY_ASSIGN_OR_RETURN(const HeldFile held,
+                         LockAgainstPins("remove", step_directory));
+  BELAY_RETURN_IF_ERROR(Rename(step_directory, debris));
+  // Lets go of the file: NFS keeps the directory of one that is open.
+  return debris;
+}
+
+Status RemoveStep(const std::string& step_directory, bool durable) {
+  BELAY_ASSIGN_OR_RETURN(const std::string debris, TakeName(step_directory));
   if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(ParentOf(step_directory)));
   return RemoveTree(debris);
+}
+
+void DebrisRemover::Begin(std::vector<std::string> paths) {
+  if (thread_ == nullptr) thread_ = std::make_unique<WorkerThread>();
+  thread_->Finish();
+  thread_->Begin([paths = std::move(paths)] {
+    Status status;
+    for (const std::string& path : paths) status.Update(RemoveTree(path));
+    return status;
+  });
+}
+
+std::vector<std::string> DebrisRemover::Finish() {
+  if (thread_ == nullptr) return {};
+  thread_->Hurry();
+  thread_->Finish();
+  const Status status = thread_->result();
+  thread_->Hold(absl::OkStatus());
+  if (status.ok()) return {};
+  return {std::string(status.message())};
 }
 
 StatusOr<std::vector<std::string>> CleanRunDirectory(const std::string& dir,

@@ -5,11 +5,13 @@
 #define BELAY_MANAGER_MANAGER_FILES_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/process/worker_thread.h"
 #include "belay/status.h"
 #include "manager/rules/manager_state.h"
 
@@ -40,10 +42,17 @@ Status WriteState(const std::string& dir, std::string_view prefix,
 // Errors: those of ReadIndex and CheckDataFiles.
 Status CheckStepOpens(const std::string& step_directory);
 
+// Takes a committed step its name, and returns that of what is left for
+// RemoveTree: a crash leaves debris then, but never a part of a step. Rank 0
+// only. The caller syncs the directory.
+// Errors: FailedPrecondition - something in it is not belay's, or a program has
+//   pinned it; those of Rename.
+StatusOr<std::string> TakeName(const std::string& step_directory);
+
 // Removes a committed step. It loses its name first, so that a crash leaves
 // debris but never a part of a step. Rank 0 only.
-// Errors: FailedPrecondition - something in it is not belay's, or a program has
-//   pinned it; then nothing is removed; those of Rename and RemoveTree.
+// Errors: those of TakeName, after which nothing is removed, SyncDirectory and
+//   RemoveTree.
 Status RemoveStep(const std::string& step_directory, bool durable);
 
 // Brings steps back whose replacement a crash interrupted and, with `remove`,
@@ -53,6 +62,25 @@ Status RemoveStep(const std::string& step_directory, bool durable);
 StatusOr<std::vector<std::string>> CleanRunDirectory(const std::string& dir,
                                                      std::string_view prefix,
                                                      bool remove);
+
+// Removes what steps that have lost their names leave, in a thread: on a large
+// file system that takes seconds. Move only; for one caller at a time.
+class DebrisRemover {
+ public:
+  DebrisRemover() = default;
+  DebrisRemover(DebrisRemover&&) = default;
+  // Waits until all is removed.
+  ~DebrisRemover() { Finish(); }
+
+  // Begins. Local. Waits for what was begun before.
+  void Begin(std::vector<std::string> paths);
+
+  // Waits until all is removed, and returns what could not be, as notes. Local.
+  std::vector<std::string> Finish();
+
+ private:
+  std::unique_ptr<WorkerThread> thread_;  // from the first use on
+};
 
 }  // namespace belay
 

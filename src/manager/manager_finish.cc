@@ -66,7 +66,7 @@ Status EndUnderWay(Impl& impl, StatusOr<SaveResult> saved) {
   const double resting_since = impl.stopping.resting_since;
   const bool is_save_due = impl.stopping.is_save_due;
   FinishStep(impl, ended.record, ended.began, ended.attempt.request.counter,
-             result);
+             true, result);
   impl.stopping.last_call = last_call;
   impl.stopping.resting_since = resting_since;
   impl.stopping.is_save_due = is_save_due;
@@ -74,6 +74,16 @@ Status EndUnderWay(Impl& impl, StatusOr<SaveResult> saved) {
   LogNotes(impl, result.notes);
   impl.ended = std::move(result);
   return absl::OkStatus();
+}
+
+// After a wait for saves, removals are finished as well. Collective; agreed.
+Status FinishRemovals(Impl& impl) {
+  if (!std::exchange(impl.is_removing, false)) return absl::OkStatus();
+  CommContext context = ManagerContext(impl, "remove steps of", true);
+  return OnRoot(context, [&] {
+    WaitForRemover(impl);
+    return absl::OkStatus();
+  });
 }
 
 // The same if it has. Collective; agreed.
@@ -85,8 +95,15 @@ Status TakeEnd(Impl& impl, StatusOr<std::optional<SaveResult>> ended) {
 
 }  // namespace
 
+void WaitForRemover(Impl& impl) {
+  for (std::string& note : impl.remover.Finish()) {
+    impl.notes.push_back(std::move(note));
+  }
+}
+
 void FinishStep(Impl& impl, const StepRecord& record, double began,
-                std::optional<int64_t> counter, ManagedSave& result) {
+                std::optional<int64_t> counter, bool in_background,
+                ManagedSave& result) {
   impl.is_at_work = true;
   impl.last_saved.reset();
   impl.history.counter = counter;
@@ -95,7 +112,8 @@ void FinishStep(Impl& impl, const StepRecord& record, double began,
   Insert(record.step, impl.history.steps);
   std::erase(impl.history.damaged, record.step);
   PutRecord(record, impl.state.steps);
-  StatusOr<KeepOutcome> outcome = KeepSteps(impl, record.step, began);
+  StatusOr<KeepOutcome> outcome =
+      KeepSteps(impl, record.step, began, in_background);
   if (!outcome.ok()) {
     // Only the ranks could not be told; what is on disk tells them, too.
     result.notes.emplace_back(outcome.status().message());
@@ -110,6 +128,7 @@ void FinishStep(Impl& impl, const StepRecord& record, double began,
   });
   SetSteps(std::move(steps), impl);
   result.deleted = std::move(outcome->plan.remove);
+  impl.is_removing |= in_background && !result.deleted.empty();
   for (std::string& note : outcome->notes) {
     result.notes.push_back(std::move(note));
   }
@@ -176,7 +195,7 @@ Status SettleUnderWay(Impl& impl) {
         absl::StrCat("a save in the background failed: ", status.ToString()));
     LogNotes(impl);
   }
-  return absl::OkStatus();
+  return FinishRemovals(impl);
 }
 
 void TellOfEnded(Impl& impl, ManagedSave& result) {
@@ -203,6 +222,7 @@ StatusOr<std::optional<ManagedSave>> CheckpointManager::WaitUntilFinished() {
   Impl& impl = *impl_;
   if (impl.under_way) BELAY_RETURN_IF_AGREED(FinishExchange(impl));
   BELAY_RETURN_IF_AGREED(WaitForUnderWay(impl));
+  BELAY_RETURN_IF_AGREED(FinishRemovals(impl));
   return std::exchange(impl.ended, std::nullopt);
 }
 

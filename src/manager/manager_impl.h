@@ -17,6 +17,7 @@
 #include "bytes/wire.h"
 #include "io/steps/lease.h"
 #include "manager/managed_values.h"
+#include "manager/manager_files.h"
 #include "manager/rules/manager_state.h"
 #include "manager/rules/operator_options.h"
 #include "manager/rules/retention_plan.h"
@@ -80,6 +81,9 @@ struct CheckpointManager::Impl {
   // Null: saves are not done in the background.
   std::unique_ptr<BackgroundSaver, LetSaverGo> background = nullptr;
   std::optional<ManagedSaveUnderWay> under_way = std::nullopt;
+  // Rank 0 only; the other ranks know when it may be at work.
+  DebrisRemover remover = {};
+  bool is_removing = false;
   // What came of the last one, until a result tells of it.
   std::optional<ManagedSave> ended = std::nullopt;
   // The last step that was saved, if that was in the background and nothing was
@@ -177,16 +181,21 @@ struct KeepOutcome {
 
 // Lets rank 0 remove what need not be kept beside the step that was just
 // saved, and write the state. The save has begun at `began`, as of WorkedBy on
-// rank 0. Collective; agreed.
+// rank 0. In the background, the remover goes on after the call. Collective;
+// agreed.
 // Errors: only that ranks could not be told; all else is noted.
-StatusOr<KeepOutcome> KeepSteps(const CheckpointManager::Impl& impl,
-                                int64_t saved, double began);
+StatusOr<KeepOutcome> KeepSteps(CheckpointManager::Impl& impl, int64_t saved,
+                                double began, bool in_background);
 
 // A step is committed that began at `began`, as of WorkedBy: it counts, and
 // others may go. `counter` is what step_counter said. Collective.
 void FinishStep(CheckpointManager::Impl& impl, const StepRecord& record,
                 double began, std::optional<int64_t> counter,
-                ManagedSave& result);
+                bool in_background, ManagedSave& result);
+
+// Waits until the remover is done, and notes what it could not remove. Rank 0
+// only.
+void WaitForRemover(CheckpointManager::Impl& impl);
 
 // Lists the steps again, as Reload. Collective; agreed.
 Status ReloadSteps(CheckpointManager::Impl& impl);

@@ -94,17 +94,26 @@ bool WasRemoved(const std::string& path, const Status& status) {
   return is_there.ok() && !*is_there;
 }
 
-// Steps that cannot be removed stay in the state. Rank 0 only.
-void RemoveSteps(const Impl& impl, KeepOutcome& outcome) {
+// Steps that cannot be removed stay in the state. In the background, they only
+// lose their names here. Rank 0 only.
+void RemoveSteps(Impl& impl, bool in_background, KeepOutcome& outcome) {
   std::vector<int64_t> removed;
+  std::vector<std::string> debris;
   for (const int64_t step : outcome.plan.remove) {
-    const Status status =
-        RemoveStep(impl.Path(step), impl.options.save.durable);
+    Status status;
+    if (in_background) {
+      StatusOr<std::string> left = TakeName(impl.Path(step));
+      if (left.ok()) debris.push_back(*std::move(left));
+      status = left.status();
+    } else {
+      status = RemoveStep(impl.Path(step), impl.options.save.durable);
+    }
     if (WasRemoved(impl.Path(step), status)) removed.push_back(step);
     if (!status.ok() && !absl::IsNotFound(status)) {
       outcome.notes.emplace_back(status.message());
     }
   }
+  if (!debris.empty()) impl.remover.Begin(std::move(debris));
   outcome.plan.remove = std::move(removed);
 }
 
@@ -122,7 +131,8 @@ SaveTimes TimesOf(const Impl& impl, double began) {
 }
 
 // Nothing in here can take the commit back. Rank 0 only.
-std::string AfterCommit(const Impl& impl, int64_t saved, double began) {
+std::string AfterCommit(Impl& impl, int64_t saved, double began,
+                        bool in_background) {
   KeepOutcome outcome;
   outcome.plan.last_preserved = impl.state.last_preserved;
   const auto note = [&](const Status& status) {
@@ -147,7 +157,7 @@ std::string AfterCommit(const Impl& impl, int64_t saved, double began) {
     if (plan.ok()) outcome.plan = *std::move(plan);
   }
   KeepOne(impl, saved, outcome);
-  RemoveSteps(impl, outcome);
+  RemoveSteps(impl, in_background, outcome);
   ManagerState state = impl.state;
   CarryOut(outcome.plan, state);
   note(WriteStateOf(impl, state));
@@ -157,13 +167,13 @@ std::string AfterCommit(const Impl& impl, int64_t saved, double began) {
 
 }  // namespace
 
-StatusOr<KeepOutcome> KeepSteps(const CheckpointManager::Impl& impl,
-                                int64_t saved, double began) {
+StatusOr<KeepOutcome> KeepSteps(CheckpointManager::Impl& impl, int64_t saved,
+                                double began, bool in_background) {
   CommContext context = ManagerContext(impl, "keep steps of", true);
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes,
       FromRoot(context, [&]() -> StatusOr<std::string> {
-        return AfterCommit(impl, saved, began);
+        return AfterCommit(impl, saved, began, in_background);
       }));
   return DecodeOutcome(bytes);
 }

@@ -83,6 +83,7 @@ Status Announce(const Impl& impl, const std::vector<int64_t>& steps,
 // only.
 Status PrepareFiles(Impl& impl, SaveAttempt& attempt, Order& order) {
   const Deadline watched = WatchFiles(impl, "save");
+  WaitForRemover(impl);  // or there may be no space left for the step
   BELAY_RETURN_IF_ERROR(ComeBack(impl));
   if (impl.state.going_back) {
     BELAY_RETURN_IF_ERROR(FinishGoingBack(impl).status());
@@ -248,7 +249,7 @@ StatusOr<ManagedSave> SaveAsOrdered(Impl& impl, const Order& order,
     impl.stopping.is_last_save_owed = false;
     if (!note.empty()) result.notes.push_back(note);
     if (!begun->note.empty()) result.notes.push_back(begun->note);
-    FinishStep(impl, order.record, order.began, request.counter, result);
+    FinishStep(impl, order.record, order.began, request.counter, false, result);
   } else {
     result.begun = true;
     result.reason = absl::StrFormat("step %d is saved in the background",
