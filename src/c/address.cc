@@ -15,9 +15,11 @@
 #include "c/add.h"
 #include "c/error.h"
 #include "c/handles.h"
+#include "geometry/strided_copy.h"
 
 namespace {
 
+using belay::DenseStrides;
 using belay::DType;
 using belay::Shape;
 using belay::ShapeText;
@@ -64,14 +66,6 @@ Shape HeldShape(const Shard& shard) {
     held[axis] += shard.ghosts->before[axis] + shard.ghosts->after[axis];
   }
   return held;
-}
-
-Shape DenseStrides(const Shape& shape) {
-  Shape strides(shape.size(), 1);
-  for (size_t axis = shape.size(); axis-- > 1;) {
-    strides[axis - 1] = strides[axis] * shape[axis];
-  }
-  return strides;
 }
 
 // An array that was allocated anew must be as the one that was added.

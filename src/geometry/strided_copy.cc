@@ -17,6 +17,16 @@ void CopyShort(const char* from, int64_t from_step, char* to, int64_t to_step,
 
 }  // namespace
 
+Shape DenseStrides(const Shape& shape, int64_t element_bytes) {
+  Shape strides(shape.size());
+  int64_t stride = element_bytes;
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    strides[axis] = stride;
+    stride *= shape[axis];
+  }
+  return strides;
+}
+
 void CopySeries(const char* from, int64_t from_step, char* to, int64_t to_step,
                 int64_t count, int64_t bytes) {
   switch (bytes) {

@@ -10,6 +10,10 @@
 
 namespace belay {
 
+// The strides of a dense row-major array, in elements or, with their size, in
+// bytes.
+Shape DenseStrides(const Shape& shape, int64_t element_bytes = 1);
+
 // Copies `count` pieces of `bytes` bytes each, which lie so far apart.
 void CopySeries(const char* from, int64_t from_step, char* to, int64_t to_step,
                 int64_t count, int64_t bytes);

@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "geometry/strided_copy.h"
 #include "tensor/selection.h"
 #include "tensor/strided_copy.h"
 

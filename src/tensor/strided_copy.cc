@@ -108,16 +108,6 @@ bool NextLine(const Merged& m, Shape& position, int64_t& source,
 
 }  // namespace
 
-Shape DenseStrides(const Shape& shape, int64_t element_bytes) {
-  Shape strides(shape.size());
-  int64_t stride = element_bytes;
-  for (size_t axis = shape.size(); axis-- > 0;) {
-    strides[axis] = stride;
-    stride *= shape[axis];
-  }
-  return strides;
-}
-
 void StridedCopy(const Shape& shape, int64_t element_bytes,
                  Strided<const std::byte> source, Strided<std::byte> target) {
   if (NumElements(shape) == 0) return;

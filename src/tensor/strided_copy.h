@@ -23,9 +23,6 @@ struct Strided {
   Shape strides;
 };
 
-// The strides of a dense row-major array.
-Shape DenseStrides(const Shape& shape, int64_t element_bytes);
-
 // Copies all elements. The sides do not overlap. Local.
 void StridedCopy(const Shape& shape, int64_t element_bytes,
                  Strided<const std::byte> source, Strided<std::byte> target);

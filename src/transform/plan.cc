@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "bytes/element_conversion.h"
+#include "geometry/strided_copy.h"
 #include "tensor/strided_copy.h"
 #include "transform/node.h"
 

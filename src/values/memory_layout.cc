@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "geometry/strided_copy.h"
 
 namespace belay {
 namespace {
@@ -59,15 +60,11 @@ Shape ShapeOf(const std::vector<int64_t>& numbers) {
   return Shape(numbers.begin(), numbers.end());
 }
 
-Shape DenseStrides(const Shape& held, AxisOrder order) {
-  Shape strides(held.size());
-  int64_t stride = 1;
-  for (size_t i = 0; i < held.size(); ++i) {
-    const size_t axis =
-        order == AxisOrder::kColumnMajor ? i : held.size() - 1 - i;
-    strides[axis] = stride;
-    stride *= held[axis];
-  }
+Shape StridesOf(Shape held, AxisOrder order) {
+  if (order == AxisOrder::kRowMajor) return DenseStrides(held);
+  std::ranges::reverse(held);
+  Shape strides = DenseStrides(held);
+  std::ranges::reverse(strides);
   return strides;
 }
 
@@ -120,7 +117,7 @@ Status TakeLaidOut(const Memory& memory, const MemoryLayout& layout,
   BELAY_ASSIGN_OR_RETURN(const Shape held, HeldShape(ghosts, shard.box));
   const bool is_dense = layout.strides.empty();
   const Shape strides =
-      is_dense ? DenseStrides(held, layout.order) : ShapeOf(layout.strides);
+      is_dense ? StridesOf(held, layout.order) : ShapeOf(layout.strides);
   BELAY_ASSIGN_OR_RETURN(const int64_t end, EndOf(held, strides));
   const bool has_ghosts = held != shard.box.shape;
   BELAY_RETURN_IF_ERROR(
@@ -133,7 +130,7 @@ Status TakeLaidOut(const Memory& memory, const MemoryLayout& layout,
     shard.data = static_cast<char*>(memory.data) +
                  shard.object_offset * DTypeSize(memory.dtype);
   }
-  if (strides != DenseStrides(shard.box.shape, AxisOrder::kRowMajor)) {
+  if (strides != DenseStrides(shard.box.shape)) {
     shard.strides = strides;
   }
   if (has_ghosts && layout.fill_ghosts) {

@@ -38,7 +38,7 @@ LAYERS = {
     "objects": _WRITES | {"save", "async", "restore", "objects"},
     "safetensors": _WRITES | {"save", "restore", "safetensors"},
     "manager": _WRITES | {"save", "async", "restore", "objects", "manager"},
-    "c": {"base", "bytes", "mpi", "c"},
+    "c": {"base", "bytes", "geometry", "mpi", "c"},
 }
 _MPI = set(LAYERS) - PURE
 SYSTEM = {
