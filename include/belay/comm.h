@@ -5,6 +5,9 @@
 
 #include <mpi.h>
 
+#include <string>
+#include <utility>
+
 #include "belay/status.h"
 
 namespace belay {
@@ -36,6 +39,10 @@ class Comm {
   int rank() const { return rank_; }
   int size() const { return size_; }
   MPI_Comm raw() const { return comm_; }
+  // What the environment of rank 0 had as BELAY_TRANSFER when this or the
+  // communicator that was split was duplicated: every save follows it. "": not
+  // set. Equal on all ranks. Local.
+  const std::string& transfer_variable() const { return transfer_variable_; }
 
   // Frees the duplicate. Collective. Calling it again does nothing. Where a
   // rank does not make this call within the deadline of Duplicate, those that
@@ -52,16 +59,19 @@ class Comm {
  private:
   friend class BackgroundSaver;  // which may outlive what it borrows
 
-  Comm(MPI_Comm comm, int rank, int size, double deadline_seconds)
+  Comm(MPI_Comm comm, int rank, int size, double deadline_seconds,
+       std::string transfer_variable)
       : comm_(comm),
         rank_(rank),
         size_(size),
-        deadline_seconds_(deadline_seconds) {}
+        deadline_seconds_(deadline_seconds),
+        transfer_variable_(std::move(transfer_variable)) {}
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = -1;
   int size_ = 0;
   double deadline_seconds_ = 0;  // of Split and Close
+  std::string transfer_variable_;
 };
 
 }  // namespace belay

@@ -23,6 +23,7 @@
 #include "mpi/deadline.h"
 #include "pipeline/result_text.h"
 #include "pipeline/stages.h"
+#include "save/operator_transfer.h"
 
 namespace belay {
 namespace {
@@ -120,9 +121,11 @@ BackgroundSaver::~BackgroundSaver() {
 }
 
 StatusOr<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
-                                             const SaveOptions& options,
+                                             const SaveOptions& given,
                                              OnEnd on_end) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", ParentOf(job.path)));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const SaveOptions options,
+                                WithOperatorTransfer(comm(), job.path, given));
   GiveUpLeftSaves(comm(), ParentOf(job.path));
   const SaveOptions with_cache = InBackground(options, own_cache_);
   CachedPlan& cache = PlanOf(*with_cache.cache);
@@ -200,7 +203,7 @@ StatusOr<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
   StartFlush();
   if (is_comm_open_ == nullptr) {
     alias_ = Comm(comm().raw(), comm().rank(), comm().size(),
-                  comm().deadline_seconds_);
+                  comm().deadline_seconds_, comm().transfer_variable());
     is_comm_open_ = RegisterSaver(*this);
   }
   return pending;

@@ -1,6 +1,7 @@
 #include "belay/comm.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -48,19 +49,26 @@ Status AgreeOnNew(CommContext& context, int code, std::string_view site,
   return agreed;
 }
 
+StatusOr<std::string> ReadTransferVariable() {
+  const char* const value = std::getenv("BELAY_TRANSFER");
+  return std::string(value == nullptr ? "" : value);
+}
+
 }  // namespace
 
 Comm::Comm(Comm&& other) noexcept
     : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
       rank_(std::exchange(other.rank_, -1)),
       size_(std::exchange(other.size_, 0)),
-      deadline_seconds_(other.deadline_seconds_) {}
+      deadline_seconds_(other.deadline_seconds_),
+      transfer_variable_(std::move(other.transfer_variable_)) {}
 
 Comm& Comm::operator=(Comm&& other) noexcept {
   comm_ = std::exchange(other.comm_, MPI_COMM_NULL);
   rank_ = std::exchange(other.rank_, -1);
   size_ = std::exchange(other.size_, 0);
   deadline_seconds_ = other.deadline_seconds_;
+  transfer_variable_ = std::move(other.transfer_variable_);
   return *this;
 }
 
@@ -76,16 +84,19 @@ StatusOr<Comm> Comm::Duplicate(MPI_Comm comm, double deadline_seconds) {
     return absl::InvalidArgumentError(
         "duplicate communicator: it is an intercommunicator");
   }
-  Comm original(comm, 0, 0, deadline_seconds);
+  Comm original(comm, 0, 0, deadline_seconds, "");
   MPI_Comm_rank(comm, &original.rank_);
   MPI_Comm_size(comm, &original.size_);
   CommContext context{
       .comm = original,
       .deadline = Deadline::OnForeign(original, deadline_seconds,
                                       "duplicate communicator")};
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string transfer,
+                                FromRoot(context, ReadTransferVariable));
   // MPI's call would wait for a late rank forever.
   BELAY_RETURN_IF_AGREED(Agree(context, absl::OkStatus()));
-  Comm copy(MPI_COMM_NULL, original.rank_, original.size_, deadline_seconds);
+  Comm copy(MPI_COMM_NULL, original.rank_, original.size_, deadline_seconds,
+            transfer);
   // Open MPI 4.1 takes the neighbours of a topology for the ranks of the whole
   // communicator in MPI_Ialltoallw, and crashes: the copy has none.
   int topology = MPI_UNDEFINED;
@@ -135,7 +146,7 @@ StatusOr<Comm> Comm::Split(int color) const {
       .comm = *this,
       .deadline = Deadline(*this, deadline_seconds_, "split communicator")};
   BELAY_RETURN_IF_AGREED(Agree(context, absl::OkStatus()));
-  Comm part(MPI_COMM_NULL, -1, 0, deadline_seconds_);
+  Comm part(MPI_COMM_NULL, -1, 0, deadline_seconds_, transfer_variable_);
   const int code = MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color,
                                   rank_, &part.comm_);
   BELAY_RETURN_IF_AGREED(

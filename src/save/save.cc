@@ -13,6 +13,7 @@
 #include "pipeline/listing.h"
 #include "pipeline/result_text.h"
 #include "plan/policy/apply_policy.h"
+#include "save/operator_transfer.h"
 #include "save/save_at.h"
 #include "save/save_stages.h"
 
@@ -136,8 +137,10 @@ SaveResult EndSave(const SaveFrame& frame, bool reuse, ReusablePlan plan,
 }
 
 StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
-                            const SaveOptions& options) {
+                            const SaveOptions& given) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", ParentOf(job.path)));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const SaveOptions options,
+                                WithOperatorTransfer(comm, job.path, given));
   PlanCache own;
   CommContext context{comm, Deadline(comm, options.deadline_seconds,
                                      absl::StrFormat("save \"%s\"", job.path))};

@@ -45,6 +45,13 @@ Status CombineSaveCounters(CommContext& context, const PlannedSave& planned,
                          StripeNumbers(planned, written.stripes));
 }
 
+// Says who has asked for the transfer, if not the program.
+std::string WithOperator(const Comm& comm, std::string note) {
+  const std::string& asked = comm.transfer_variable();
+  if (asked.empty()) return note;
+  return Cat("BELAY_TRANSFER is ", asked, note.empty() ? "" : "; ", note);
+}
+
 // Tells the program of a commit that stands. Rank 0 only.
 void TellAfterCommit(const SaveFrame& frame, const SaveResult& result) {
   if (frame.options.after_commit == nullptr || !frame.context.is_root()) return;
@@ -64,7 +71,8 @@ SaveResult Report(const SaveFrame& frame, bool reuse,
                   const PlannedSave& planned, WrittenData& written) {
   SaveResult result{.path = frame.target.path, .step = frame.target.step};
   result.transfer = written.transfer;
-  result.transfer_note = std::move(written.transfer_note);
+  result.transfer_note =
+      WithOperator(frame.context.comm, std::move(written.transfer_note));
   result.num_arrays = planned.num_arrays;
   result.rounds = planned.rounds;
   result.plan_reused = reuse;
