@@ -64,13 +64,15 @@ class ToolJsonTest(ToolCase):
         self.assertEqual(
             pieces[-1], {"file": "data_00000_of_00001.h5", "group": None,
                          "key": "w", "offset": [0, 0], "shape": [6, 10],
-                         "task": None})
+                         "task": None, "shards": []})
         self.copy_newer()
         found = self.json("ls", "--shards", "run/step_00000009")
         self.assertEqual(found["file_layout"], "shared")
         self.assertEqual(len(found["arrays"]), 23)
         self.assertIn({"file": "data_00001_of_00003.h5", "group": 1, "key": "w",
-                       "offset": [4, 0], "shape": [2, 6], "task": 0},
+                       "offset": [4, 0], "shape": [2, 6], "task": 0,
+                       "shards": [{"offset": [4, 0], "shape": [2, 6],
+                                   "devices": ["/task:0"]}]},
                       found["pieces"])
 
     def test_ls_of_values_with_handlers(self):

@@ -4,6 +4,7 @@ Usage: tool_test.py BELAY GOLDEN_DIR VERSION
 Exact output and exit codes: 0 all is well, 1 damage, 2 cannot be carried out.
 """
 import json
+import pathlib
 import re
 import shutil
 import sys
@@ -11,7 +12,7 @@ import unittest
 
 import h5py
 
-from tool_case import PER_TASK, SHARED, VERSION, ToolCase, crc32c
+from tool_case import GOLDEN, PER_TASK, SHARED, VERSION, ToolCase, crc32c
 
 ARRAYS = """\
 key           dtype   shape          bytes  stored as
@@ -41,31 +42,31 @@ types/u8      u8      [2]              2 B  contiguous
 
 
 GROUPS = """\
-file                    group  key           box          task
-data_00000_of_00003.h5      0  types/f16     0,1          1
-data_00000_of_00003.h5      0  types/u8      0,2          1
-data_00000_of_00003.h5      0  w             0,4:0,6      0
-data_00000_of_00003.h5      0  w             0,6:6,4      1
-data_00001_of_00003.h5      1  types/bf16    0,2:0,1      0
-data_00001_of_00003.h5      1  types/bool    0,3          0
-data_00001_of_00003.h5      1  types/c128    0,2          0
-data_00001_of_00003.h5      1  types/f16     1,2          1
-data_00001_of_00003.h5      1  types/f32     0,2:0,3      1
-data_00001_of_00003.h5      1  types/f64     -            1
-data_00001_of_00003.h5      1  types/f8e4m3  0,2          1
-data_00001_of_00003.h5      1  types/f8e5m2  0,2          1
-data_00001_of_00003.h5      1  types/i16     0,1:0,2:0,1  1
-data_00001_of_00003.h5      1  types/i32     0,3          1
-data_00001_of_00003.h5      1  types/i64     -            1
-data_00001_of_00003.h5      1  types/i8      0,3          1
-data_00001_of_00003.h5      1  types/u16     -            1
-data_00001_of_00003.h5      1  types/u32     0,2          1
-data_00001_of_00003.h5      1  types/u64     0,2          1
-data_00001_of_00003.h5      1  w             4,2:0,6      0
-data_00002_of_00003.h5      2  odd/100%/a@b  -            0
-data_00002_of_00003.h5      2  text          0,18         0
-data_00002_of_00003.h5      2  types         -            0
-data_00002_of_00003.h5      2  types/c64     -            1
+file                    group  key           box          device
+data_00000_of_00003.h5      0  types/f16     0,1          /task:1
+data_00000_of_00003.h5      0  types/u8      0,2          /task:1
+data_00000_of_00003.h5      0  w             0,4:0,6      /task:0
+data_00000_of_00003.h5      0  w             0,6:6,4      /task:1
+data_00001_of_00003.h5      1  types/bf16    0,2:0,1      /task:0
+data_00001_of_00003.h5      1  types/bool    0,3          /task:0
+data_00001_of_00003.h5      1  types/c128    0,2          /task:0
+data_00001_of_00003.h5      1  types/f16     1,2          /task:1
+data_00001_of_00003.h5      1  types/f32     0,2:0,3      /task:1
+data_00001_of_00003.h5      1  types/f64     -            /task:1
+data_00001_of_00003.h5      1  types/f8e4m3  0,2          /task:1
+data_00001_of_00003.h5      1  types/f8e5m2  0,2          /task:1
+data_00001_of_00003.h5      1  types/i16     0,1:0,2:0,1  /task:1
+data_00001_of_00003.h5      1  types/i32     0,3          /task:1
+data_00001_of_00003.h5      1  types/i64     -            /task:1
+data_00001_of_00003.h5      1  types/i8      0,3          /task:1
+data_00001_of_00003.h5      1  types/u16     -            /task:1
+data_00001_of_00003.h5      1  types/u32     0,2          /task:1
+data_00001_of_00003.h5      1  types/u64     0,2          /task:1
+data_00001_of_00003.h5      1  w             4,2:0,6      /task:0
+data_00002_of_00003.h5      2  odd/100%/a@b  -            /task:0
+data_00002_of_00003.h5      2  text          0,18         /task:0
+data_00002_of_00003.h5      2  types         -            /task:0
+data_00002_of_00003.h5      2  types/c64     -            /task:1
 """
 
 
@@ -112,8 +113,9 @@ class ToolTest(ToolCase):
         lines = out.splitlines()[3:]
         self.assertEqual(len(lines), 22)
         for line in lines:  # each file is of one task
-            file, group, *_, task = line.split()
-            self.assertEqual(file, f"data_{int(task):05}_of_00002.h5")
+            file, group, *_, device = line.split()
+            task = int(device.removeprefix("/task:"))
+            self.assertEqual(file, f"data_{task:05}_of_00002.h5")
             self.assertEqual(group, "0")
 
     def test_ls_shards_of_a_shared_dataset(self):
@@ -123,6 +125,16 @@ class ToolTest(ToolCase):
         self.assertEqual(
             out.splitlines()[-1],
             "data_00000_of_00001.h5      0  w             0,6:0,10     shared")
+
+    def test_ls_shards_of_a_layout(self):
+        step = pathlib.Path(GOLDEN) / "format_1_3" / "step_00000011"
+        code, out, err = self.belay("ls", "--shards", str(step))
+        self.assertEqual((code, err), (0, ""))
+        lines = [line.split()[2:] for line in out.splitlines()
+                 if "  model/embed/.ATTRIBUTES/" in line]
+        key = "model/embed/.ATTRIBUTES/VARIABLE_VALUE"
+        self.assertEqual(lines, [[key, "0,2:0,3", "/task:0"],
+                                 [key, "2,2:0,3", "/task:1"]])
 
     def test_ls_shards_of_an_older_format(self):
         code, out, err = self.belay("ls", "--shards", SHARED)

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdio>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -9,6 +11,7 @@
 #include "commands.h"
 #include "json_output.h"
 #include "number_text.h"
+#include "shard_devices.h"
 
 namespace belay::tools {
 namespace {
@@ -69,31 +72,58 @@ void PrintValues(const std::vector<ValueInfo>& all) {
   }
 }
 
-// Who wrote a piece: one task, or any that share the dataset.
-std::string TaskText(const StoredPiece& piece) {
-  if (!piece.group) return "-";
-  return piece.task ? absl::StrFormat("%d", *piece.task) : "shared";
+// A line of the table of shards.
+struct ShardLine {
+  std::string file;
+  std::string group;
+  std::string key;
+  std::string box;
+  std::string device;
+};
+
+// A dataset as lines: one for each shard whose device is known, else one.
+void AddLines(const StoredPiece& piece, const ArrayInfo& array,
+              std::vector<ShardLine>& lines) {
+  const auto add = [&](const Box& box, const std::string& device) {
+    lines.push_back(
+        {.file = PrintableName(piece.file),
+         .group = piece.group ? absl::StrFormat("%d", *piece.group) : "-",
+         .key = PrintableName(piece.key),
+         .box = box.shape.empty() ? "-" : BoxText(box),  // a scalar
+         .device = device});
+  };
+  const std::vector<HeldShard> shards = ShardsOf(piece, array);
+  for (const HeldShard& shard : shards) {
+    add(shard.box, DevicesText(shard.devices));
+  }
+  if (shards.empty()) add(piece.box, piece.group ? "shared" : "-");
+}
+
+// Ascending by key.
+const ArrayInfo& ArrayOf(const StoredPiece& piece, const CheckpointInfo& info) {
+  return *std::lower_bound(info.arrays.begin(), info.arrays.end(), piece.key,
+                           [](const ArrayInfo& array, const std::string& key) {
+                             return array.key < key;
+                           });
 }
 
 void PrintPieces(const CheckpointInfo& info) {
-  size_t file_width = 4, key_width = 3, box_width = 3;
-  const auto box_text = [](const StoredPiece& piece) {
-    return piece.box.shape.empty() ? "-" : BoxText(piece.box);  // a scalar
-  };
+  std::vector<ShardLine> lines;
   for (const StoredPiece& piece : info.pieces) {
-    file_width = std::max(file_width, WidthOf(PrintableName(piece.file)));
-    key_width = std::max(key_width, WidthOf(PrintableName(piece.key)));
-    box_width = std::max(box_width, box_text(piece).size());
+    AddLines(piece, ArrayOf(piece, info), lines);
+  }
+  size_t file_width = 4, key_width = 3, box_width = 3;
+  for (const ShardLine& line : lines) {
+    file_width = std::max(file_width, WidthOf(line.file));
+    key_width = std::max(key_width, WidthOf(line.key));
+    box_width = std::max(box_width, line.box.size());
   }
   Print("%s  %5s  %s  %s  %s\n", Padded("file", file_width), "group",
-        Padded("key", key_width), Padded("box", box_width), "task");
-  for (const StoredPiece& piece : info.pieces) {
-    const std::string group =
-        piece.group ? absl::StrFormat("%d", *piece.group) : "-";
-    Print("%s  %5s  %s  %s  %s\n",
-          Padded(PrintableName(piece.file), file_width), group,
-          Padded(PrintableName(piece.key), key_width),
-          Padded(box_text(piece), box_width), TaskText(piece));
+        Padded("key", key_width), Padded("box", box_width), "device");
+  for (const ShardLine& line : lines) {
+    Print("%s  %5s  %s  %s  %s\n", Padded(line.file, file_width), line.group,
+          Padded(line.key, key_width), Padded(line.box, box_width),
+          line.device);
   }
 }
 
@@ -142,15 +172,31 @@ Json ValuesJson(const std::vector<ValueInfo>& values) {
   return all;
 }
 
-Json PiecesJson(const std::vector<StoredPiece>& pieces) {
+Json ShardsJson(const std::vector<HeldShard>& shards) {
   Json all = Json::array();
-  for (const StoredPiece& piece : pieces) {
-    all.push_back({{"file", TextJson(piece.file)},
-                   {"group", piece.group ? Json(*piece.group) : Json()},
-                   {"key", TextJson(piece.key)},
-                   {"offset", piece.box.offset},
-                   {"shape", piece.box.shape},
-                   {"task", piece.task ? Json(*piece.task) : Json()}});
+  for (const HeldShard& shard : shards) {
+    Json devices = Json::array();
+    for (const DeviceSpec& device : shard.devices) {
+      devices.push_back(DeviceText(device));
+    }
+    all.push_back({{"offset", shard.box.offset},
+                   {"shape", shard.box.shape},
+                   {"devices", std::move(devices)}});
+  }
+  return all;
+}
+
+Json PiecesJson(const CheckpointInfo& info) {
+  Json all = Json::array();
+  for (const StoredPiece& piece : info.pieces) {
+    all.push_back(
+        {{"file", TextJson(piece.file)},
+         {"group", piece.group ? Json(*piece.group) : Json()},
+         {"key", TextJson(piece.key)},
+         {"offset", piece.box.offset},
+         {"shape", piece.box.shape},
+         {"task", piece.task ? Json(*piece.task) : Json()},
+         {"shards", ShardsJson(ShardsOf(piece, ArrayOf(piece, info)))}});
   }
   return all;
 }
@@ -178,7 +224,7 @@ void PrintAsJson(const CheckpointReader& reader,
                {"metadata", MetadataJson(metadata)},
                {"arrays", ArraysJson(info.arrays)},
                {"values", ValuesJson(reader.Values())}};
-  if (shards) json["pieces"] = PiecesJson(info.pieces);
+  if (shards) json["pieces"] = PiecesJson(info);
   PrintJson(json);
 }
 

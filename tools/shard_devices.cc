@@ -1,0 +1,64 @@
+#include "shard_devices.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "belay/arrays/layout.h"
+
+namespace belay::tools {
+namespace {
+
+// No layout on more ranks is shown shard by shard.
+constexpr int kMostRanks = 1 << 16;
+constexpr size_t kMostDevices = 4;
+
+}  // namespace
+
+std::vector<HeldShard> ShardsOf(const StoredPiece& piece,
+                                const ArrayInfo& array) {
+  if (piece.task) {
+    const DeviceSpec device{.task = static_cast<int>(*piece.task)};
+    return {{.box = piece.box, .devices = {device}}};
+  }
+  // Without a group it is of a format that stores neither.
+  if (!piece.group || array.layout.empty()) return {};
+  const StatusOr<Layout> layout = Layout::Parse(array.layout);
+  if (!layout.ok()) return {};
+  const int num_ranks = layout->mesh().num_ranks();
+  if (num_ranks > kMostRanks) return {};
+  const bool has_replicas = layout->NumReplicas() > 1;
+  std::map<std::pair<Shape, Shape>, HeldShard> shards;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    const StatusOr<Box> box = layout->LocalBox(array.shape, rank);
+    if (!box.ok() || box->shape.size() != piece.box.shape.size()) return {};
+    const std::optional<Box> part = Intersect(*box, piece.box);
+    if (!part) continue;
+    HeldShard& shard = shards[{part->offset, part->shape}];
+    shard.box = *part;
+    DeviceSpec device{.task = rank};
+    if (has_replicas) device.replica = static_cast<int>(layout->Replica(rank));
+    shard.devices.push_back(std::move(device));
+  }
+  std::vector<HeldShard> all;
+  all.reserve(shards.size());
+  for (auto& [place, shard] : shards) all.push_back(std::move(shard));
+  return all;
+}
+
+std::string DevicesText(const std::vector<DeviceSpec>& devices) {
+  const size_t shown =
+      devices.size() > kMostDevices ? kMostDevices - 1 : devices.size();
+  std::string text;
+  for (size_t i = 0; i < shown; ++i) {
+    if (i > 0) text += ' ';
+    text += DeviceText(devices[i]);
+  }
+  if (shown == devices.size()) return text;
+  return absl::StrFormat("%s and %d others", text, devices.size() - shown);
+}
+
+}  // namespace belay::tools
