@@ -19,6 +19,7 @@ module belay
   use belay_layouts
   use belay_log
   use belay_runs
+  use belay_sharding
   use belay_readers
   implicit none
   private :: except_finish, except_handle

@@ -41,6 +41,28 @@ module belay_c
       type(c_ptr) :: options
     end subroutine
 
+    integer(c_int) function c_options_set_sharding_policy(options, &
+        description, parameters, group, context) &
+        bind(C, name="belay_options_set_sharding_policy")
+      import
+      type(c_ptr), value :: options
+      character(kind=c_char), intent(in) :: description(*)
+      character(kind=c_char), intent(in), optional :: parameters(*)
+      type(c_funptr), value :: group
+      type(c_ptr), value :: context
+    end function
+
+    integer(c_int) function c_grouping_add(grouping, group, piece, offset, &
+        shape) &
+        bind(C, name="belay_grouping_add")
+      import
+      type(c_ptr), value :: grouping
+      integer(c_int64_t), value :: group
+      integer(c_int64_t), value :: piece
+      integer(c_int64_t), intent(in), optional :: offset(*)
+      integer(c_int64_t), intent(in), optional :: shape(*)
+    end function
+
     integer(c_int) function c_state_create(result) &
         bind(C, name="belay_state_create")
       import

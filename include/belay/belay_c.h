@@ -77,6 +77,52 @@ int belay_options_create(belay_options** result);
 int belay_options_set(belay_options* options, const char* name,
                       const char* value);
 
+// A piece that a task will write, without its values: belay::ShardableTensor.
+// Its strings and numbers are valid during the call that gets it.
+typedef struct belay_shardable_tensor {
+  const char* key;
+  int dtype;  // a belay_dtype
+  int ndim;
+  const int64_t* global_shape;
+  const int64_t* offset;  // of the piece in the array
+  const int64_t* shape;   // of the piece
+  const char* device;     // such as "/job:train/replica:0/task:5/device:GPU:0"
+  int64_t bytes;
+  int node;  // the lowest rank that shares memory with the task
+} belay_shardable_tensor;
+
+// A sharding policy of the program: a function that sorts the `count` pieces
+// that a task will write into groups. Rank 0 calls it once for each task. It
+// puts each piece into one group with belay_grouping_add and returns BELAY_OK;
+// another code ends the save with that code on all ranks. It must not call MPI,
+// nor belay for anything else.
+typedef int (*belay_group_function)(void* context,
+                                    const belay_shardable_tensor* pieces,
+                                    int64_t count, belay_grouping* grouping);
+
+// Sets the sharding policy of saves: belay::ShardingPolicy. Local.
+// `description` names it in errors and must not be empty. `parameters` is a
+// text with all that the result depends on besides the pieces; while it and the
+// description stay the same, saves reuse their plan. With null, every save
+// calls the function and plans anew. Both must be equal on all ranks. `context`
+// is passed to the function, which is called as long as saves and managers use
+// the options. The option max_shard_size cannot be set as well.
+// Errors: BELAY_INVALID_ARGUMENT - a null argument, an empty description.
+int belay_options_set_sharding_policy(belay_options* options,
+                                      const char* description,
+                                      const char* parameters,
+                                      belay_group_function group,
+                                      void* context);
+
+// Puts a piece into a group; both are counted from 0. Local. With `offset` and
+// `shape`, only that box of it, counted in the array, as the piece is: the
+// boxes of a piece must tile it. With null for both, all of it. No group may
+// stay empty. The grouping keeps the first error, and the save returns it.
+// Errors: BELAY_INVALID_ARGUMENT - no such piece, or only one of `offset` and
+//   `shape`; BELAY_OUT_OF_RANGE - a group below 0 or from 2^22 on.
+int belay_grouping_add(belay_grouping* grouping, int64_t group, int64_t piece,
+                       const int64_t* offset, const int64_t* shape);
+
 // Local.
 void belay_options_free(belay_options** options);
 

@@ -60,6 +60,7 @@ void TestRowsById(const struct c_test* test);
 void TestGhosts(const struct c_test* test);
 void TestLayouts(const struct c_test* test);
 void TestMeshes(const struct c_test* test);
+void TestSharding(const struct c_test* test);
 void TestLog(const struct c_test* test);
 void TestVerify(const struct c_test* test);
 

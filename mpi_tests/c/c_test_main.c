@@ -82,6 +82,7 @@ int main(int argc, char** argv) {
   TestGhosts(&test);
   TestLayouts(&test);
   TestMeshes(&test);
+  TestSharding(&test);
   TestLog(&test);
   TestVerify(&test);
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_comm_free(&test.comm));

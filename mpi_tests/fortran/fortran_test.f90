@@ -11,6 +11,7 @@ program fortran_test
   use test_refused
   use test_rows
   use test_runs
+  use test_sharding
   use test_values
   implicit none
   type(belay_comm) :: comm, half
@@ -46,6 +47,7 @@ program fortran_test
   call test_ghosts(comm, dir, rank, ranks)
   call test_layouts(comm, dir, rank, ranks)
   call test_meshes(comm, dir, rank, ranks)
+  call test_policies(comm, dir, rank, ranks)
   call test_log(comm, dir, rank)
 
   call test_module_mpi(dir)

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "belay/async_saver.h"
 #include "belay/belay_c.h"
@@ -17,6 +18,7 @@
 #include "belay/save_restore.h"
 #include "belay/state.h"
 #include "belay/status.h"
+#include "belay/values/sharding_policy.h"
 #include "c/rows.h"
 
 namespace belay::c {
@@ -45,6 +47,14 @@ struct belay_comm {
 
 struct belay_options {
   std::map<std::string, std::string> values;
+  std::optional<belay::ShardingPolicy> sharding_policy = std::nullopt;
+};
+
+// What a policy of the program has made of the pieces so far.
+struct belay_grouping {
+  const std::vector<belay::ShardableTensor>& pieces;
+  std::vector<belay::ShardGroup> groups = {};
+  belay::Status status = {};  // the first mistake
 };
 
 struct belay_state {

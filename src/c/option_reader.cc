@@ -13,10 +13,10 @@
 namespace belay::c {
 namespace {
 
-const std::map<std::string, std::string>& ValuesOf(
-    const belay_options* options) {
-  static const auto* const kNone = new std::map<std::string, std::string>();
-  return options == nullptr ? *kNone : options->values;
+// Those of null are all unset.
+const belay_options& OptionsOf(const belay_options* options) {
+  static const auto* const kNone = new belay_options();
+  return options == nullptr ? *kNone : *options;
 }
 
 // Returns the number of a signal; 0 if there is no such signal.
@@ -35,7 +35,8 @@ int SignalOf(const std::string& text) {
 }  // namespace
 
 OptionReader::OptionReader(const belay_options* options)
-    : values_(ValuesOf(options)) {}
+    : values_(OptionsOf(options).values),
+      sharding_policy_(OptionsOf(options).sharding_policy) {}
 
 bool OptionReader::IsSet(const std::string& name) const {
   return values_.contains(name);
@@ -97,6 +98,24 @@ void OptionReader::ReadSignals(const std::string& name,
     if (number == 0) return Refuse(name, *text, "signals such as SIGTERM");
     signals.push_back(number);
   }
+}
+
+void OptionReader::ReadShardingPolicy(ShardingPolicy& policy) {
+  const std::string* const limit = Find("max_shard_size");
+  const std::string* const name = Find(kPolicyOption);
+  if (name != nullptr && !sharding_policy_) {
+    return Refuse(kPolicyOption, *name,
+                  "the function belay_options_set_sharding_policy");
+  }
+  if (sharding_policy_ && limit != nullptr) {
+    return Refuse("max_shard_size", *limit,
+                  "nothing beside belay_options_set_sharding_policy");
+  }
+  if (sharding_policy_) policy = *sharding_policy_;
+  if (limit == nullptr) return;
+  int64_t max_bytes = 0;
+  Read("max_shard_size", max_bytes);
+  policy = MaxShardSize(max_bytes);
 }
 
 Status OptionReader::Finish() const {

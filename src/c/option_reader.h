@@ -17,8 +17,13 @@
 #include "belay/options.h"
 #include "belay/status.h"
 #include "belay/values/async_options.h"
+#include "belay/values/sharding_policy.h"
 
 namespace belay::c {
+
+// The option of belay_options_set_sharding_policy; its value is the description
+// of the policy.
+inline constexpr char kPolicyOption[] = "sharding_policy";
 
 // Reads options one by one and keeps the first mistake. Local.
 class OptionReader {
@@ -43,6 +48,8 @@ class OptionReader {
   }
   // Signals by name or number, with blanks or commas between them.
   void ReadSignals(const std::string& name, std::vector<int>& signals);
+  // That of belay_options_set_sharding_policy, or MaxShardSize of an option.
+  void ReadShardingPolicy(ShardingPolicy& policy);
   // One of several words.
   template <typename Enum>
   void ReadWord(
@@ -74,6 +81,7 @@ class OptionReader {
               const std::string& needed);
 
   const std::map<std::string, std::string>& values_;
+  const std::optional<ShardingPolicy>& sharding_policy_;
   std::vector<std::string> known_;
   Status status_;
 };

@@ -18,6 +18,7 @@ typedef struct belay_saver belay_saver;
 typedef struct belay_manager belay_manager;
 typedef struct belay_reader belay_reader;
 typedef struct belay_fields belay_fields;
+typedef struct belay_grouping belay_grouping;
 
 // What went wrong: the codes of absl::Status. docs/errors.md explains them.
 enum belay_code {
