@@ -30,6 +30,7 @@ from belay._copies import (CopyResult, ExportResult, ImportResult,
                            SafetensorsFile, VerifyResult, copy_checkpoint,
                            export_safetensors, import_safetensors,
                            verify_checkpoint)
+from belay._sharding import ShardableTensor, ShardingPolicy
 from belay._simulate import simulate
 
 __all__ = [
@@ -38,10 +39,11 @@ __all__ = [
     "FromRank0", "ImportResult", "LaidOut", "Layout", "ManagedRestore", "ManagedSave",
     "MaxSize", "Mesh", "MinSize", "PendingSave", "PerRank", "Piece",
     "Pieces", "RestoreResult", "Rows", "RowsById", "STOPPED_EXIT_CODE",
-    "SafetensorsFile", "SaveResult", "ShardedVariable", "StoredArray",
-    "VerifyResult", "abort_on_exception", "copy_checkpoint", "export_safetensors",
-    "import_safetensors", "list_steps", "open", "restore",
-    "restore_latest_or_none", "save", "simulate", "verify_checkpoint"
+    "SafetensorsFile", "SaveResult", "ShardableTensor", "ShardedVariable",
+    "ShardingPolicy", "StoredArray", "VerifyResult", "abort_on_exception",
+    "copy_checkpoint", "export_safetensors", "import_safetensors", "list_steps",
+    "open", "restore", "restore_latest_or_none", "save", "simulate",
+    "verify_checkpoint"
 ]
 
 for _name in __all__:

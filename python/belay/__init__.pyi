@@ -93,6 +93,28 @@ class FromRank0:
   value: Any
   def __init__(self, value: Any) -> None: ...
 
+class ShardableTensor:
+  key: str
+  dtype: str
+  global_shape: tuple[int, ...]
+  offset: tuple[int, ...]
+  shape: tuple[int, ...]
+  device: str
+  bytes: int
+  node: int
+  def __init__(self, key: str, dtype: str, global_shape: Sequence[int],
+               offset: Sequence[int], shape: Sequence[int], device: str,
+               bytes: int, node: int) -> None: ...
+
+class ShardingPolicy:
+  description: str
+  group: Callable[[list[ShardableTensor]], Sequence[Sequence[ShardableTensor]]]
+  parameters: Mapping[str, str]
+  def __init__(self, description: str,
+               group: Callable[[list[ShardableTensor]],
+                               Sequence[Sequence[ShardableTensor]]],
+               parameters: Mapping[str, str] = ...) -> None: ...
+
 class SaveResult:
   @property
   def path(self) -> str: ...
@@ -150,7 +172,8 @@ def save(comm: MPI.Comm, directory: _Path, step: int, state: Any, *,
          array_layout: Literal["auto", "canonical"] = ...,
          transfer: Literal["auto", "independent", "two_phase", "collective",
                            "hdf5"] = ...,
-         max_shard_size: int = ..., max_bytes_in_flight: int = ...,
+         max_shard_size: int = ..., sharding_policy: ShardingPolicy = ...,
+         max_bytes_in_flight: int = ...,
          float32_as_bfloat16: bool = ..., strict_dtype: bool = ...,
          read_back: bool = ...,
          mpi_io_hints: Mapping[str, str] = ...,

@@ -39,7 +39,7 @@ def save(comm, directory, step, state, **options):
   file_layout : {"shared", "per_node", "per_task"}, optional
   array_layout : {"auto", "canonical"}, optional
   transfer : {"auto", "independent", "two_phase", "collective", "hdf5"}, optional
-  max_shard_size, max_bytes_in_flight : int, optional
+  max_shard_size, max_bytes_in_flight : int; sharding_policy : ShardingPolicy
   float32_as_bfloat16, strict_dtype, read_back : bool, optional
   mpi_io_hints : dict of str to str, optional
   before_commit, after_commit : callable, optional

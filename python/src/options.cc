@@ -3,6 +3,7 @@
 #include "arrays.h"
 #include "base/close_keys.h"
 #include "callbacks.h"
+#include "sharding.h"
 
 namespace belay::python {
 namespace {
@@ -189,11 +190,7 @@ void ReadSaveOptions(OptionReader& reader, SaveOptions& options) {
   reader.ReadNamed(
       "array_layout", options.array_layout,
       {{"auto", ArrayLayout::kAuto}, {"canonical", ArrayLayout::kCanonical}});
-  int64_t max_shard_size = 0;
-  reader.Read("max_shard_size", max_shard_size);
-  if (max_shard_size != 0) {
-    options.sharding_policy = MaxShardSize(max_shard_size);
-  }
+  ReadShardingPolicy(reader, options.sharding_policy);
   ReadArgs(reader, options.args, SaveArgsOf);
   reader.Read("float32_as_bfloat16", options.float32_as_bfloat16);
   reader.Read("strict_dtype", options.strict_dtype);
