@@ -118,7 +118,8 @@ TEST(Comm, SplitWithNegativeColorHasNoRanks) {
 }
 
 // Every rank gets the error of the rank on which the point failed.
-// The first agreement, that all ranks have come, and then the call of MPI.
+// What rank 0 has read, the agreement that all ranks have come, and then the
+// call of MPI.
 TEST(Comm, FaultsAreAgreed) {
   const int size = WorldSize();
   const std::string last = ": injected fault [rank " +
@@ -128,7 +129,9 @@ TEST(Comm, FaultsAreAgreed) {
   StatusOr<Comm> comm = Comm::Duplicate(MPI_COMM_WORLD);
   ASSERT_TRUE(comm.ok()) << comm.status();
   for (const auto& [point, site] :
-       {std::pair<int, std::string>{1, "agree"}, {2, "MPI_Comm_dup"}}) {
+       {std::pair<int, std::string>{1, "MPI_Ibcast"},
+        {2, "agree"},
+        {3, "MPI_Comm_dup"}}) {
     fault::Arm(is_last ? point : 0);
     EXPECT_EQ(Comm::Duplicate(MPI_COMM_WORLD).status(),
               absl::InternalError(site + last));

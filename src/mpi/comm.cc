@@ -91,10 +91,9 @@ StatusOr<Comm> Comm::Duplicate(MPI_Comm comm, double deadline_seconds) {
       .comm = original,
       .deadline = Deadline::OnForeign(original, deadline_seconds,
                                       "duplicate communicator")};
+  // Agrees as well: MPI's call would wait for a late rank forever.
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string transfer,
                                 FromRoot(context, ReadTransferVariable));
-  // MPI's call would wait for a late rank forever.
-  BELAY_RETURN_IF_AGREED(Agree(context, absl::OkStatus()));
   Comm copy(MPI_COMM_NULL, original.rank_, original.size_, deadline_seconds,
             transfer);
   // Open MPI 4.1 takes the neighbours of a topology for the ranks of the whole
