@@ -100,22 +100,23 @@ void OptionReader::ReadSignals(const std::string& name,
   }
 }
 
-void OptionReader::ReadShardingPolicy(ShardingPolicy& policy) {
-  const std::string* const limit = Find("max_shard_size");
+void OptionReader::ReadShardingPolicy(const std::string& limit,
+                                      ShardingPolicy& policy) {
+  const std::string* const max_bytes = Find(limit);
   const std::string* const name = Find(kPolicyOption);
   if (name != nullptr && !sharding_policy_) {
     return Refuse(kPolicyOption, *name,
                   "the function belay_options_set_sharding_policy");
   }
-  if (sharding_policy_ && limit != nullptr) {
-    return Refuse("max_shard_size", *limit,
+  if (sharding_policy_ && max_bytes != nullptr) {
+    return Refuse(limit, *max_bytes,
                   "nothing beside belay_options_set_sharding_policy");
   }
   if (sharding_policy_) policy = *sharding_policy_;
-  if (limit == nullptr) return;
-  int64_t max_bytes = 0;
-  Read("max_shard_size", max_bytes);
-  policy = MaxShardSize(max_bytes);
+  if (max_bytes == nullptr) return;
+  int64_t number = 0;
+  Read(limit, number);
+  policy = MaxShardSize(number);
 }
 
 Status OptionReader::Finish() const {

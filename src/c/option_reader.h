@@ -48,8 +48,9 @@ class OptionReader {
   }
   // Signals by name or number, with blanks or commas between them.
   void ReadSignals(const std::string& name, std::vector<int>& signals);
-  // That of belay_options_set_sharding_policy, or MaxShardSize of an option.
-  void ReadShardingPolicy(ShardingPolicy& policy);
+  // That of belay_options_set_sharding_policy, or MaxShardSize of an option
+  // with this name.
+  void ReadShardingPolicy(const std::string& limit, ShardingPolicy& policy);
   // One of several words.
   template <typename Enum>
   void ReadWord(

@@ -14,7 +14,7 @@ void ReadSave(OptionReader& reader, SaveOptions& options) {
   reader.ReadWord(
       "array_layout", options.array_layout,
       {{"auto", ArrayLayout::kAuto}, {"canonical", ArrayLayout::kCanonical}});
-  reader.ReadShardingPolicy(options.sharding_policy);
+  reader.ReadShardingPolicy("max_shard_size", options.sharding_policy);
   reader.ReadWord("transfer", options.transfer,
                   {{"auto", Transfer::kAuto},
                    {"collective", Transfer::kCollective},
