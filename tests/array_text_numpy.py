@@ -9,7 +9,7 @@ DTYPES = {"f16": "float16", "f32": "float32", "f64": "float64", "i8": "int8",
           "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8",
           "u16": "uint16", "u32": "uint32", "u64": "uint64", "bool": "bool",
           "c64": "complex64", "c128": "complex128"}
-CASES = 1500
+CASES = 600
 
 
 def random_reals(random, count):
