@@ -120,17 +120,13 @@ Status RemoveStep(const std::string& step_directory, bool durable) {
   return RemoveTree(debris);
 }
 
-void DebrisRemover::Begin(std::vector<std::string> paths) {
+void FileWork::Begin(std::function<Status()> work) {
   if (thread_ == nullptr) thread_ = std::make_unique<WorkerThread>();
   thread_->Finish();
-  thread_->Begin([paths = std::move(paths)] {
-    Status status;
-    for (const std::string& path : paths) status.Update(RemoveTree(path));
-    return status;
-  });
+  thread_->Begin(std::move(work));
 }
 
-std::vector<std::string> DebrisRemover::Finish() {
+std::vector<std::string> FileWork::Finish() {
   if (thread_ == nullptr) return {};
   thread_->Hurry();
   thread_->Finish();

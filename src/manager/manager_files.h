@@ -5,6 +5,7 @@
 #define BELAY_MANAGER_MANAGER_FILES_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,19 +64,19 @@ StatusOr<std::vector<std::string>> CleanRunDirectory(const std::string& dir,
                                                      std::string_view prefix,
                                                      bool remove);
 
-// Removes what steps that have lost their names leave, in a thread: on a large
-// file system that takes seconds. Move only; for one caller at a time.
-class DebrisRemover {
+// Works on files in a thread while the program goes on. Move only; for one
+// caller at a time.
+class FileWork {
  public:
-  DebrisRemover() = default;
-  DebrisRemover(DebrisRemover&&) = default;
-  // Waits until all is removed.
-  ~DebrisRemover() { Finish(); }
+  FileWork() = default;
+  FileWork(FileWork&&) = default;
+  // Waits until it is done.
+  ~FileWork() { Finish(); }
 
   // Begins. Local. Waits for what was begun before.
-  void Begin(std::vector<std::string> paths);
+  void Begin(std::function<Status()> work);
 
-  // Waits until all is removed, and returns what could not be, as notes. Local.
+  // Waits until it is done, and returns what went wrong, as notes. Local.
   std::vector<std::string> Finish();
 
  private:

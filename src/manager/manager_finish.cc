@@ -76,12 +76,12 @@ Status EndUnderWay(Impl& impl, StatusOr<SaveResult> saved) {
   return absl::OkStatus();
 }
 
-// After a wait for saves, removals are finished as well. Collective; agreed.
-Status FinishRemovals(Impl& impl) {
-  if (!std::exchange(impl.is_removing, false)) return absl::OkStatus();
-  CommContext context = ManagerContext(impl, "remove steps of", true);
+// Collective; agreed.
+Status FinishCleanup(Impl& impl) {
+  if (!std::exchange(impl.is_cleaning_up, false)) return absl::OkStatus();
+  CommContext context = ManagerContext(impl, "keep steps of", true);
   return OnRoot(context, [&] {
-    WaitForRemover(impl);
+    WaitForCleanup(impl);
     return absl::OkStatus();
   });
 }
@@ -95,8 +95,8 @@ Status TakeEnd(Impl& impl, StatusOr<std::optional<SaveResult>> ended) {
 
 }  // namespace
 
-void WaitForRemover(Impl& impl) {
-  for (std::string& note : impl.remover.Finish()) {
+void WaitForCleanup(Impl& impl) {
+  for (std::string& note : impl.cleanup.Finish()) {
     impl.notes.push_back(std::move(note));
   }
 }
@@ -112,6 +112,7 @@ void FinishStep(Impl& impl, const StepRecord& record, double began,
   Insert(record.step, impl.history.steps);
   std::erase(impl.history.damaged, record.step);
   PutRecord(record, impl.state.steps);
+  impl.is_cleaning_up |= in_background;
   StatusOr<KeepOutcome> outcome =
       KeepSteps(impl, record.step, began, in_background);
   if (!outcome.ok()) {
@@ -128,7 +129,6 @@ void FinishStep(Impl& impl, const StepRecord& record, double began,
   });
   SetSteps(std::move(steps), impl);
   result.deleted = std::move(outcome->plan.remove);
-  impl.is_removing |= in_background && !result.deleted.empty();
   for (std::string& note : outcome->notes) {
     result.notes.push_back(std::move(note));
   }
@@ -195,7 +195,7 @@ Status SettleUnderWay(Impl& impl) {
         absl::StrCat("a save in the background failed: ", status.ToString()));
     LogNotes(impl);
   }
-  return FinishRemovals(impl);
+  return FinishCleanup(impl);
 }
 
 void TellOfEnded(Impl& impl, ManagedSave& result) {
@@ -222,7 +222,7 @@ StatusOr<std::optional<ManagedSave>> CheckpointManager::WaitUntilFinished() {
   Impl& impl = *impl_;
   if (impl.under_way) BELAY_RETURN_IF_AGREED(FinishExchange(impl));
   BELAY_RETURN_IF_AGREED(WaitForUnderWay(impl));
-  BELAY_RETURN_IF_AGREED(FinishRemovals(impl));
+  BELAY_RETURN_IF_AGREED(FinishCleanup(impl));
   return std::exchange(impl.ended, std::nullopt);
 }
 

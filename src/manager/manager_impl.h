@@ -81,9 +81,10 @@ struct CheckpointManager::Impl {
   // Null: saves are not done in the background.
   std::unique_ptr<BackgroundSaver, LetSaverGo> background = nullptr;
   std::optional<ManagedSaveUnderWay> under_way = std::nullopt;
-  // Rank 0 only; the other ranks know when it may be at work.
-  DebrisRemover remover = {};
-  bool is_removing = false;
+  // What follows a commit in the background: writing the state, removing steps.
+  // Rank 0 only; the other ranks know when it may be under way.
+  FileWork cleanup = {};
+  bool is_cleaning_up = false;
   // What came of the last one, until a result tells of it.
   std::optional<ManagedSave> ended = std::nullopt;
   // The last step that was saved, if that was in the background and nothing was
@@ -181,7 +182,7 @@ struct KeepOutcome {
 
 // Lets rank 0 remove what need not be kept beside the step that was just
 // saved, and write the state. The save has begun at `began`, as of WorkedBy on
-// rank 0. In the background, the remover goes on after the call. Collective;
+// rank 0. In the background, the cleanup goes on after the call. Collective;
 // agreed.
 // Errors: only that ranks could not be told; all else is noted.
 StatusOr<KeepOutcome> KeepSteps(CheckpointManager::Impl& impl, int64_t saved,
@@ -193,9 +194,8 @@ void FinishStep(CheckpointManager::Impl& impl, const StepRecord& record,
                 double began, std::optional<int64_t> counter,
                 bool in_background, ManagedSave& result);
 
-// Waits until the remover is done, and notes what it could not remove. Rank 0
-// only.
-void WaitForRemover(CheckpointManager::Impl& impl);
+// Waits until the cleanup is done, and notes what went wrong. Rank 0 only.
+void WaitForCleanup(CheckpointManager::Impl& impl);
 
 // Lists the steps again, as Reload. Collective; agreed.
 Status ReloadSteps(CheckpointManager::Impl& impl);

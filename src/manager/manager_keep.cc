@@ -94,9 +94,10 @@ bool WasRemoved(const std::string& path, const Status& status) {
   return is_there.ok() && !*is_there;
 }
 
-// Steps that cannot be removed stay in the state. In the background, they only
-// lose their names here. Rank 0 only.
-void RemoveSteps(Impl& impl, bool in_background, KeepOutcome& outcome) {
+// Steps that cannot be removed stay in the state. In the background they only
+// lose their names here; what is left of them is returned. Rank 0 only.
+std::vector<std::string> RemoveSteps(const Impl& impl, bool in_background,
+                                     KeepOutcome& outcome) {
   std::vector<int64_t> removed;
   std::vector<std::string> debris;
   for (const int64_t step : outcome.plan.remove) {
@@ -113,8 +114,8 @@ void RemoveSteps(Impl& impl, bool in_background, KeepOutcome& outcome) {
       outcome.notes.emplace_back(status.message());
     }
   }
-  if (!debris.empty()) impl.remover.Begin(std::move(debris));
   outcome.plan.remove = std::move(removed);
+  return debris;
 }
 
 // Rank 0 only.
@@ -157,10 +158,21 @@ std::string AfterCommit(Impl& impl, int64_t saved, double began,
     if (plan.ok()) outcome.plan = *std::move(plan);
   }
   KeepOne(impl, saved, outcome);
-  RemoveSteps(impl, in_background, outcome);
+  std::vector<std::string> debris = RemoveSteps(impl, in_background, outcome);
   ManagerState state = impl.state;
   CarryOut(outcome.plan, state);
-  note(WriteStateOf(impl, state));
+  if (in_background) {
+    // The state syncs the directory, in which the steps have lost their names.
+    impl.cleanup.Begin([dir = impl.dir, prefix = impl.options.prefix,
+                        durable = impl.options.save.durable,
+                        state = std::move(state), debris = std::move(debris)] {
+      Status status = WriteState(dir, prefix, state, durable);
+      for (const std::string& path : debris) status.Update(RemoveTree(path));
+      return status;
+    });
+  } else {
+    note(WriteStateOf(impl, state));
+  }
   outcome.times = TimesOf(impl, began);
   return Encode(outcome);
 }
