@@ -37,7 +37,7 @@ concept EigenMatrix = requires {
 
 // Stores a matrix as an array with the same axes. Local.
 template <EigenMatrix M>
-class EigenHandler : public Handler<M> {
+class EigenHandler final : public Handler<M> {
  public:
   // Empty: the value is stored as a plain array. Local.
   std::string typestr() const override { return ""; }

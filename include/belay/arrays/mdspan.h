@@ -42,7 +42,7 @@ concept MdspanLike = std::is_class_v<V> &&
 
 // Stores a view as an array with the same axes. Local.
 template <MdspanLike V>
-class MdspanHandler : public Handler<V> {
+class MdspanHandler final : public Handler<V> {
  public:
   // Empty: the value is stored as a plain array. Local.
   std::string typestr() const override { return ""; }

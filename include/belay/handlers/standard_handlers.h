@@ -66,7 +66,7 @@ bool HasKeys(const StoredValue& stored, std::string_view typestr);
 std::vector<std::string> NamesInside(const StoredValue& stored);
 
 // None: nothing. Local.
-class NoneHandler : public Handler<std::monostate> {
+class NoneHandler final : public Handler<std::monostate> {
  public:
   std::string typestr() const override { return std::string(kNoneTypestr); }
   bool HasFinalize() const override { return false; }
@@ -90,7 +90,7 @@ void AddHeld(std::string_view name, T& held, State& parts) {
 
 // What it holds, or None. Local.
 template <typename T>
-class OptionalHandler : public Handler<std::optional<T>> {
+class OptionalHandler final : public Handler<std::optional<T>> {
  public:
   // Empty: stored as the value that it holds. Local.
   std::string typestr() const override { return ""; }
@@ -127,7 +127,7 @@ concept NamedMap = requires(T& map, const std::string& key) {
 
 // Dict. Local.
 template <NamedMap M>
-class MapHandler : public Handler<M> {
+class MapHandler final : public Handler<M> {
  public:
   std::string typestr() const override { return std::string(kDictTypestr); }
   bool HasFinalize() const override { return false; }
@@ -167,7 +167,7 @@ concept PlainList =
 
 // List. Local.
 template <PlainList L>
-class ListHandler : public Handler<L> {
+class ListHandler final : public Handler<L> {
  public:
   std::string typestr() const override { return std::string(kListTypestr); }
   bool HasFinalize() const override { return false; }
@@ -187,7 +187,7 @@ class ListHandler : public Handler<L> {
 };
 
 // Two arrays: the concatenated strings, and their ends. Local.
-class StringsHandler : public Handler<std::vector<std::string>> {
+class StringsHandler final : public Handler<std::vector<std::string>> {
  public:
   std::string typestr() const override { return "strings"; }
   bool HasFinalize() const override { return false; }
@@ -200,7 +200,7 @@ class StringsHandler : public Handler<std::vector<std::string>> {
 };
 
 // One array. Local.
-class BoolsHandler : public Handler<std::vector<bool>> {
+class BoolsHandler final : public Handler<std::vector<bool>> {
  public:
   explicit BoolsHandler(bool packed = false) : packed_(packed) {}
   std::string typestr() const override { return "bools"; }
