@@ -78,7 +78,8 @@ def problem_of(case, text, said):
   """Returns what is wrong with a case, "" if nothing."""
   if not said:
     return f"case {case} compiles (need: {text})"
-  errors = [line for line in said.splitlines() if "error:" in line]
+  errors = [line for line in said.splitlines()
+            if "error:" in line or ": In instantiation of" in line]
   if not any(text in line for line in errors):
     return f"case {case} (need: {text}):\n" + "\n".join(errors)
   return ""

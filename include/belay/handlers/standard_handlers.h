@@ -2,11 +2,19 @@
 //
 //   std::optional      what it holds, or None
 //   std::monostate     None
-//   maps by name       Dict: a value for each key; may be empty
+//   std::variant       the index of its alternative, and what it holds
+//   std::pair, std::tuple, std::array of others than numbers
+//                      List: a value for each element
+//   maps by name or whole number
+//                      Dict: a value for each key; may be empty
 //   std::vector of others than numbers, std::deque, std::list
 //                      List: a value for each element; may be empty
+//   std::deque and std::list of numbers
+//                      one array
 //   std::vector<std::string>, std::vector<bool>
 //                      two arrays, or one
+//   durations and times of std::chrono, random engines
+//                      time_handlers.h, random_handlers.h
 //
 // A restore gives them the stored size and keys. A registry entry for such a
 // type takes precedence.
@@ -14,20 +22,24 @@
 #ifndef BELAY_HANDLERS_STANDARD_HANDLERS_H_
 #define BELAY_HANDLERS_STANDARD_HANDLERS_H_
 
+#include <array>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <ranges>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "belay/arrays/dtype.h"
+#include "belay/arrays/memory.h"
 #include "belay/handlers/type_handler.h"
 #include "belay/handlers/type_handler_registry.h"
 #include "belay/state.h"
@@ -55,6 +67,10 @@ namespace standard {
 // "..", "/" becomes ".S", "" becomes ".E". Local.
 std::string PartName(std::string_view key);
 std::string KeyOfPart(std::string_view name);
+
+// Reads the whole of a name as a decimal number; false if it is none. Local.
+bool ReadNumber(std::string_view name, int64_t& number);
+bool ReadNumber(std::string_view name, uint64_t& number);
 
 // Returns whether a value was stored as `typestr`, or as arrays below its key.
 // A single array has no keys, and restoring it would only empty a container.
@@ -116,17 +132,51 @@ class OptionalHandler final : public Handler<std::optional<T>> {
   }
 };
 
-// std::map<std::string, T> and similar types.
+// The error of a map whose keys are numbers where others are stored. Local.
+Status NoNumberError(std::string_view name);
+// The error of a list of another length than a tuple. Local.
+Status LengthError(size_t needed, size_t found);
+
+// Encodes and decodes the key of a map. Local.
+template <typename K>
+struct MapKey {
+  using Number = std::conditional_t<std::is_signed_v<K> || std::is_enum_v<K>,
+                                    int64_t, uint64_t>;
+  static std::string Encode(K key) {
+    return std::to_string(static_cast<Number>(key));
+  }
+  // Returns false if no K has this name. Local.
+  static bool Decode(std::string_view name, K& key) {
+    Number number = 0;
+    if (!ReadNumber(name, number)) return false;
+    key = static_cast<K>(number);
+    return static_cast<Number>(key) == number;
+  }
+};
+// Of a key that is a name. Local.
+template <>
+struct MapKey<std::string> {
+  static std::string Encode(const std::string& key) { return PartName(key); }
+  // Always returns true. Local.
+  static bool Decode(std::string_view name, std::string& key) {
+    key = KeyOfPart(name);
+    return true;
+  }
+};
+
+// std::map<std::string, T>, std::unordered_map<int, T> and similar types.
 template <typename T>
-concept NamedMap = requires(T& map, const std::string& key) {
+concept KeyedMap = requires(T& map, const typename T::key_type& key) {
   typename T::mapped_type;
-  requires std::same_as<typename T::key_type, std::string>;
+  requires std::same_as<typename T::key_type, std::string> ||
+      std::integral<typename T::key_type> ||
+      std::is_enum_v<typename T::key_type>;
   map.extract(key);
   map.try_emplace(key);
 };
 
 // Dict. Local.
-template <NamedMap M>
+template <KeyedMap M>
 class MapHandler final : public Handler<M> {
  public:
   std::string typestr() const override { return std::string(kDictTypestr); }
@@ -136,15 +186,20 @@ class MapHandler final : public Handler<M> {
   }
   Status ListForSave(M& map, State& parts) const override {
     for (auto& [key, value] : map) {
-      AddHeld(PartName(key), value, parts);
+      AddHeld(Key::Encode(key), value, parts);
     }
     return absl::OkStatus();
   }
   Status ListForRestore(M& map, const StoredValue& stored,
                         State& parts) const override {
+    const std::vector<std::string> names = NamesInside(stored);
+    typename M::key_type key{};
+    for (const std::string& name : names) {
+      if (!Key::Decode(name, key)) return NoNumberError(name);
+    }
     M found;
-    for (const std::string& name : NamesInside(stored)) {
-      const std::string key = KeyOfPart(name);
+    for (const std::string& name : names) {
+      Key::Decode(name, key);
       // An existing value may know better how it is restored.
       auto old = map.extract(key);
       if (!old.empty()) found.insert(std::move(old));
@@ -153,17 +208,104 @@ class MapHandler final : public Handler<M> {
     map = std::move(found);
     return ListForSave(map, parts);
   }
+
+ private:
+  using Key = MapKey<typename M::key_type>;
+};
+
+// A tuple, a pair or an array: List. Local.
+template <typename T>
+class TupleHandler final : public Handler<T> {
+ public:
+  std::string typestr() const override { return std::string(kListTypestr); }
+  bool HasFinalize() const override { return false; }
+  bool Accepts(const StoredValue& stored) const override {
+    return HasKeys(stored, kListTypestr);
+  }
+  Status ListForSave(T& tuple, State& parts) const override {
+    std::apply(
+        [&](auto&... held) {
+          [[maybe_unused]] size_t number = 0;
+          (AddHeld(std::to_string(number++), held, parts), ...);
+        },
+        tuple);
+    return absl::OkStatus();
+  }
+  Status ListForRestore(T& tuple, const StoredValue& stored,
+                        State& parts) const override {
+    const size_t length = NamesInside(stored).size();
+    if (length != std::tuple_size_v<T>) {
+      return LengthError(std::tuple_size_v<T>, length);
+    }
+    return ListForSave(tuple, parts);
+  }
+};
+
+// Returns the number of the alternative that has arrived, or an error if a
+// variant has fewer. Local.
+StatusOr<size_t> StoredAlternative(int64_t index, size_t alternatives);
+// The error of a variant without a value, or where none is stored. Local.
+Status NoVariantError(const StoredValue* stored);
+
+// The index of the alternative, and what it holds. Local.
+template <typename... Ts>
+class VariantHandler final : public Handler<std::variant<Ts...>> {
+ public:
+  using V = std::variant<Ts...>;
+  static_assert((std::is_default_constructible_v<Ts> && ...),
+                "belay makes the alternative of a std::variant that is stored: "
+                "each needs a default constructor");
+
+  std::string typestr() const override { return "variant"; }
+  bool HasFinalize() const override { return false; }
+  bool Accepts(const StoredValue& stored) const override {
+    return HasKeys(stored, typestr());
+  }
+  Status ListForSave(V& value, State& parts) const override {
+    if (value.valueless_by_exception()) return NoVariantError(nullptr);
+    parts.Add("index", parts.Own(std::make_shared<int64_t>(value.index())));
+    return AddAlternative(value, parts);
+  }
+  Status ListForRestore(V&, const StoredValue& stored,
+                        State& parts) const override {
+    if (stored.Find("index") == nullptr) return NoVariantError(&stored);
+    parts.Add("index", parts.Own(std::make_shared<int64_t>(-1)));
+    return absl::OkStatus();
+  }
+  Status Received(V& value, const StoredValue&, int round,
+                  State& more) const override {
+    if (round > 0) return absl::OkStatus();
+    const StatusOr<size_t> index =
+        StoredAlternative(more.Owned<int64_t>(0), sizeof...(Ts));
+    if (!index.ok()) return index.status();
+    if (value.index() != *index) {
+      Emplace(value, *index, std::index_sequence_for<Ts...>());
+    }
+    return AddAlternative(value, more);
+  }
+
+ private:
+  static Status AddAlternative(V& value, State& parts) {
+    std::visit([&](auto& held) { AddHeld("value", held, parts); }, value);
+    return absl::OkStatus();
+  }
+  template <size_t... kIndexes>
+  static void Emplace(V& value, size_t index,
+                      std::index_sequence<kIndexes...>) {
+    ((index == kIndexes ? void(value.template emplace<kIndexes>()) : void()),
+     ...);
+  }
 };
 
 // std::vector<T> and similar types, except those stored as arrays.
 template <typename T>
 concept PlainList =
-    !ElementRange<T> && !NamedMap<T> && requires(T & list, size_t size) {
+    !ElementRange<T> && !KeyedMap<T> && requires(T & list, size_t size) {
   list.resize(size);
   requires std::same_as < std::ranges::range_reference_t<T>,
   typename T::value_type& > ;
 }
-&&std::is_class_v<typename T::value_type>;
+&&std::is_class_v<typename T::value_type> && !Element<typename T::value_type>;
 
 // List. Local.
 template <PlainList L>
@@ -183,6 +325,61 @@ class ListHandler final : public Handler<L> {
                         State& parts) const override {
     list.resize(NamesInside(stored).size());
     return ListForSave(list, parts);
+  }
+};
+
+// std::deque and std::list of numbers, and similar types.
+template <typename T>
+concept NumberList = !ElementRange<T> &&
+                     requires(T & list, const typename T::value_type* value) {
+  requires Element<typename T::value_type>;
+  list.push_back(*value);
+  list.assign(value, value);
+  requires std::same_as < std::ranges::range_reference_t<T>,
+  typename T::value_type& > ;
+};
+
+// Returns the length of a stored array of one axis, or an error. Local.
+StatusOr<int64_t> StoredLength(const StoredValue& stored);
+
+// One array, of a copy. Local.
+template <NumberList L>
+class NumberListHandler final : public Handler<L> {
+ public:
+  // Empty: stored as a plain array. Local.
+  std::string typestr() const override { return ""; }
+  bool HasFinalize() const override { return false; }
+  Status ListForSave(L& list, State& parts) const override {
+    Copy& copy = AddCopy(std::ranges::distance(list), parts);
+    T* next = copy.values.get();
+    for (const T& value : list) *next++ = value;
+    return absl::OkStatus();
+  }
+  Status ListForRestore(L&, const StoredValue& stored,
+                        State& parts) const override {
+    const StatusOr<int64_t> length = StoredLength(stored);
+    if (!length.ok()) return length.status();
+    AddCopy(*length, parts);
+    return absl::OkStatus();
+  }
+  Status Received(L& list, const StoredValue&, int,
+                  State& more) const override {
+    const Copy& copy = more.Owned<Copy>(0);
+    list.assign(copy.values.get(), copy.values.get() + copy.length);
+    return absl::OkStatus();
+  }
+
+ private:
+  using T = typename L::value_type;
+  struct Copy {
+    int64_t length;
+    std::unique_ptr<T[]> values =
+        std::make_unique<T[]>(static_cast<size_t>(length));
+  };
+  static Copy& AddCopy(int64_t length, State& parts) {
+    Copy& copy = parts.Own(std::shared_ptr<Copy>(new Copy{.length = length}));
+    parts.AddReplicated("", Shape{length}, AtAddress(copy.values.get()));
+    return copy;
   }
 };
 
@@ -241,7 +438,7 @@ struct StandardHandler<std::optional<T>> {
 };
 
 // Local.
-template <standard::NamedMap M>
+template <standard::KeyedMap M>
 struct StandardHandler<M> {
   static TypeHandlerPtr Get() {
     return standard::Shared<standard::MapHandler<M>>();
@@ -253,6 +450,46 @@ template <standard::PlainList L>
 struct StandardHandler<L> {
   static TypeHandlerPtr Get() {
     return standard::Shared<standard::ListHandler<L>>();
+  }
+};
+
+// Local.
+template <standard::NumberList L>
+struct StandardHandler<L> {
+  static TypeHandlerPtr Get() {
+    return standard::Shared<standard::NumberListHandler<L>>();
+  }
+};
+
+// Local.
+template <typename A, typename B>
+struct StandardHandler<std::pair<A, B>> {
+  static TypeHandlerPtr Get() {
+    return standard::Shared<standard::TupleHandler<std::pair<A, B>>>();
+  }
+};
+
+// Local.
+template <typename... Ts>
+struct StandardHandler<std::tuple<Ts...>> {
+  static TypeHandlerPtr Get() {
+    return standard::Shared<standard::TupleHandler<std::tuple<Ts...>>>();
+  }
+};
+
+// Local.
+template <typename T, size_t kLength>
+struct StandardHandler<std::array<T, kLength>> {
+  static TypeHandlerPtr Get() {
+    return standard::Shared<standard::TupleHandler<std::array<T, kLength>>>();
+  }
+};
+
+// Local.
+template <typename... Ts>
+struct StandardHandler<std::variant<Ts...>> {
+  static TypeHandlerPtr Get() {
+    return standard::Shared<standard::VariantHandler<Ts...>>();
   }
 };
 
@@ -273,5 +510,8 @@ struct StandardHandler<std::vector<bool>> {
 };
 
 }  // namespace belay
+
+#include "belay/handlers/random_handlers.h"  // IWYU pragma: export
+#include "belay/handlers/time_handlers.h"    // IWYU pragma: export
 
 #endif  // BELAY_HANDLERS_STANDARD_HANDLERS_H_

@@ -188,11 +188,49 @@ class Handler : public TypeHandler {
 
 using TypeHandlerPtr = std::shared_ptr<const TypeHandler>;
 
+// Set this to true for a type of the standard library that belay has no handler
+// for, and that the program registers one for:
+//   template <>
+//   inline constexpr bool belay::kHasRegisteredHandler<std::set<int>> = true;
+template <typename T>
+inline constexpr bool kHasRegisteredHandler = false;
+
+// Implementation details.
+namespace standard {
+
+// Returns whether a type is one of the standard library. Local.
+template <typename T>
+constexpr bool IsOfStd() {
+  return std::string_view(__PRETTY_FUNCTION__).find("T = std::") !=
+         std::string_view::npos;
+}
+// Returns whether a type is one of Eigen. Local.
+template <typename T>
+constexpr bool IsOfEigen() {
+  return std::string_view(__PRETTY_FUNCTION__).find("T = Eigen::") !=
+         std::string_view::npos;
+}
+
+}  // namespace standard
+
 // belay's own handler for a class template such as std::optional, used if the
-// registry has none. Local.
+// registry has none. Any other type has to be one of the program's. Local.
 template <typename T>
 struct StandardHandler {
-  static TypeHandlerPtr Get() { return nullptr; }
+  static TypeHandlerPtr Get() {
+    static_assert(!standard::IsOfStd<T>() || kHasRegisteredHandler<T>,
+                  "belay has no handler for this type T of the standard "
+                  "library: store what it holds in a type that belay knows "
+                  "(docs/handlers.md), include belay/arrays/mdspan.h for a "
+                  "std::mdspan, or register a handler and set "
+                  "belay::kHasRegisteredHandler<T> to true");
+    static_assert(!standard::IsOfEigen<T>() || kHasRegisteredHandler<T>,
+                  "belay has no handler for this type T of Eigen: include "
+                  "belay/arrays/eigen.h, which has those of matrices and "
+                  "arrays, or register a handler and set "
+                  "belay::kHasRegisteredHandler<T> to true");
+    return nullptr;
+  }
 };
 
 }  // namespace belay

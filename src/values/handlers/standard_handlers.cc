@@ -1,6 +1,7 @@
 #include "belay/handlers/standard_handlers.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <set>
 
@@ -51,6 +52,13 @@ const ValuePart* FindVector(const StoredValue& stored, std::string_view name,
   return fits ? part : nullptr;
 }
 
+template <typename T>
+bool ReadWhole(std::string_view name, T& number) {
+  const char* const end = name.data() + name.size();
+  const auto read = std::from_chars(name.data(), end, number);
+  return read.ec == std::errc() && read.ptr == end;
+}
+
 }  // namespace
 
 std::string PartName(std::string_view key) {
@@ -76,6 +84,48 @@ std::string KeyOfPart(std::string_view name) {
     ++i;
   }
   return key;
+}
+
+bool ReadNumber(std::string_view name, int64_t& number) {
+  return ReadWhole(name, number);
+}
+bool ReadNumber(std::string_view name, uint64_t& number) {
+  return ReadWhole(name, number);
+}
+
+Status NoNumberError(std::string_view name) {
+  return absl::FailedPreconditionError(
+      Cat("the keys of the map are numbers, but the key \"", name,
+          "\" is stored, which is none of their type"));
+}
+
+Status LengthError(size_t needed, size_t found) {
+  return absl::FailedPreconditionError(
+      Cat("a list of another length than the tuple's is stored (need ", needed,
+          " values, found ", found, ")"));
+}
+
+StatusOr<size_t> StoredAlternative(int64_t index, size_t alternatives) {
+  if (index >= 0 && index < static_cast<int64_t>(alternatives)) {
+    return static_cast<size_t>(index);
+  }
+  return absl::FailedPreconditionError(
+      Cat("an alternative is stored that the std::variant does not have (need "
+          "an index below ",
+          alternatives, ", found ", index, ")"));
+}
+
+Status NoVariantError(const StoredValue* stored) {
+  if (stored != nullptr) return NotStored(*stored, "index and value");
+  return absl::InvalidArgumentError(
+      "the std::variant has no value, as an exception was thrown while it got "
+      "one");
+}
+
+StatusOr<int64_t> StoredLength(const StoredValue& stored) {
+  const ValuePart* part = stored.Find("");
+  if (part != nullptr && part->shape.size() == 1) return part->shape[0];
+  return NotStored(stored, "numbers along one axis");
 }
 
 bool HasKeys(const StoredValue& stored, std::string_view typestr) {

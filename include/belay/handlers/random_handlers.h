@@ -1,0 +1,95 @@
+// Handlers of random engines, such as std::mt19937; state.h includes this.
+//
+//   std::mt19937_64 engine;  // equal on all ranks
+//   state.Add("engine", engine);
+//
+// Stored as the text that the engine writes to a stream, which another
+// standard library may not read. Its typestr has the first number of a new
+// engine, so that a restore into another engine is an error.
+
+#ifndef BELAY_HANDLERS_RANDOM_HANDLERS_H_
+#define BELAY_HANDLERS_RANDOM_HANDLERS_H_
+
+#include <concepts>
+#include <iosfwd>
+#include <memory>
+#include <string>
+
+#include "belay/handlers/type_handler.h"
+#include "belay/state.h"
+#include "belay/status.h"
+
+namespace belay {
+namespace standard {
+
+// std::mt19937 and others that the standard library or a program has.
+template <typename T>
+concept RandomEngine = std::default_initializable<T> && std::copyable<T> &&
+    requires(T& engine, std::ostream& out, std::istream& in) {
+  requires std::unsigned_integral<typename T::result_type>;
+  { engine() } -> std::same_as<typename T::result_type>;
+  engine.discard(1);
+  engine.seed();
+  out << engine;
+  in >> engine;
+};
+
+// Returns what `write` writes to a stream. Local.
+std::string StreamText(void (*write)(std::ostream&, const void*),
+                       const void* object);
+// Has `read` read an object from a text, all of it. Local.
+// Errors: FailedPrecondition - it does not.
+Status ReadStreamText(const std::string& text,
+                      void (*read)(std::istream&, void*), void* object);
+
+// A text. Local.
+template <RandomEngine T>
+class RandomEngineHandler final : public Handler<T> {
+ public:
+  std::string typestr() const override {
+    static const std::string kTypestr =
+        "random_engine " + std::to_string(T()());
+    return kTypestr;
+  }
+  bool HasFinalize() const override { return false; }
+  bool Accepts(const StoredValue& stored) const override {
+    return stored.typestr == typestr();
+  }
+  Status ListForSave(T& engine, State& parts) const override {
+    const auto write = [](std::ostream& out, const void* object) {
+      out << *static_cast<const T*>(object);
+    };
+    parts.Add(
+        "",
+        parts.Own(std::make_shared<std::string>(StreamText(write, &engine))));
+    return absl::OkStatus();
+  }
+  Status ListForRestore(T&, const StoredValue&, State& parts) const override {
+    parts.Add("", parts.Own(std::make_shared<std::string>()));
+    return absl::OkStatus();
+  }
+  Status Received(T& engine, const StoredValue&, int,
+                  State& more) const override {
+    T found;
+    Status status = ReadStreamText(
+        more.Owned<std::string>(0),
+        [](std::istream& in, void* object) { in >> *static_cast<T*>(object); },
+        &found);
+    if (status.ok()) engine = found;
+    return status;
+  }
+};
+
+}  // namespace standard
+
+// Local.
+template <standard::RandomEngine T>
+struct StandardHandler<T> {
+  static TypeHandlerPtr Get() {
+    return standard::Shared<standard::RandomEngineHandler<T>>();
+  }
+};
+
+}  // namespace belay
+
+#endif  // BELAY_HANDLERS_RANDOM_HANDLERS_H_
