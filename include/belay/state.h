@@ -13,6 +13,7 @@
 #define BELAY_STATE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <ranges>
 #include <string>
@@ -147,6 +148,15 @@ class State {
   // The same for an array of any shape, as AddReplicated. Local.
   void AddFromRank0(std::string_view key, const Shape& shape,
                     const Memory& memory);
+
+  // Adds bytes that only the program can read, such as the state of another
+  // library, equal on all ranks. Each save calls `get`. A restore calls `set`
+  // with as many bytes as are stored, on every rank. For bytes in memory, Add
+  // takes a std::string or a std::vector<std::byte>, and AddPerRank the same of
+  // each rank. Local.
+  void AddBytes(std::string_view key,
+                std::function<StatusOr<std::string>()> get,
+                std::function<Status(const std::string&)> set);
 
   // Adds a value that each rank has its own of: a number, a contiguous range of
   // numbers, whose length may differ between ranks, or a std::string, whose

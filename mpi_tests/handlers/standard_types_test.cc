@@ -293,5 +293,54 @@ TEST_F(StandardTypesTest, TheyAreAttributesOfObjects) {
   EXPECT_EQ(found.best, run_now.best);
 }
 
+TEST_F(StandardTypesTest, BytesOfTheProgramHaveAnyLength) {
+  std::string memory(1000, '\0'), found;
+  memory[999] = '\xff';
+  State state;
+  state.AddBytes(
+      "v", [&] { return memory; },
+      [&](const std::string& bytes) {
+        found = bytes;
+        return absl::OkStatus();
+      });
+  Ok(Save(comm_, run(), 1, state));
+  Ok(Restore(comm_, run(), 1, state));
+  EXPECT_EQ(found, memory);
+  memory.clear();
+  PlanCache cache;
+  Ok(Save(comm_, run(), 2, state, {.cache = &cache}));
+  memory = "more";
+  Ok(Save(comm_, run(), 3, state, {.cache = &cache}));
+  Ok(Restore(comm_, run(), 2, state));
+  EXPECT_EQ(found, "");
+  Ok(Restore(comm_, run(), 3, state));
+  EXPECT_EQ(found, "more");
+}
+
+TEST_F(StandardTypesTest, AFunctionOfBytesFailsOnAllRanks) {
+  const auto get = [&]() -> StatusOr<std::string> {
+    if (rank_ == 0) return absl::UnavailableError("no bytes now");
+    return "bytes";
+  };
+  State state;
+  state.AddBytes("v", get, [](const std::string&) { return absl::OkStatus(); });
+  ExpectRefused(Save(comm_, run(), 1, state).status(),
+                absl::StatusCode::kUnavailable, "no bytes now");
+  State other;
+  other.AddBytes(
+      "v", [] { return "bytes"; },
+      [&](const std::string&) -> Status {
+        if (rank_ > 0) return absl::OkStatus();
+        return absl::UnavailableError("not these bytes");
+      });
+  Ok(Save(comm_, run(), 1, other));
+  ExpectRefused(Restore(comm_, run(), 1, other).status(),
+                absl::StatusCode::kUnavailable, "not these bytes");
+  State null;
+  null.AddBytes("v", nullptr, nullptr);
+  ExpectRefused(Save(comm_, run(), 1, null).status(),
+                absl::StatusCode::kInvalidArgument, "a function is null");
+}
+
 }  // namespace
 }  // namespace belay::standard_types_test
