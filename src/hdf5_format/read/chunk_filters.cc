@@ -20,9 +20,6 @@ constexpr int64_t kFletcherBytes = 4;
 // zlib makes a byte of no more than these.
 constexpr int64_t kMostInflated = 1040;
 
-// However few bytes they come from: a chain of deflates makes more of them.
-constexpr int64_t kAlwaysInflated = int64_t{64} << 20;
-
 Status DamagedChunk(std::string_view what) {
   return absl::DataLossError(Cat("a chunk is damaged: ", what));
 }
@@ -195,8 +192,7 @@ std::optional<int64_t> MostUnfilteredBytes(std::span<const Filter> filters,
 StatusOr<std::string> UndoFilters(std::string stored,
                                   const std::vector<Filter>& filters,
                                   uint32_t left_out, int64_t bytes) {
-  const int64_t can_hold =
-      std::max(kAlwaysInflated, kMostInflated * (std::ssize(stored) + 1));
+  const int64_t can_hold = kMostInflated * (std::ssize(stored) + 1);
   if (bytes > can_hold) {
     return DamagedChunk(Cat(std::ssize(stored), " stored bytes cannot hold it ",
                             "(need ", bytes, " bytes, found at most ", can_hold,

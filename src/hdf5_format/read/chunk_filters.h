@@ -36,8 +36,8 @@ std::optional<int64_t> MostUnfilteredBytes(std::span<const Filter> filters,
 
 // Returns the bytes of a chunk, exactly `bytes`. Bit i of `left_out` says that
 // filter i was not applied. CanUndo. Never takes much more memory than that,
-// and if it is over 64 MiB, than 1040 times the stored bytes: no deflate makes
-// more. Local. Errors: DataLoss - damaged, or another number of bytes.
+// nor than 1040 times the stored bytes: no deflate makes more. Local. Errors:
+// DataLoss - damaged, or another number of bytes.
 StatusOr<std::string> UndoFilters(std::string stored,
                                   const std::vector<Filter>& filters,
                                   uint32_t left_out, int64_t bytes);
