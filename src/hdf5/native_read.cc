@@ -13,6 +13,7 @@
 #include "geometry/runs.h"
 #include "hdf5/error.h"
 #include "hdf5/file.h"
+#include "hdf5/identity.h"
 #include "hdf5/property.h"
 #include "hdf5/types.h"
 
@@ -107,22 +108,95 @@ StatusOr<std::string> SourceName(GetName get, const Handle& dataset,
   return PlainName(dataset, name);
 }
 
-bool HasDataset(const std::string& file, const std::string& path) {
-  const Handle source = OpenIfThere(file);
-  if (!source.is_open()) return false;
-  return Handle(H5Dopen2(source.get(), path.c_str(), H5P_DEFAULT), path)
-      .is_open();
+// A dataset that a virtual one shows, and the path of its file.
+struct Source {
+  std::filesystem::path file;
+  Handle open_file;
+  Handle dataset;  // none: it is missing
+};
+
+Source OpenIn(const std::filesystem::path& file, const std::string& path) {
+  Source source{.file = file, .open_file = OpenIfThere(file)};
+  if (source.open_file.is_open()) {
+    source.dataset = Handle(
+        H5Dopen2(source.open_file.get(), path.c_str(), H5P_DEFAULT), path);
+  }
+  return source;
 }
 
 // Where HDF5 looks: beside the file, then in the working directory.
-bool HasSource(const std::string& file, const std::string& source,
-               const std::string& path) {
-  if (source == ".") return HasDataset(file, path);
-  const bool found =
-      HasDataset(std::filesystem::path(file).replace_filename(source), path) ||
-      HasDataset(source, path);
+Source OpenSource(const std::filesystem::path& file, const std::string& name,
+                  const std::string& path) {
+  if (name == ".") return OpenIn(file, path);
+  Source source =
+      OpenIn(std::filesystem::path(file).replace_filename(name), path);
+  if (!source.dataset.is_open()) source = OpenIn(name, path);
   H5Eclear2(H5E_DEFAULT);
-  return found;
+  return source;
+}
+
+// The sources of a virtual dataset, those that its sources show in turn, too.
+struct Sources {
+  std::set<std::vector<std::string>> seen;  // file, name and dataset
+  std::set<std::string> files;              // each counts once
+  std::vector<Identity> shown_by;           // the datasets on the way there
+  Status problem;  // the first source that is missing or shows itself
+};
+
+Status FindSources(const Handle& dataset, const std::filesystem::path& file,
+                   Sources& sources) {
+  constexpr size_t kMostDepth = 16;
+  constexpr size_t kMostSources = 100'000;
+  BELAY_ASSIGN_OR_RETURN(const Handle properties,
+                         Own(H5Dget_create_plist(dataset.get()),
+                             "get properties of", dataset.name()));
+  if (H5Pget_layout(properties.get()) != H5D_VIRTUAL) return absl::OkStatus();
+  if (sources.shown_by.size() == kMostDepth) {
+    return absl::UnimplementedError(
+        Cat("read dataset \"", dataset.name(),
+            "\": it is shown by too many virtual datasets, one through the "
+            "other (need at most ",
+            kMostDepth, ")"));
+  }
+  BELAY_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(dataset));
+  if (std::ranges::find(sources.shown_by, identity) != sources.shown_by.end()) {
+    sources.problem.Update(absl::DataLossError(
+        Cat("read dataset \"", dataset.name(), "\": it shows itself")));
+    return absl::OkStatus();
+  }
+  sources.shown_by.push_back(identity);
+  size_t count = 0;
+  BELAY_RETURN_IF_ERROR(Check(H5Pget_virtual_count(properties.get(), &count),
+                              "count sources of", dataset.name()));
+  for (size_t i = 0; i < count; ++i) {
+    BELAY_ASSIGN_OR_RETURN(
+        const std::string name,
+        SourceName(H5Pget_virtual_filename, dataset, properties, i));
+    BELAY_ASSIGN_OR_RETURN(
+        const std::string path,
+        SourceName(H5Pget_virtual_dsetname, dataset, properties, i));
+    if (!sources.seen.insert({file.string(), name, path}).second) continue;
+    if (sources.seen.size() > kMostSources) {
+      return absl::UnimplementedError(
+          Cat("read dataset \"", dataset.name(),
+              "\": it has too many sources (need at most ", kMostSources, ")"));
+    }
+    const Source source = OpenSource(file, name, path);
+    if (!source.dataset.is_open()) {
+      sources.problem.Update(absl::DataLossError(
+          Cat("read dataset \"", dataset.name(), "\": its source \"", path,
+              "\" in file \"", name, "\" is missing")));
+      continue;
+    }
+    std::error_code error;
+    const std::filesystem::path found =
+        std::filesystem::canonical(source.file, error);
+    const std::filesystem::path& known = error ? source.file : found;
+    sources.files.insert(known.string());
+    BELAY_RETURN_IF_ERROR(FindSources(source.dataset, known, sources));
+  }
+  sources.shown_by.pop_back();
+  return absl::OkStatus();
 }
 
 // --- What is stored ---
@@ -165,23 +239,14 @@ int64_t SizeOfNamed(const std::string& file, const std::string& name) {
 }
 
 // Of the files that a virtual dataset shows.
-StatusOr<int64_t> SourceBytes(const Handle& dataset, const Handle& properties,
-                              const std::string& file) {
-  size_t count = 0;
-  BELAY_RETURN_IF_ERROR(Check(H5Pget_virtual_count(properties.get(), &count),
-                              "count sources of", dataset.name()));
-  std::set<std::string> names;  // one file counts once
-  for (size_t i = 0; i < count; ++i) {
-    const StatusOr<std::string> name =
-        SourceName(H5Pget_virtual_filename, dataset, properties, i);
-    if (absl::IsUnimplemented(name.status())) return 0;
-    BELAY_RETURN_IF_ERROR(name.status());
-    names.insert(*name);
-  }
+StatusOr<int64_t> SourceBytes(const Handle& dataset, const std::string& file) {
+  Sources sources;
+  const Status found = FindSources(dataset, file, sources);
+  if (absl::IsUnimplemented(found)) return 0;
+  BELAY_RETURN_IF_ERROR(found);
   int64_t bytes = 0;
-  for (const std::string& name : names) {
-    bytes =
-        Sum(bytes, name == "." ? SizeOfFile(file) : SizeOfNamed(file, name));
+  for (const std::string& source : sources.files) {
+    bytes = Sum(bytes, SizeOfFile(source));
   }
   return bytes;
 }
@@ -235,26 +300,9 @@ StatusOr<std::string> ReadNativeText(const Handle& dataset) {
 }
 
 Status CheckSources(const Handle& dataset, const std::string& file) {
-  BELAY_ASSIGN_OR_RETURN(const Handle properties,
-                         Own(H5Dget_create_plist(dataset.get()),
-                             "get properties of", dataset.name()));
-  if (H5Pget_layout(properties.get()) != H5D_VIRTUAL) return absl::OkStatus();
-  size_t count = 0;
-  BELAY_RETURN_IF_ERROR(Check(H5Pget_virtual_count(properties.get(), &count),
-                              "count sources of", dataset.name()));
-  for (size_t i = 0; i < count; ++i) {
-    BELAY_ASSIGN_OR_RETURN(
-        const std::string source,
-        SourceName(H5Pget_virtual_filename, dataset, properties, i));
-    BELAY_ASSIGN_OR_RETURN(
-        const std::string path,
-        SourceName(H5Pget_virtual_dsetname, dataset, properties, i));
-    if (HasSource(file, source, path)) continue;
-    return absl::DataLossError(Cat("read dataset \"", dataset.name(),
-                                   "\": its source \"", path, "\" in file \"",
-                                   source, "\" is missing"));
-  }
-  return absl::OkStatus();
+  Sources sources;
+  BELAY_RETURN_IF_ERROR(FindSources(dataset, file, sources));
+  return sources.problem;
 }
 
 StatusOr<int64_t> StoredBytes(const Handle& dataset) {
@@ -263,7 +311,7 @@ StatusOr<int64_t> StoredBytes(const Handle& dataset) {
                          Own(H5Dget_create_plist(dataset.get()),
                              "get properties of", dataset.name()));
   if (H5Pget_layout(properties.get()) == H5D_VIRTUAL) {
-    return SourceBytes(dataset, properties, file);
+    return SourceBytes(dataset, file);
   }
   BELAY_ASSIGN_OR_RETURN(const int64_t raw_files,
                          Number(H5Pget_external_count(properties.get()),

@@ -103,6 +103,46 @@ TEST_F(FlatFileClaimsTest, ManyNamesOfOneDataset) {
   EXPECT_LE(refused, 8);
 }
 
+// Shows a dataset of 100 MiB in another file.
+void CreateVirtual(const std::string& path, const std::string& name,
+                   const std::string& file, const std::string& dataset) {
+  const hsize_t length = 100 * kMebibyte;
+  const hid_t space = H5Screate_simple(1, &length, nullptr);
+  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_virtual(properties, space, file.c_str(), dataset.c_str(), space);
+  const hid_t made =
+      H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+  H5Dclose(H5Dcreate2(made, name.c_str(), H5T_STD_U8LE, space, H5P_DEFAULT,
+                      properties, H5P_DEFAULT));
+  H5Pclose(properties);
+  H5Sclose(space);
+  H5Fclose(made);
+}
+
+// What a source shows in turn is stored, too.
+TEST_F(FlatFileClaimsTest, VirtualDatasetsOfVirtualDatasets) {
+  Create("zeros", 100, /*is_chunked=*/false, /*is_written=*/true);
+  H5Fclose(file_);
+  CreateVirtual(Path("inner.h5"), "inner", "f.h5", "zeros");
+  CreateVirtual(Path("outer.h5"), "outer", "inner.h5", "inner");
+  CreateVirtual(Path("lost.h5"), "lost", "f.h5", "none");
+  CreateVirtual(Path("shows_lost.h5"), "outer", "lost.h5", "lost");
+  CreateVirtual(Path("circle.h5"), "a", "circle.h5", "a");
+  EXPECT_EQ(Value(ListFlatFile(Path("outer.h5")))[0].problem, "");
+  for (const std::string name : {"shows_lost", "circle"}) {
+    const FlatArray array = Value(ListFlatFile(Path(name + ".h5")))[0];
+    uint8_t element = 7;
+    const Shard shard{.key = array.key,
+                      .dtype = DType::kU8,
+                      .global_shape = {100 * int64_t{kMebibyte}},
+                      .box = {{0}, {1}},
+                      .data = reinterpret_cast<std::byte*>(&element)};
+    const Status read = ReadFlatFile(Path(name + ".h5"), {shard});
+    EXPECT_TRUE(absl::IsDataLoss(read)) << name << ": " << read;
+    EXPECT_EQ(element, 7);
+  }
+}
+
 TEST_F(FlatFileClaimsTest, WhoTrustsTheFileSaysSo) {
   Create("never", 1 << 20, /*is_chunked=*/false, /*is_written=*/false);
   ::setenv("BELAY_TRUST_HDF5", "1", /*overwrite=*/1);
