@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "belay/checkpoint.h"
 #include "mpi_test.h"
 
 namespace belay::flat_file_test {
@@ -112,6 +114,39 @@ TEST_F(FlatFileOnRanksTest, RanksReadTheirPiecesInTheirOwnForm) {
       }
     }
   }
+}
+
+// A dataset of 80 MiB that only HDF5 fills. Who has memory for it gets it; no
+// memory is taken because the file says so.
+TEST_F(FlatFileOnRanksTest, LargerThanItsFile) {
+  constexpr int64_t kLength = int64_t{10} << 20;
+  const std::string path = dir_.File("fill.h5");
+  if (WorldRank() == 0) {
+    const std::string command =
+        "/usr/bin/python3 -c 'import h5py; h5py.File(\"" + path +
+        "\", \"w\").create_dataset(\"x\", (10 << 20,), \"f8\", "
+        "fillvalue=3)'";
+    EXPECT_EQ(std::system(command.c_str()), 0);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const Comm comm = *Comm::Duplicate(MPI_COMM_WORLD);
+  std::vector<double> memory(kLength);
+  std::span<double> known(memory);
+  Checkpoint has_memory(comm, {{"x", known}});
+  const Status read = has_memory.Restore(path).status();
+  EXPECT_TRUE(read.ok()) << read;
+  EXPECT_EQ(memory.front(), 3);
+  EXPECT_EQ(memory.back(), 3);
+  std::vector<double> values;
+  Checkpoint takes_length(comm, {{"x", values}});
+  const Status refused = takes_length.Restore(path).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_NE(refused.message().find(
+                "its length is taken from the file, but dataset \"x\" is said "
+                "to have more bytes than its file can hold"),
+            refused.message().npos)
+      << refused;
+  EXPECT_TRUE(values.empty());
 }
 
 }  // namespace

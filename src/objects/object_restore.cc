@@ -238,6 +238,7 @@ StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
   const StatusOr<LiveGraph> live = objects.Track(options.handlers);
   const RestoreSource source{.path = path, .kind = RestoreSource::Kind::kAny};
   RestoreFrame frame(*objects.comm, path, options);
+  frame.has_memory = true;
   Status mine = CheckOptions(path, options);
   if (!path.empty()) mine.Update(live.status());
   BELAY_RETURN_IF_AGREED(BeginRestore(frame, source, mine));
@@ -266,6 +267,7 @@ StatusOr<LoadStatus> RestoreMore(TrackedObjects& objects,
                                  PendingObjects& pending,
                                  const RestoreOptions& options) {
   RestoreFrame frame(*objects.comm, pending.source.path, options);
+  frame.has_memory = true;
   Status mine = CheckOptions(pending.source.path, options);
   mine.Update(live.status());
   BELAY_RETURN_IF_AGREED(BeginRestore(frame, pending.source, mine));

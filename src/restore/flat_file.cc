@@ -123,26 +123,27 @@ Status ReadShards(const std::string& path, const FormedShards& formed,
   return absl::OkStatus();
 }
 
-// Marks the datasets for which no memory is taken. What is stored counts once,
-// however many of them there are.
+// Says of which arrays no memory is taken for the length. What is stored counts
+// once, however many of them there are.
 Status MarkTooLarge(const std::string& path,
-                    std::vector<h5::ListedDataset>& listed) {
+                    const std::vector<h5::ListedDataset>& listed,
+                    std::vector<FlatArray>& arrays) {
   if (h5::IsHdf5Trusted()) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(path, PosixFile::Mode::kReadLinked));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
   BELAY_RETURN_IF_ERROR(file.Close());
   int64_t left = MostSaid(stat.size);
-  for (h5::ListedDataset& dataset : listed) {
-    h5::NativeArray& array = dataset.array;
+  for (size_t i = 0; i < listed.size(); ++i) {
+    const h5::NativeArray& array = listed[i].array;
     if (!array.problem.empty()) continue;
     const int64_t most = MostSaid(array.stored_bytes);
     // Other files may have the bytes.
     const bool is_here = array.stored_bytes <= stat.size;
     if (array.bytes > most) {
-      array.problem = TooMuchSaid(array.bytes, array.stored_bytes, most);
+      arrays[i].too_large = TooMuchSaid(array.bytes, array.stored_bytes, most);
     } else if (is_here && array.bytes > left) {
-      array.problem = TooMuchSaid(array.bytes, stat.size, left);
+      arrays[i].too_large = TooMuchSaid(array.bytes, stat.size, left);
     } else if (is_here) {
       left -= array.bytes;
     }
@@ -150,14 +151,23 @@ Status MarkTooLarge(const std::string& path,
   return absl::OkStatus();
 }
 
-StatusOr<std::vector<h5::ListedDataset>> ListFile(const std::string& path,
-                                                  double deadline_seconds) {
+StatusOr<std::vector<FlatArray>> ListFile(const std::string& path,
+                                          double deadline_seconds) {
   BELAY_ASSIGN_OR_RETURN(
       h5::GuardedFile file,
       h5::GuardedFile::Open(path, kPartOfDeadline * deadline_seconds));
-  BELAY_ASSIGN_OR_RETURN(std::vector<h5::ListedDataset> listed, file.List());
-  BELAY_RETURN_IF_ERROR(MarkTooLarge(path, listed));
-  return listed;
+  BELAY_ASSIGN_OR_RETURN(const std::vector<h5::ListedDataset> listed,
+                         file.List());
+  std::vector<FlatArray> arrays;
+  arrays.reserve(listed.size());
+  for (const h5::ListedDataset& dataset : listed) {
+    arrays.push_back({.key = dataset.path,
+                      .dtype = dataset.array.dtype,
+                      .shape = dataset.array.shape,
+                      .problem = dataset.array.problem});
+  }
+  BELAY_RETURN_IF_ERROR(MarkTooLarge(path, listed, arrays));
+  return arrays;
 }
 
 // Names the file, which the parts do not know.
@@ -172,17 +182,8 @@ Status InFile(const char* operation, const std::string& path,
 
 StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path,
                                               double deadline_seconds) {
-  StatusOr<std::vector<h5::ListedDataset>> listed =
-      ListFile(path, deadline_seconds);
-  if (!listed.ok()) return InFile("list", path, listed.status());
-  std::vector<FlatArray> arrays;
-  arrays.reserve(listed->size());
-  for (h5::ListedDataset& dataset : *listed) {
-    arrays.push_back({.key = std::move(dataset.path),
-                      .dtype = dataset.array.dtype,
-                      .shape = std::move(dataset.array.shape),
-                      .problem = std::move(dataset.array.problem)});
-  }
+  StatusOr<std::vector<FlatArray>> arrays = ListFile(path, deadline_seconds);
+  if (!arrays.ok()) return InFile("list", path, arrays.status());
   return arrays;
 }
 

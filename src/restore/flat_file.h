@@ -25,6 +25,9 @@ struct FlatArray {
   Shape shape;
   // Why it cannot be read; empty if it can. Then dtype says nothing.
   std::string problem;
+  // Why no memory is taken for its length; empty if it can be. Into memory that
+  // the program has, it can be read nevertheless.
+  std::string too_large;
 };
 
 // Lists the datasets of an HDF5 file, also behind links, ascending by key.

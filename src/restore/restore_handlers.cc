@@ -16,12 +16,36 @@
 namespace belay {
 namespace {
 
+// Fails if memory would be taken for what is said to be larger than its file
+// can hold. Local.
+Status CheckLengths(const OpenedStep& opened, const StoredQuestion& question) {
+  if (opened.too_large.empty()) return absl::OkStatus();
+  std::vector<std::string> keys;
+  for (const auto* some :
+       {&question.handled, &question.optional_handled, &question.resizable,
+        &question.sources, &question.optional_sources}) {
+    keys.insert(keys.end(), some->begin(), some->end());
+  }
+  for (const std::string& id : question.rows) keys.push_back(StoredKeyOfId(id));
+  for (const auto& [array, cause] : opened.too_large) {
+    for (const std::string& key : keys) {
+      if (array != key && !array.starts_with(key + "/")) continue;
+      return absl::FailedPreconditionError(
+          absl::StrFormat("its length is taken from the file, but dataset "
+                          "\"%s\" %s",
+                          array, cause));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // For all ranks, as bytes. Rank 0 only.
 StatusOr<std::string> AnswerOnRoot(const std::vector<std::string>& gathered,
                                    const RestoreOptions& options,
                                    const OpenedStep& opened) {
   const auto answer = [&]() -> StatusOr<std::string> {
     const StoredQuestion question = MergeQuestions(gathered);
+    BELAY_RETURN_IF_ERROR(CheckLengths(opened, question));
     BELAY_ASSIGN_OR_RETURN(StoredAnswer all, AnswerOf(opened.saved, question));
     if (!all.rows.empty()) {
       auto restorers = RanksThatRestoreRows(gathered);

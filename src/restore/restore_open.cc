@@ -115,17 +115,26 @@ Status IsUnchanged(const RestoreSource& source) {
 }
 
 // Rank 0 only.
-Status OpenFlatFile(OpenedStep& opened, double deadline_seconds) {
+Status OpenFlatFile(OpenedStep& opened, const RestoreFrame& frame) {
   BELAY_RETURN_IF_ERROR(TakeIdentity(opened.source));
-  BELAY_ASSIGN_OR_RETURN(const std::vector<FlatArray> arrays,
-                         ListFlatFile(opened.source.path, deadline_seconds));
+  BELAY_ASSIGN_OR_RETURN(
+      const std::vector<FlatArray> arrays,
+      ListFlatFile(opened.source.path, frame.options.deadline_seconds));
   for (const FlatArray& array : arrays) {
-    if (array.problem.empty()) {
+    const bool takes_text = array.dtype == DType::kString;
+    const std::string& problem =
+        array.too_large.empty() || (frame.has_memory && !takes_text)
+            ? array.problem
+            : array.too_large;
+    if (problem.empty()) {
+      if (!array.too_large.empty()) {
+        opened.too_large.emplace(array.key, array.too_large);
+      }
       opened.saved.arrays.push_back(
           {.key = array.key, .dtype = array.dtype, .shape = array.shape});
     } else {
       opened.problems.push_back(absl::StrFormat(
-          "dataset \"%s\" cannot be read: %s", array.key, array.problem));
+          "dataset \"%s\" cannot be read: %s", array.key, problem));
     }
   }
   opened.source.step = 0;
@@ -133,10 +142,10 @@ Status OpenFlatFile(OpenedStep& opened, double deadline_seconds) {
 }
 
 // Rank 0 only.
-Status OpenFound(OpenedStep& opened, double deadline_seconds) {
+Status OpenFound(OpenedStep& opened, const RestoreFrame& frame) {
   RestoreSource& source = opened.source;
   if (source.kind == RestoreSource::Kind::kFlatFile) {
-    return OpenFlatFile(opened, deadline_seconds);
+    return OpenFlatFile(opened, frame);
   }
   const Status identified = TakeIdentity(source);
   if (absl::IsNotFound(identified)) return NoSuchStep("restore", source.path);
@@ -162,7 +171,7 @@ Status OpenFound(OpenedStep& opened, double deadline_seconds) {
 }
 
 // Rank 0 only.
-Status OpenIndex(OpenedStep& opened, double deadline_seconds) {
+Status OpenIndex(OpenedStep& opened, const RestoreFrame& frame) {
   const OpenedStep asked = opened;
   return OpenResolved(
       [&]() -> StatusOr<std::string> {
@@ -171,7 +180,7 @@ Status OpenIndex(OpenedStep& opened, double deadline_seconds) {
         return opened.source.path;
       },
       [&](const std::string& path) {
-        return WithEarlierStep(OpenFound(opened, deadline_seconds), path);
+        return WithEarlierStep(OpenFound(opened, frame), path);
       });
 }
 
@@ -181,9 +190,8 @@ StatusOr<OpenedStep> OpenStep(RestoreFrame& frame,
                               const RestoreSource& source) {
   frame.stages.Enter("open");
   OpenedStep opened{.source = source};
-  const Status status = OnRoot(frame.context, [&] {
-    return OpenIndex(opened, frame.options.deadline_seconds);
-  });
+  const Status status =
+      OnRoot(frame.context, [&] { return OpenIndex(opened, frame); });
   if (!status.ok()) LogError(frame.context, status);
   BELAY_RETURN_IF_AGREED(status);
   return opened;
@@ -197,8 +205,7 @@ StatusOr<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
       FromRoot(frame.context, [&]() -> StatusOr<std::string> {
         BELAY_ASSIGN_OR_RETURN(const bool nothing, HoldsNothing(source.path));
         if (nothing) return std::string("n");
-        BELAY_RETURN_IF_ERROR(
-            OpenIndex(opened, frame.options.deadline_seconds));
+        BELAY_RETURN_IF_ERROR(OpenIndex(opened, frame));
         return std::string("y");
       });
   if (!found.ok()) LogError(frame.context, found.status());

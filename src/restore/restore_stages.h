@@ -5,6 +5,7 @@
 #define BELAY_RESTORE_RESTORE_STAGES_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,6 +51,8 @@ struct RestoreFrame {
   const std::shared_ptr<const HandlerTable> handlers;
   // The program has named each shape, also one in which nothing is stored.
   bool may_read_nothing = false;
+  // The program has memory of its own for what it does not ask the length of.
+  bool has_memory = false;
 };
 
 // Restores `state` from there, as Restore, if `mine` is OK. Collective. Same on
@@ -76,6 +79,8 @@ struct OpenedStep {
   // Rank 0 only. Of a flat file it has the arrays.
   SavedCheckpoint saved;
   std::vector<std::string> problems;  // of its other datasets
+  // Arrays for whose stored length no memory may be taken, and why.
+  std::map<std::string, std::string> too_large;
 };
 
 // Has rank 0 read the index. Collective; agreed.
