@@ -97,5 +97,24 @@ TEST_F(FirstStepTest, IsNotSavedInAUsedDirectoryWhichAWarningSays) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
+// The loop of a program that restores begins at 0 all the same.
+TEST_F(FirstStepTest, BeforeTheRestoredOneIsNotSavedWhichAWarningSays) {
+  std::optional<CheckpointManager> manager = *Manage();
+  SaveAll(*manager, 0, 5);
+  manager.reset();
+  manager = *Manage();
+  warnings_.clear();
+  EXPECT_EQ(manager->RestoreOrInitialize()->step, 4);
+  SaveAll(*manager, 0, 6);
+  EXPECT_EQ(manager->AllSteps(), (Steps{0, 1, 2, 3, 4, 5}));
+  const std::vector<std::string> expected = {
+      "save \"" + Run() +
+      "\": step 0 is not saved, and no step will be up to the latest one "
+      "there, 4: step 4 was restored, but the program counts from before it; "
+      "let its loop begin at step 5"};
+  EXPECT_THAT(warnings_,
+              WorldRank() == 0 ? expected : std::vector<std::string>{});
+}
+
 }  // namespace
 }  // namespace belay::testing::first_step_test

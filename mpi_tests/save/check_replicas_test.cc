@@ -104,10 +104,11 @@ TEST_F(CheckReplicasTest, OneBitIsADifference) {
   ExpectDiffer(
       text,
       absl::StrCat("found others on rank ", last(),
-                   "); 1 such box in all; what each rank has of its "
-                   "own is saved by AddPerRank or Tracker::PerRank, and what "
-                   "may differ, if only in its last bits, by AddFromRank0 or "
-                   "FromRank0, which save the value of rank 0 [rank ",
+                   "); 1 such box in all; the part of an array that a rank "
+                   "holds is saved by AddPiece, what each rank has of its own "
+                   "by AddPerRank or Tracker::PerRank, and what may differ, if "
+                   "only in its last bits, by AddFromRank0 or FromRank0, which "
+                   "save the value of rank 0 [rank ",
                    last(), " of ", size_, "]"));
   EXPECT_EQ(Save(comm_, run(), 2, text.List(),
                  {.overwrite = true, .check_replicas = false})

@@ -105,6 +105,7 @@ void FinishStep(Impl& impl, const StepRecord& record, double began,
                 std::optional<int64_t> counter, bool in_background,
                 ManagedSave& result) {
   impl.is_at_work = true;
+  impl.goes_on_from.reset();
   impl.last_saved.reset();
   impl.history.counter = counter;
   ForgetFailures(impl);

@@ -164,9 +164,22 @@ void LogNotes(CheckpointManager::Impl& impl,
 }
 
 void WarnIfBehind(CheckpointManager::Impl& impl, const SaveDecision& decision) {
-  if (!decision.is_behind || std::exchange(impl.is_at_work, true)) return;
-  if (impl.values.comm().rank() != 0) return;
+  if (!decision.is_behind) return;
   const int64_t latest = LatestOf(impl.history).value_or(decision.step);
+  const bool is_root = impl.values.comm().rank() == 0;
+  if (impl.goes_on_from && decision.step < *impl.goes_on_from) {
+    const int64_t restored = *std::exchange(impl.goes_on_from, std::nullopt);
+    if (!is_root) return;
+    Log(LogLevel::kWarning,
+        absl::StrFormat(
+            "save \"%s\": step %d is not saved, and no step will be up to the "
+            "latest one there, %d: step %d was restored, but the program "
+            "counts "
+            "from before it; let its loop begin at step %d",
+            impl.dir, decision.step, latest, restored, restored + 1));
+    return;
+  }
+  if (std::exchange(impl.is_at_work, true) || !is_root) return;
   Log(LogLevel::kWarning,
       absl::StrFormat(
           "save \"%s\": step %d is not saved, and no step will be up to the "

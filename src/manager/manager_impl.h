@@ -75,6 +75,9 @@ struct CheckpointManager::Impl {
   size_t num_logged = 0;  // of the notes
   // It has restored or saved a step, or has warned that it does neither.
   bool is_at_work = false;
+  // The step that was restored, until a step is saved or a warning says that
+  // the program does not go on from there.
+  std::optional<int64_t> goes_on_from = std::nullopt;
   Stopping stopping;
   FailedSaves failed = {};
   OperatorOptions operators = {};  // `dir` and `options` have them already
@@ -292,7 +295,8 @@ void LogNotes(CheckpointManager::Impl& impl,
               const std::vector<std::string>& more = {});
 
 // Warns, once, that nothing is saved because the directory has later steps and
-// none of them was restored. Local; rank 0 does so.
+// none of them was restored, or because the program counts from before the one
+// that was. Local; rank 0 does so.
 void WarnIfBehind(CheckpointManager::Impl& impl, const SaveDecision& decision);
 
 // Whether the options ask for the times of saves and steps. Local.

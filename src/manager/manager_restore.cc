@@ -96,6 +96,7 @@ void RememberRestore(Impl& impl, const ManagedRestore& restored) {
     impl.history.damaged.push_back(skipped.step);
   }
   impl.is_at_work = true;
+  impl.goes_on_from = restored.step;
   std::vector<int64_t>& damaged = impl.history.damaged;
   std::sort(damaged.begin(), damaged.end());
   damaged.erase(std::unique(damaged.begin(), damaged.end()), damaged.end());

@@ -98,10 +98,12 @@ Status NameDifferentReplicas(const SaveFrame& frame,
   Status mine;
   if (differences.count > 0) {
     mine = absl::InvalidArgumentError(absl::StrFormat(
-        "save \"%s\": %s; %d such %s in all%s; what each rank has of its own "
-        "is saved by AddPerRank or Tracker::PerRank, and what may differ, if "
-        "only in its last bits, by AddFromRank0 or FromRank0, which save the "
-        "value of rank 0 [rank %d of %d]",
+        "save \"%s\": %s; %d such %s in all%s; the part of an array that a "
+        "rank "
+        "holds is saved by AddPiece, what each rank has of its own by "
+        "AddPerRank or Tracker::PerRank, and what may differ, if only in its "
+        "last bits, by AddFromRank0 or FromRank0, which save the value of rank "
+        "0 [rank %d of %d]",
         frame.target.path, differences.first, count[0],
         count[0] == 1 ? "box" : "boxes",
         is_reused ? "; steps that were saved before may hold a mix of these "

@@ -42,7 +42,7 @@ constexpr void RequireThatItLasts() {
   static_assert(kLasts,
                 "belay borrows what it tracks: a temporary takes its values "
                 "along when it goes, so give belay an object that lasts, a "
-                "std::span or a pointer");
+                "std::span or AtAddress of a pointer");
 }
 
 // Whether a T is a view, such as a std::span: other elements may be assigned to

@@ -37,9 +37,10 @@ Status MissingKeys(const std::vector<RankShards>& wanted, const Arrays& arrays,
   }
   if (missing.empty()) return absl::OkStatus();
   return absl::NotFoundError(absl::StrFormat(
-      "%s; %d wanted %s absent, the checkpoint has %d)%s", first,
-      missing.size(), missing.size() == 1 ? "key is" : "keys are", stored,
-      hint));
+      "%s; %d wanted %s absent, the checkpoint has %d)%s; set "
+      "RestoreOptions.missing if values may keep what they have",
+      first, missing.size(), missing.size() == 1 ? "key is" : "keys are",
+      stored, hint));
 }
 
 // Whether options make up for the differences: a hint at one that leaves

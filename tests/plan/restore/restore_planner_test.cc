@@ -110,7 +110,8 @@ TEST(PlanRestoreErrorTest, AbsentKeysAreCounted) {
       absl::NotFoundError("plan \"x\": key is not in the checkpoint "
                           "(wanted by rank 1; 2 wanted keys are absent, the "
                           "checkpoint has 2); close to it: \"t\", "
-                          "\"v\""));
+                          "\"v\"; set RestoreOptions.missing if values may "
+                          "keep what they have"));
   wanted[1].shards[0].key = "model/v";
   EXPECT_THAT(std::string(PlanStatus(wanted).message()),
               ::testing::EndsWith("the checkpoint has 2); close to it: \"v\""));
