@@ -71,7 +71,7 @@ TEST_F(ManagerSuspendedTest, DoesNotCount) {
   const double began = WorkedBy(impl);
   const std::optional<double> restore_began = TimeOfRestore(impl);
   if (WorldRank() == 0) BeSuspendedFor(kSuspended);
-  const StatusOr<KeepOutcome> outcome = KeepSteps(impl, 0, began);
+  const StatusOr<KeepOutcome> outcome = KeepSteps(impl, 0, began, false);
   ASSERT_EQ(outcome.status(), absl::OkStatus());
   NoteTimes(outcome->times, impl);
   ASSERT_EQ(impl.stopping.use.saves.size(), 1u);
