@@ -185,7 +185,8 @@ class ErrorTest(MpiCase):
                       self.run_dir, 2, frozen, array_layout="canonical",
                       args={"a": {"deflate": 1}})
     if self.size > 1:
-      self.assert_fails("INVALID_ARGUMENT", "is saved by belay.PerRank",
+      self.assert_fails("INVALID_ARGUMENT", "is saved as a belay.Piece, what "
+                        "each rank has of its own by belay.PerRank",
                         belay.save, COMM, self.run_dir, 2, {"a": self.rank})
     if self.rank == 0:
       belay.save(MPI.COMM_SELF, self.run_dir, 3, {"a": belay.PerRank(1)})

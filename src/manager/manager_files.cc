@@ -14,6 +14,7 @@
 #include "io/files/whole_file.h"
 #include "io/index/index_file.h"
 #include "io/steps/belay_files.h"
+#include "io/steps/commit.h"
 #include "io/steps/pins.h"
 
 namespace belay {
@@ -105,6 +106,7 @@ StatusOr<std::string> TakeName(const std::string& step_directory) {
   BELAY_RETURN_IF_ERROR(
       CheckOnlyOwn("remove", step_directory,
                    "the step stays, and so does the file: move it away"));
+  BELAY_RETURN_IF_ERROR(RemoveAllDebris(step_directory));
   // A save of this step may begin before the rest is removed.
   std::string debris = InProgressPath(step_directory, NewNonce());
   BELAY_ASSIGN_OR_RETURN(const HeldFile held,

@@ -43,11 +43,12 @@ Status WriteState(const std::string& dir, std::string_view prefix,
 // Errors: those of ReadIndex and CheckDataFiles.
 Status CheckStepOpens(const std::string& step_directory);
 
-// Takes a committed step its name, and returns that of what is left for
-// RemoveTree: a crash leaves debris then, but never a part of a step. Rank 0
-// only. The caller syncs the directory.
-// Errors: FailedPrecondition - something in it is not belay's, or a program has
-//   pinned it; those of Rename.
+// Renames a committed step to a name that only RemoveTree is for, and returns
+// it: a crash leaves debris then, but never a part of a step. Removes what a
+// killed save of this step has left. Rank 0 only. The caller syncs the
+// directory. Errors: FailedPrecondition - something in it is not belay's, or a
+// program has
+//   pinned it; those of RemoveAllDebris and Rename.
 StatusOr<std::string> TakeName(const std::string& step_directory);
 
 // Removes a committed step. It loses its name first, so that a crash leaves

@@ -114,7 +114,9 @@ TEST(PlanRestoreErrorTest, AbsentKeysAreCounted) {
                           "keep what they have"));
   wanted[1].shards[0].key = "model/v";
   EXPECT_THAT(std::string(PlanStatus(wanted).message()),
-              ::testing::EndsWith("the checkpoint has 2); close to it: \"v\""));
+              ::testing::EndsWith("the checkpoint has 2); close to it: \"v\"; "
+                                  "set RestoreOptions.missing if "
+                                  "values may keep what they have"));
   wanted[1].shards = {{.key = "x"}};
   EXPECT_THAT(std::string(PlanStatus(wanted).message()),
               ::testing::HasSubstr("; 1 wanted key is absent, "));
