@@ -136,6 +136,24 @@ TEST_F(AsyncStallTest, NobodyWaitsForTheRemovalOfAStep) {
   EXPECT_EQ(NumInProgress(), 0);
 }
 
+// A restore could find the state, or take a step, that the thread works on.
+TEST_F(AsyncStallTest, ARestoreWaitsForWhatFollowsACommit) {
+  State state = values_.MakeState();
+  CheckpointManager manager = Ok(CheckpointManager::Create(
+      comm_, state, run(),
+      {.async = AsyncOptions(), .max_to_keep = 1, .save = {.durable = false}}));
+  SaveManaged(manager, 1);
+  holds_removals = true;
+  SaveManaged(manager, 2);
+  std::thread release([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    holds_removals = false;
+  });
+  EXPECT_EQ(Ok(manager.Restore()).step, 2);
+  EXPECT_EQ(NumInProgress(), 0);
+  release.join();
+}
+
 // As a batch system suspends a job, for longer than the deadline.
 TEST_F(AsyncStallTest, ASuspendedJobGoesOn) {
   AsyncSaver saver(comm_, {.max_bytes_per_second = 12000});

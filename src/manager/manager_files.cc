@@ -1,10 +1,14 @@
 #include "manager/manager_files.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/catch_bad_alloc.h"
+#include "base/log.h"
 #include "base/process/nonce.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -122,20 +126,46 @@ Status RemoveStep(const std::string& step_directory, bool durable) {
   return RemoveTree(debris);
 }
 
-void FileWork::Begin(std::function<Status()> work) {
-  if (thread_ == nullptr) thread_ = std::make_unique<WorkerThread>();
-  thread_->Finish();
+FileWork::~FileWork() {
+  if (!IsUnderWay()) return;
+  thread_->Hurry();
+  if (most_seconds_ <= 0) {
+    thread_->Finish();
+  } else if (!thread_->WaitFor(std::chrono::milliseconds(
+                 static_cast<int64_t>(1000 * most_seconds_)))) {
+    Log(LogLevel::kWarning,
+        Cat("removing old steps has not ended within ", most_seconds_, " s"));
+    return;
+  }
+  LogResult();
+}
+
+void FileWork::Begin(std::function<Status()> work, double most_seconds) {
+  Finish();
+  if (thread_ == nullptr || process_ != ::getpid()) {
+    thread_ = std::make_unique<WorkerThread>();
+  }
+  process_ = ::getpid();
+  most_seconds_ = most_seconds;
+  is_told_ = false;
   thread_->Begin(std::move(work));
 }
 
-std::vector<std::string> FileWork::Finish() {
-  if (thread_ == nullptr) return {};
+void FileWork::Finish() {
+  if (!IsUnderWay()) return;
   thread_->Hurry();
   thread_->Finish();
+  LogResult();
+}
+
+bool FileWork::IsUnderWay() const {
+  return thread_ != nullptr && process_ == ::getpid() && !is_told_;
+}
+
+void FileWork::LogResult() {
+  is_told_ = true;
   const Status status = thread_->result();
-  thread_->Hold(absl::OkStatus());
-  if (status.ok()) return {};
-  return {std::string(status.message())};
+  if (!status.ok()) Log(LogLevel::kWarning, std::string(status.message()));
 }
 
 StatusOr<std::vector<std::string>> CleanRunDirectory(const std::string& dir,

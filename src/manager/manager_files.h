@@ -4,6 +4,8 @@
 #ifndef BELAY_MANAGER_MANAGER_FILES_H_
 #define BELAY_MANAGER_MANAGER_FILES_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -65,23 +67,30 @@ StatusOr<std::vector<std::string>> CleanRunDirectory(const std::string& dir,
                                                      std::string_view prefix,
                                                      bool remove);
 
-// Works on files in a thread while the program goes on. Move only; for one
-// caller at a time.
+// Works on files in a thread while the program goes on. What goes wrong is
+// logged. Move only; for one caller at a time.
 class FileWork {
  public:
   FileWork() = default;
   FileWork(FileWork&&) = default;
-  // Waits until it is done.
-  ~FileWork() { Finish(); }
+  // Waits until it is done, no longer than `most_seconds`.
+  ~FileWork();
 
-  // Begins. Local. Waits for what was begun before.
-  void Begin(std::function<Status()> work);
+  // Begins. Local. Waits for what was begun before. The work must own what it
+  // uses: the object may not wait for its end. With 0 `most_seconds`, it does.
+  void Begin(std::function<Status()> work, double most_seconds);
 
-  // Waits until it is done, and returns what went wrong, as notes. Local.
-  std::vector<std::string> Finish();
+  // Waits until it is done. Local. In a child process, nothing is under way.
+  void Finish();
 
  private:
+  bool IsUnderWay() const;
+  void LogResult();
+
   std::unique_ptr<WorkerThread> thread_;  // from the first use on
+  pid_t process_ = 0;                     // that the thread is in
+  double most_seconds_ = 0;
+  bool is_told_ = true;
 };
 
 }  // namespace belay

@@ -81,7 +81,7 @@ Status FinishCleanup(Impl& impl) {
   if (!std::exchange(impl.is_cleaning_up, false)) return absl::OkStatus();
   CommContext context = ManagerContext(impl, "keep steps of", true);
   return OnRoot(context, [&] {
-    WaitForCleanup(impl);
+    impl.cleanup.Finish();
     return absl::OkStatus();
   });
 }
@@ -94,12 +94,6 @@ Status TakeEnd(Impl& impl, StatusOr<std::optional<SaveResult>> ended) {
 }
 
 }  // namespace
-
-void WaitForCleanup(Impl& impl) {
-  for (std::string& note : impl.cleanup.Finish()) {
-    impl.notes.push_back(std::move(note));
-  }
-}
 
 void FinishStep(Impl& impl, const StepRecord& record, double began,
                 std::optional<int64_t> counter, bool in_background,
@@ -147,6 +141,7 @@ StatusOr<SaveDecision> DecideNext(const Impl& impl,
   // Latest() does not return it yet.
   if (decision.ok() && decision->is_behind &&
       decision->step == impl.under_way->record.step) {
+    decision->is_behind = false;
     decision->reason = absl::StrFormat(
         "step %d is being saved in the background", decision->step);
   }
@@ -188,13 +183,14 @@ Status WaitForSameStep(Impl& impl) {
 }
 
 Status SettleUnderWay(Impl& impl) {
-  if (!impl.under_way) return absl::OkStatus();
-  Status status = FinishExchange(impl);
-  if (impl.under_way) status.Update(WaitForUnderWay(impl));
-  if (!status.ok()) {
-    impl.notes.push_back(
-        absl::StrCat("a save in the background failed: ", status.ToString()));
-    LogNotes(impl);
+  if (impl.under_way) {
+    Status status = FinishExchange(impl);
+    if (impl.under_way) status.Update(WaitForUnderWay(impl));
+    if (!status.ok()) {
+      impl.notes.push_back(
+          absl::StrCat("a save in the background failed: ", status.ToString()));
+      LogNotes(impl);
+    }
   }
   return FinishCleanup(impl);
 }

@@ -119,6 +119,7 @@ void SetSteps(std::vector<int64_t> steps, CheckpointManager::Impl& impl) {
 
 Status WriteStateOf(const CheckpointManager::Impl& impl,
                     const ManagerState& state) {
+  impl.cleanup.Finish();
   return WriteState(impl.dir, impl.options.prefix, state,
                     impl.options.save.durable);
 }

@@ -86,7 +86,7 @@ struct CheckpointManager::Impl {
   std::optional<ManagedSaveUnderWay> under_way = std::nullopt;
   // What follows a commit in the background: writing the state, removing steps.
   // Rank 0 only; the other ranks know when it may be under way.
-  FileWork cleanup = {};
+  mutable FileWork cleanup = {};
   bool is_cleaning_up = false;
   // What came of the last one, until a result tells of it.
   std::optional<ManagedSave> ended = std::nullopt;
@@ -161,7 +161,7 @@ Status CheckStepIsThere(const CheckpointManager::Impl& impl,
 // Takes `steps` for what is there, and forgets what is not. Local.
 void SetSteps(std::vector<int64_t> steps, CheckpointManager::Impl& impl);
 
-// Writes the state. Rank 0 only.
+// Writes the state once the cleanup is done, which writes it, too. Rank 0 only.
 // Errors: those of WriteState.
 Status WriteStateOf(const CheckpointManager::Impl& impl,
                     const ManagerState& state);
@@ -196,9 +196,6 @@ StatusOr<KeepOutcome> KeepSteps(CheckpointManager::Impl& impl, int64_t saved,
 void FinishStep(CheckpointManager::Impl& impl, const StepRecord& record,
                 double began, std::optional<int64_t> counter,
                 bool in_background, ManagedSave& result);
-
-// Waits until the cleanup is done, and notes what went wrong. Rank 0 only.
-void WaitForCleanup(CheckpointManager::Impl& impl);
 
 // Lists the steps again, as Reload. Collective; agreed.
 Status ReloadSteps(CheckpointManager::Impl& impl);

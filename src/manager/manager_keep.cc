@@ -162,14 +162,22 @@ std::string AfterCommit(Impl& impl, int64_t saved, double began,
   ManagerState state = impl.state;
   CarryOut(outcome.plan, state);
   if (in_background) {
-    // The state syncs the directory, in which the steps have lost their names.
-    impl.cleanup.Begin([dir = impl.dir, prefix = impl.options.prefix,
-                        durable = impl.options.save.durable,
-                        state = std::move(state), debris = std::move(debris)] {
-      Status status = WriteState(dir, prefix, state, durable);
-      for (const std::string& path : debris) status.Update(RemoveTree(path));
-      return status;
-    });
+    // Steps that have lost their names go first: the state may need the room.
+    impl.cleanup.Begin(
+        [dir = impl.dir, prefix = impl.options.prefix,
+         durable = impl.options.save.durable, state = std::move(state),
+         debris = std::move(debris)] {
+          Status status;
+          if (durable && !debris.empty()) status = SyncDirectory(dir);
+          if (status.ok()) {
+            for (const std::string& path : debris) {
+              status.Update(RemoveTree(path));
+            }
+          }
+          status.Update(WriteState(dir, prefix, state, durable));
+          return status;
+        },
+        impl.options.save.deadline_seconds);
   } else {
     note(WriteStateOf(impl, state));
   }

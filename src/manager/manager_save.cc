@@ -83,7 +83,7 @@ Status Announce(const Impl& impl, const std::vector<int64_t>& steps,
 // only.
 Status PrepareFiles(Impl& impl, SaveAttempt& attempt, Order& order) {
   const Deadline watched = WatchFiles(impl, "save");
-  WaitForCleanup(impl);  // there may be no space left for the step before
+  impl.cleanup.Finish();  // there may be no space left for the step before
   BELAY_RETURN_IF_ERROR(ComeBack(impl));
   if (impl.state.going_back) {
     BELAY_RETURN_IF_ERROR(FinishGoingBack(impl).status());
