@@ -6,6 +6,7 @@
 
 #include "belay/async_saver.h"
 #include "belay/save_restore.h"
+#include "callbacks.h"
 #include "comm.h"
 #include "errors.h"
 #include "options.h"
@@ -67,8 +68,9 @@ class StateSaver {
       reader.Finish();
       bound = &state_.Bind(state, comm_);
     });
-    const PendingSave pending = Unlocked(
-        [&] { return saver_->Save(path, number, bound->state(), options); });
+    const PendingSave pending = UnlockedWithCallbacks(call, [&] {
+      return saver_->Save(path, number, bound->state(), options);
+    });
     // What is copied later must stay as it is until then.
     if (is_lazy_ && !pending.saved) bound_ = state_.Take();
     return PendingOf(pending);

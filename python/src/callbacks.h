@@ -23,6 +23,7 @@ class Callback {
  public:
   explicit Callback(py::object function)
       : function_(new py::object(std::move(function)), [](py::object* held) {
+          if (!Py_IsInitialized()) return;  // MPI may end later than Python
           const py::gil_scoped_acquire lock;
           delete held;
         }) {}

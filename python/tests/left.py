@@ -1,6 +1,6 @@
 """Ends while a save in the background is under way.
 
-usage: left.py DIR saver|manager|lazy
+usage: left.py DIR saver|manager|lazy|policy
 """
 
 import sys
@@ -23,5 +23,9 @@ if kind == "manager":
 else:
   if kind == "lazy":
     options["snapshot"] = "lazy"
+  how = {}
+  if kind == "policy":
+    how["sharding_policy"] = belay.ShardingPolicy(
+        "all in one", lambda shards: [list(shards)])
   saver = belay.AsyncSaver(comm, **options)
-  saver.save(directory, 1, state)
+  saver.save(directory, 1, state, **how)

@@ -15,7 +15,7 @@ fail() {
 }
 
 names="nobody has called close(), wait() or wait_until_finished() before"
-for kind in saver manager; do
+for kind in saver manager policy; do
   "$1" 3 "$2" -B "$3" "$dir/$kind" "$kind" >"$dir/log" 2>&1 ||
     fail "$kind: exit code $?"
   [ -d "$dir/$kind/step_00000001" ] || fail "$kind: no step"

@@ -227,6 +227,8 @@ void BackgroundSaver::Leave(const Status& lost) {
   new auto(std::exchange(save.options.before_commit, nullptr));  // NOLINT
   new auto(std::exchange(save.options.after_commit, nullptr));   // NOLINT
   new auto(std::exchange(save.reserved.finalizers, {}));         // NOLINT
+  auto& policy = save.options.sharding_policy;
+  new auto(std::exchange(policy.group, nullptr));  // NOLINT
 }
 
 Status BackgroundSaver::WhyLost() const {
