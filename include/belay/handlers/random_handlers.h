@@ -14,6 +14,8 @@
 #include <iosfwd>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "belay/handlers/type_handler.h"
 #include "belay/state.h"
@@ -22,9 +24,26 @@
 namespace belay {
 namespace standard {
 
+// Whether the standard library finds out about every text that is no state of
+// the engine. Of those with an index into a table (std::ranlux24, std::knuth_b,
+// and adaptors of them) it takes any index. Local.
+template <typename T>
+consteval bool ReadsAnyTextSafely() {
+  if constexpr (
+      requires { T::short_lag; } || requires { T::table_size; }) {
+    return false;
+  } else if constexpr (requires(const T& engine) { engine.base(); }) {
+    return ReadsAnyTextSafely<
+        std::remove_cvref_t<decltype(std::declval<const T&>().base())>>();
+  } else {
+    return true;
+  }
+}
+
 // std::mt19937 and others that the standard library or a program has.
 template <typename T>
 concept RandomEngine = std::default_initializable<T> && std::copyable<T> &&
+    ReadsAnyTextSafely<T>() &&
     requires(T& engine, std::ostream& out, std::istream& in) {
   requires std::unsigned_integral<typename T::result_type>;
   { engine() } -> std::same_as<typename T::result_type>;

@@ -42,6 +42,8 @@ StatusOr<TimeUnit> StoredUnit(std::string_view kind, std::string_view typestr);
 StatusOr<int64_t> InUnit(int64_t count, const TimeUnit& from,
                          const TimeUnit& to);
 StatusOr<double> InUnit(double count, const TimeUnit& from, const TimeUnit& to);
+// The error of a time that is counted in another dtype. Local.
+Status CountDtypeError(DType stored, DType wanted);
 // The error of a number that a type of so many bytes cannot hold. Local.
 Status CountError(int64_t count, const TimeUnit& unit, size_t bytes);
 
@@ -75,7 +77,13 @@ class TimeHandler final : public Handler<T> {
     parts.Add("", parts.Own(std::make_shared<Rep>(CountOf(value))));
     return absl::OkStatus();
   }
-  Status ListForRestore(T&, const StoredValue&, State& parts) const override {
+  // Another dtype is not converted: that would round before the unit is known.
+  Status ListForRestore(T&, const StoredValue& stored,
+                        State& parts) const override {
+    const ValuePart* const count = stored.Find("");
+    if (count != nullptr && count->dtype != DTypeOf<Rep>()) {
+      return CountDtypeError(count->dtype, DTypeOf<Rep>());
+    }
     parts.Add("", parts.Own(std::make_shared<Rep>()));
     return absl::OkStatus();
   }

@@ -73,6 +73,13 @@ StatusOr<double> InUnit(double count, const TimeUnit& from,
          (static_cast<double>(to.den) / static_cast<double>(from.den));
 }
 
+Status CountDtypeError(DType stored, DType wanted) {
+  return absl::FailedPreconditionError(
+      Cat("a time is stored that is counted in another dtype (need ",
+          DTypeName(wanted), ", found ", DTypeName(stored),
+          "): restore it into a duration that counts in ", DTypeName(stored)));
+}
+
 Status CountError(int64_t count, const TimeUnit& unit, size_t bytes) {
   return absl::FailedPreconditionError(
       Cat("a time is stored that is too large for the type of the program "
