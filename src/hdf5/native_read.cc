@@ -124,24 +124,36 @@ Source OpenIn(const std::filesystem::path& file, const std::string& path) {
   return source;
 }
 
-// Where HDF5 looks: beside the file, then in the working directory.
+// Where HDF5 looks: beside the path of the file, in the working directory, and
+// beside the file that links of that path lead to.
 Source OpenSource(const std::filesystem::path& file, const std::string& name,
                   const std::string& path) {
   if (name == ".") return OpenIn(file, path);
   Source source =
       OpenIn(std::filesystem::path(file).replace_filename(name), path);
   if (!source.dataset.is_open()) source = OpenIn(name, path);
+  if (!source.dataset.is_open()) {
+    std::error_code error;
+    std::filesystem::path real = std::filesystem::canonical(file, error);
+    if (!error) source = OpenIn(real.replace_filename(name), path);
+  }
   H5Eclear2(H5E_DEFAULT);
   return source;
 }
 
 // The sources of a virtual dataset, those that its sources show in turn, too.
 struct Sources {
-  std::set<std::vector<std::string>> seen;  // file, name and dataset
-  std::set<std::string> files;              // each counts once
-  std::vector<Identity> shown_by;           // the datasets on the way there
+  std::set<std::vector<std::string>> seen;      // file, name and dataset
+  std::vector<std::vector<std::string>> chain;  // of these, on the way there
+  std::set<std::string> files;                  // each counts once
+  std::vector<Identity> shown_by;               // the datasets on the way there
   Status problem;  // the first source that is missing or shows itself
 };
+
+Status ShowsItself(std::string_view path) {
+  return absl::DataLossError(
+      Cat("read dataset \"", path, "\": it shows itself"));
+}
 
 Status FindSources(const Handle& dataset, const std::filesystem::path& file,
                    Sources& sources) {
@@ -160,8 +172,7 @@ Status FindSources(const Handle& dataset, const std::filesystem::path& file,
   }
   BELAY_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(dataset));
   if (std::ranges::find(sources.shown_by, identity) != sources.shown_by.end()) {
-    sources.problem.Update(absl::DataLossError(
-        Cat("read dataset \"", dataset.name(), "\": it shows itself")));
+    sources.problem.Update(ShowsItself(dataset.name()));
     return absl::OkStatus();
   }
   sources.shown_by.push_back(identity);
@@ -175,7 +186,12 @@ Status FindSources(const Handle& dataset, const std::filesystem::path& file,
     BELAY_ASSIGN_OR_RETURN(
         const std::string path,
         SourceName(H5Pget_virtual_dsetname, dataset, properties, i));
-    if (!sources.seen.insert({file.string(), name, path}).second) continue;
+    const std::vector<std::string> names = {file.string(), name, path};
+    if (std::ranges::find(sources.chain, names) != sources.chain.end()) {
+      sources.problem.Update(ShowsItself(path));
+      continue;
+    }
+    if (!sources.seen.insert(names).second) continue;
     if (sources.seen.size() > kMostSources) {
       return absl::UnimplementedError(
           Cat("read dataset \"", dataset.name(),
@@ -188,12 +204,12 @@ Status FindSources(const Handle& dataset, const std::filesystem::path& file,
               "\" in file \"", name, "\" is missing")));
       continue;
     }
-    std::error_code error;
-    const std::filesystem::path found =
-        std::filesystem::canonical(source.file, error);
-    const std::filesystem::path& known = error ? source.file : found;
-    sources.files.insert(known.string());
-    BELAY_RETURN_IF_ERROR(FindSources(source.dataset, known, sources));
+    std::error_code error;  // then the path is empty
+    const auto real = std::filesystem::canonical(source.file, error);
+    sources.files.insert((error ? source.file : real).string());
+    sources.chain.push_back(names);
+    BELAY_RETURN_IF_ERROR(FindSources(source.dataset, source.file, sources));
+    sources.chain.pop_back();
   }
   sources.shown_by.pop_back();
   return absl::OkStatus();

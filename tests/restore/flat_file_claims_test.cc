@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -128,8 +129,24 @@ TEST_F(FlatFileClaimsTest, VirtualDatasetsOfVirtualDatasets) {
   CreateVirtual(Path("lost.h5"), "lost", "f.h5", "none");
   CreateVirtual(Path("shows_lost.h5"), "outer", "lost.h5", "lost");
   CreateVirtual(Path("circle.h5"), "a", "circle.h5", "a");
-  EXPECT_EQ(Value(ListFlatFile(Path("outer.h5")))[0].too_large, "");
-  for (const std::string name : {"shows_lost", "circle"}) {
+  CreateVirtual(Path("to_circle.h5"), "b", "circle.h5", "a");
+  // HDF5 looks beside the link, too.
+  std::filesystem::create_directory(Path("away"));
+  CreateVirtual(Path("away/inner.h5"), "inner", "f.h5", "zeros");
+  std::filesystem::create_symlink("away/inner.h5", Path("link.h5"));
+  CreateVirtual(Path("linked.h5"), "outer", "link.h5", "inner");
+  for (const std::string name : {"outer", "linked"}) {
+    EXPECT_EQ(Value(ListFlatFile(Path(name + ".h5")))[0].too_large, "");
+    uint8_t element = 7;
+    const Shard shard{.key = "outer",
+                      .dtype = DType::kU8,
+                      .global_shape = {100 * int64_t{kMebibyte}},
+                      .box = {{0}, {1}},
+                      .data = reinterpret_cast<std::byte*>(&element)};
+    EXPECT_EQ(ReadFlatFile(Path(name + ".h5"), {shard}), absl::OkStatus());
+    EXPECT_NE(element, 7);
+  }
+  for (const std::string name : {"shows_lost", "circle", "to_circle"}) {
     const FlatArray array = Value(ListFlatFile(Path(name + ".h5")))[0];
     uint8_t element = 7;
     const Shard shard{.key = array.key,
