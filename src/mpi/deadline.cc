@@ -300,7 +300,8 @@ void Deadline::Impl::GiveUp() {
   }
   const std::vector<int> late = arrivals.LateRanks(agreement);
   if (late.empty()) {
-    absl::StrAppend(&text, " though all ", size, " ranks have arrived; ranks may be in different calls");
+    absl::StrAppend(&text, " though all ", size,
+                    " ranks have arrived; ranks may be in different calls");
   } else if (is_referee()) {
     absl::StrAppend(&text, " for ", NameRanks(late, size), WhereTheyAre(late));
   } else {
