@@ -88,6 +88,19 @@ class AsyncStallTest : public CheckpointTest {
     }
   }
 
+  // Step 2 is committed, and the thread waits before it removes step 1.
+  CheckpointManager SaveTwoAndHoldTheRemoval(const State& state) {
+    CheckpointManager manager =
+        Ok(CheckpointManager::Create(comm_, state, run(),
+                                     {.async = AsyncOptions(),
+                                      .max_to_keep = 1,
+                                      .save = {.durable = false}}));
+    SaveManaged(manager, 1);
+    holds_removals = true;
+    SaveManaged(manager, 2);
+    return manager;
+  }
+
   Values values_;
 };
 
@@ -118,12 +131,7 @@ TEST_F(AsyncStallTest, NobodyWaitsForAStalledSync) {
 // A file system may take seconds to remove a large step.
 TEST_F(AsyncStallTest, NobodyWaitsForTheRemovalOfAStep) {
   State state = values_.MakeState();
-  CheckpointManager manager = Ok(CheckpointManager::Create(
-      comm_, state, run(),
-      {.async = AsyncOptions(), .max_to_keep = 1, .save = {.durable = false}}));
-  SaveManaged(manager, 1);
-  holds_removals = true;
-  SaveManaged(manager, 2);
+  CheckpointManager manager = SaveTwoAndHoldTheRemoval(state);
   EXPECT_EQ(manager.AllSteps(), std::vector<int64_t>{2});
   EXPECT_THAT(Ok(ListSteps(run())), ElementsAre(2));
   MPI_Barrier(MPI_COMM_WORLD);
@@ -139,12 +147,7 @@ TEST_F(AsyncStallTest, NobodyWaitsForTheRemovalOfAStep) {
 // A restore could find the state, or take a step, that the thread works on.
 TEST_F(AsyncStallTest, ARestoreWaitsForWhatFollowsACommit) {
   State state = values_.MakeState();
-  CheckpointManager manager = Ok(CheckpointManager::Create(
-      comm_, state, run(),
-      {.async = AsyncOptions(), .max_to_keep = 1, .save = {.durable = false}}));
-  SaveManaged(manager, 1);
-  holds_removals = true;
-  SaveManaged(manager, 2);
+  CheckpointManager manager = SaveTwoAndHoldTheRemoval(state);
   std::thread release([] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     holds_removals = false;

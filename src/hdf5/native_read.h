@@ -30,8 +30,7 @@ StatusOr<std::string> ReadNativeText(const Handle& dataset);
 // they show in turn: HDF5 reads zeros where they are not. Other datasets pass.
 // Local. `file` is the path of the file that has the dataset.
 // Errors: DataLoss - a source is missing or shows itself; Unimplemented -
-// sources that are
-//   given by a pattern, or show each other more than 16 deep.
+//   sources that are given by a pattern, or show each other more than 16 deep.
 Status CheckSources(const Handle& dataset, const std::string& file);
 
 // Returns how many bytes its file stores for a dataset at most, before filters

@@ -129,15 +129,13 @@ Status RemoveStep(const std::string& step_directory, bool durable) {
 FileWork::~FileWork() {
   if (!IsUnderWay()) return;
   thread_->Hurry();
-  if (most_seconds_ <= 0) {
-    thread_->Finish();
-  } else if (!thread_->WaitFor(std::chrono::milliseconds(
-                 static_cast<int64_t>(1000 * most_seconds_)))) {
+  if (most_seconds_ > 0 && !thread_->WaitFor(std::chrono::milliseconds(
+                               static_cast<int64_t>(1000 * most_seconds_)))) {
     Log(LogLevel::kWarning,
         Cat("removing old steps has not ended within ", most_seconds_, " s"));
     return;
   }
-  LogResult();
+  Finish();
 }
 
 void FileWork::Begin(std::function<Status()> work, double most_seconds) {
@@ -155,17 +153,13 @@ void FileWork::Finish() {
   if (!IsUnderWay()) return;
   thread_->Hurry();
   thread_->Finish();
-  LogResult();
+  is_told_ = true;
+  const Status status = thread_->result();
+  if (!status.ok()) Log(LogLevel::kWarning, std::string(status.message()));
 }
 
 bool FileWork::IsUnderWay() const {
   return thread_ != nullptr && process_ == ::getpid() && !is_told_;
-}
-
-void FileWork::LogResult() {
-  is_told_ = true;
-  const Status status = thread_->result();
-  if (!status.ok()) Log(LogLevel::kWarning, std::string(status.message()));
 }
 
 StatusOr<std::vector<std::string>> CleanRunDirectory(const std::string& dir,

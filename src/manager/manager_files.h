@@ -48,8 +48,8 @@ Status CheckStepOpens(const std::string& step_directory);
 // Renames a committed step to a name that only RemoveTree is for, and returns
 // it: a crash leaves debris then, but never a part of a step. Removes what a
 // killed save of this step has left. Rank 0 only. The caller syncs the
-// directory. Errors: FailedPrecondition - something in it is not belay's, or a
-// program has
+// directory.
+// Errors: FailedPrecondition - something in it is not belay's, or a program has
 //   pinned it; those of RemoveAllDebris and Rename.
 StatusOr<std::string> TakeName(const std::string& step_directory);
 
@@ -85,7 +85,6 @@ class FileWork {
 
  private:
   bool IsUnderWay() const;
-  void LogResult();
 
   std::unique_ptr<WorkerThread> thread_;  // from the first use on
   pid_t process_ = 0;                     // that the thread is in

@@ -76,7 +76,15 @@ Status EndUnderWay(Impl& impl, StatusOr<SaveResult> saved) {
   return absl::OkStatus();
 }
 
-// Collective; agreed.
+// The same if it has. Collective; agreed.
+Status TakeEnd(Impl& impl, StatusOr<std::optional<SaveResult>> ended) {
+  if (!ended.ok()) return EndUnderWay(impl, ended.status());
+  if (!*ended) return absl::OkStatus();
+  return EndUnderWay(impl, **std::move(ended));
+}
+
+// Waits for what follows the last commit in the background. Collective;
+// agreed.
 Status FinishCleanup(Impl& impl) {
   if (!std::exchange(impl.is_cleaning_up, false)) return absl::OkStatus();
   CommContext context = ManagerContext(impl, "keep steps of", true);
@@ -84,13 +92,6 @@ Status FinishCleanup(Impl& impl) {
     impl.cleanup.Finish();
     return absl::OkStatus();
   });
-}
-
-// The same if it has. Collective; agreed.
-Status TakeEnd(Impl& impl, StatusOr<std::optional<SaveResult>> ended) {
-  if (!ended.ok()) return EndUnderWay(impl, ended.status());
-  if (!*ended) return absl::OkStatus();
-  return EndUnderWay(impl, **std::move(ended));
 }
 
 }  // namespace
