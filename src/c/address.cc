@@ -37,7 +37,7 @@ struct Found {
   std::optional<Shape> strides;
 };
 
-Status Mistake(const std::string& key, const std::string& text) {
+Status AddressMistake(const std::string& key, const std::string& text) {
   return absl::InvalidArgumentError(
       absl::StrFormat("set the address of \"%s\": %s", key, text));
 }
@@ -73,17 +73,18 @@ Status CheckSame(const Shard& shard, const Found& found) {
   const std::string again =
       "; clear the state and add what the program has now";
   if (found.dtype != static_cast<int>(shard.dtype)) {
-    return Mistake(shard.key,
-                   belay::Cat("another dtype than was added (need ",
+    return AddressMistake(
+        shard.key, belay::Cat("another dtype than was added (need ",
                               belay::DTypeName(shard.dtype), ", found ",
                               belay::DTypeName(static_cast<DType>(found.dtype)),
                               ")", again));
   }
   const Shape held = HeldShape(shard);
   if (found.shape != held) {
-    return Mistake(shard.key, belay::Cat("another shape than was added (need ",
-                                         ShapeText(held), ", found ",
-                                         ShapeText(found.shape), ")", again));
+    return AddressMistake(
+        shard.key,
+        belay::Cat("another shape than was added (need ", ShapeText(held),
+                   ", found ", ShapeText(found.shape), ")", again));
   }
   if (belay::IsEmpty(shard.box)) return absl::OkStatus();
   const Shape needed =
@@ -91,8 +92,8 @@ Status CheckSame(const Shard& shard, const Found& found) {
   const Shape strides = found.strides.value_or(DenseStrides(held));
   for (size_t axis = 0; axis < held.size(); ++axis) {
     if (held[axis] == 1 || strides[axis] == needed[axis]) continue;
-    return Mistake(shard.key,
-                   belay::Cat("the strides differ from those that were added "
+    return AddressMistake(
+        shard.key, belay::Cat("the strides differ from those that were added "
                               "(need ",
                               ShapeText(needed), ", found ", ShapeText(strides),
                               ")", again));
@@ -104,11 +105,11 @@ Status CheckSame(const Shard& shard, const Found& found) {
 Status SetBuffer(BufferedString& string, const Found* found, void* data) {
   if (found != nullptr && (found->dtype != BELAY_STRING ||
                            found->shape != Shape{string.capacity})) {
-    return Mistake(string.key,
-                   absl::StrFormat("another buffer than was added (need a "
-                                   "string of %d bytes, found %s); clear the "
-                                   "state and add what the program has now",
-                                   string.capacity, ShapeText(found->shape)));
+    return AddressMistake(
+        string.key, absl::StrFormat("another buffer than was added (need a "
+                                    "string of %d bytes, found %s); clear the "
+                                    "state and add what the program has now",
+                                    string.capacity, ShapeText(found->shape)));
   }
   string.buffer = static_cast<char*>(data);
   return absl::OkStatus();
@@ -120,14 +121,15 @@ Status SetAddress(belay_state& state, const std::string& key, int64_t piece,
   if (!number.ok()) return number.status();
   const Shard& shard = state.state.shards()[*number];
   if (shard.object != nullptr) {
-    return Mistake(key,
-                   "it has rows, which say themselves where they are with the "
-                   "function resize; otherwise clear the state and add them "
-                   "again");
+    return AddressMistake(
+        key,
+        "it has rows, which say themselves where they are with the "
+        "function resize; otherwise clear the state and add them "
+        "again");
   }
   if (data == nullptr &&
       (shard.text != nullptr || !belay::IsEmpty(shard.box))) {
-    return Mistake(key, "the pointer is null");
+    return AddressMistake(key, "the pointer is null");
   }
   for (BufferedString& string : state.strings) {
     if (shard.text == &string.value) return SetBuffer(string, found, data);

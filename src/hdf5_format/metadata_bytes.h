@@ -16,6 +16,9 @@ namespace belay::h5 {
 // The address of something that is not there.
 inline constexpr int64_t kNoAddress = -1;
 
+// Of the checksum behind metadata.
+inline constexpr int64_t kChecksumBytes = 4;
+
 // Appends the lowest `width` bytes of a number. Local.
 void PutNumber(std::string& out, int64_t value, int width);
 

@@ -24,7 +24,7 @@ constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
 constexpr const char* kEndTime = "BELAY_JOB_END_TIME";
 
 // The variables of a process, and what is wrong with them.
-struct Variables {
+struct JobVariables {
   const VariableLookup& lookup;
   std::vector<std::string>& notes;
 
@@ -73,7 +73,7 @@ std::optional<std::vector<int64_t>> ParseTasksPerNode(std::string_view text) {
 // The name space of PMIx says who has started the process even where variables
 // of another launcher were inherited. Without it mpirun counts first: the
 // daemons of mpirun are tasks of a Slurm step.
-Launcher FindLauncher(Variables& variables, bool in_slurm) {
+Launcher FindLauncher(JobVariables& variables, bool in_slurm) {
   const bool has_open_mpi = variables.Has("OMPI_COMM_WORLD_SIZE");
   const bool is_of_slurm =
       variables.Text("PMIX_NAMESPACE").starts_with("slurm.");
@@ -91,7 +91,7 @@ Launcher FindLauncher(Variables& variables, bool in_slurm) {
   return is_of_slurm || is_task ? Launcher::kSrun : Launcher::kNone;
 }
 
-void ReadJob(Variables& variables, JobEnvironment& job) {
+void ReadJobId(JobVariables& variables, JobEnvironment& job) {
   job.job_id = SlurmJobId(variables.lookup);
   job.job_name = JobName(variables.lookup);
   if (job.job_id.empty()) {
@@ -132,7 +132,7 @@ void ReadJob(Variables& variables, JobEnvironment& job) {
 
 // Numbers that contradict each other tell nothing.
 void ReadTasksPerNode(const char* name, std::optional<int64_t> nodes,
-                      Variables& variables, JobEnvironment& job) {
+                      JobVariables& variables, JobEnvironment& job) {
   if (!variables.Has(name)) return;
   auto tasks = ParseTasksPerNode(variables.Text(name));
   if (!tasks) {
@@ -153,7 +153,7 @@ void ReadTasksPerNode(const char* name, std::optional<int64_t> nodes,
 }
 
 // In the daemons of mpirun the variables of the step are the daemons' own.
-void ReadTasks(Variables& variables, JobEnvironment& job) {
+void ReadTasks(JobVariables& variables, JobEnvironment& job) {
   const bool in_step = variables.Has("SLURM_STEP_ID");
   if (job.launcher == Launcher::kMpirun ||
       job.launcher == Launcher::kMpirunInSlurm) {
@@ -200,7 +200,7 @@ std::optional<double> ParseTime(std::string_view text) {
   return seconds;
 }
 
-Status ReadEndTime(double now, Variables& variables, JobEnvironment& job) {
+Status ReadEndTime(double now, JobVariables& variables, JobEnvironment& job) {
   if (variables.Has(kEndTime)) {
     const std::string text = variables.Text(kEndTime);
     const std::optional<double> end = ParseTime(text);
@@ -264,9 +264,9 @@ StatusOr<JobEnvironment> ReadJobEnvironment() {
 StatusOr<JobEnvironment> ReadJobEnvironment(const VariableLookup& lookup,
                                             double now) {
   JobEnvironment job;
-  Variables variables{.lookup = lookup, .notes = job.notes};
+  JobVariables variables{.lookup = lookup, .notes = job.notes};
   BELAY_RETURN_IF_ERROR(ReadEndTime(now, variables, job));
-  ReadJob(variables, job);
+  ReadJobId(variables, job);
   job.launcher = FindLauncher(variables, !job.job_id.empty());
   ReadTasks(variables, job);
   return job;

@@ -42,7 +42,8 @@ StatusOr<Verdict> JudgeStep(const std::string& path, const Status& failure) {
 
 // Asks the files where the code of the failure does not say. Another dtype or
 // shape is not damage. Collective.
-StatusOr<Verdict> Judge(const Impl& impl, int64_t step, const Status& failure) {
+StatusOr<Verdict> JudgeFailure(const Impl& impl, int64_t step,
+                               const Status& failure) {
   // A rank that finds nothing at all may have come after a deletion.
   if (!absl::IsDataLoss(failure) && !absl::IsNotFound(failure) &&
       !absl::IsUnimplemented(failure) && !absl::IsFailedPrecondition(failure)) {
@@ -136,7 +137,7 @@ StatusOr<ManagedRestore> RestoreNewest(CheckpointManager& manager, Impl& impl,
       return restored;
     }
     BELAY_ASSIGN_OR_RETURN_AGREED(const Verdict verdict,
-                                  Judge(impl, *step, loaded.status()));
+                                  JudgeFailure(impl, *step, loaded.status()));
     if (verdict == Verdict::kOther) return loaded.status();
     if (verdict == Verdict::kDamaged) {
       restored.skipped.push_back({*step, WithoutEarlierStep(loaded.status())});

@@ -32,7 +32,8 @@ void VisitRealFloat(DType dtype, Visit&& visit) {
 }
 
 template <typename T>
-void Combine(int64_t row_elements, const RowLists& lists, std::byte* result) {
+void CombineLists(int64_t row_elements, const RowLists& lists,
+                  std::byte* result) {
   Eigen::Array<RowSum<T>, Eigen::Dynamic, 1> sum(row_elements);
   for (size_t list = 0; list + 1 < lists.splits.size(); ++list) {
     sum.setZero();
@@ -90,7 +91,7 @@ void ScaleRow(DType dtype, std::byte* row, int64_t row_elements,
 void CombineRows(DType dtype, int64_t row_elements, const RowLists& lists,
                  std::byte* result) {
   VisitRealFloat(dtype, [&](auto scalar) {
-    Combine<typename decltype(scalar)::type>(row_elements, lists, result);
+    CombineLists<typename decltype(scalar)::type>(row_elements, lists, result);
   });
 }
 

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Functions inside each other.
-constexpr int kMostLevels = 64;
+constexpr int kMostNodeLevels = 64;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
@@ -152,10 +152,10 @@ class Parser {
   StatusOr<Transform> Value(const Json& json, const std::string& where,
                             int level) {
     if (json.is_string()) return Transform(json.get<std::string>());
-    if (level >= kMostLevels) {
+    if (level >= kMostNodeLevels) {
       return Refuse(where, Cat("too many functions inside each other (need at "
                                "most ",
-                               kMostLevels, ")"));
+                               kMostNodeLevels, ")"));
     }
     constexpr std::string_view kNames[] = {"stack",  "concat",    "split",
                                            "narrow", "transpose", "slice"};

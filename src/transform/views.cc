@@ -21,7 +21,7 @@ constexpr int64_t kGapBytes = 4096;
 // Of a few parts each is read alone in any case.
 constexpr int64_t kFewParts = 1024;
 // Each part takes its place in a plan.
-constexpr int64_t kMostParts = 65536;
+constexpr int64_t kMostViewParts = 65536;
 
 // Of a view the `count` positions along an axis from number `first` on.
 View Section(const View& view, size_t axis, int64_t first, int64_t count) {
@@ -231,7 +231,7 @@ std::vector<View> CutForReading(const View& view, const Shape& stored,
     const int64_t step = std::abs(view.axes[axis].step);
     if (count < 2 || step < 2) continue;
     const bool is_far = row_bytes >= (kGapBytes + step - 2) / (step - 1);
-    const int64_t most = is_far ? kMostParts : kFewParts;
+    const int64_t most = is_far ? kMostViewParts : kFewParts;
     if (count > most / std::ssize(parts)) continue;
     std::vector<View> cut;
     for (const View& part : parts) {

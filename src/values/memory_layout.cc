@@ -142,14 +142,14 @@ Status TakeLaidOut(const Memory& memory, const MemoryLayout& layout,
 
 // What lies in memory from the cell `at` of an axis on, `length` cells, is the
 // part of the array from `offset` on.
-struct AxisPart {
+struct CutPart {
   int64_t at = 0;  // from the first cell of the box
   int64_t offset = 0;
   int64_t length = 0;
 };
 
 // The parts of the array along one axis that memory holds.
-std::vector<AxisPart> PartsOf(const Shard& shard, size_t axis) {
+std::vector<CutPart> PartsOf(const Shard& shard, size_t axis) {
   const GhostCells& ghosts = *shard.ghosts;
   const int64_t length = shard.global_shape[axis];
   const int64_t first = shard.box.offset[axis];
@@ -160,7 +160,7 @@ std::vector<AxisPart> PartsOf(const Shard& shard, size_t axis) {
     begin = std::max<int64_t>(begin, 0);
     end = std::min(end, length);
   }
-  std::vector<AxisPart> parts;
+  std::vector<CutPart> parts;
   while (begin < end && parts.size() <= kMostParts) {
     const int64_t offset = (begin % length + length) % length;
     const int64_t count = std::min(end - begin, length - offset);
@@ -171,11 +171,11 @@ std::vector<AxisPart> PartsOf(const Shard& shard, size_t axis) {
 }
 
 // Adds one axis to all parts.
-std::vector<Shard> CutAlong(size_t axis, const std::vector<AxisPart>& parts,
+std::vector<Shard> CutAlong(size_t axis, const std::vector<CutPart>& parts,
                             const std::vector<Shard>& shards) {
   std::vector<Shard> cut;
   for (const Shard& shard : shards) {
-    for (const AxisPart& part : parts) {
+    for (const CutPart& part : parts) {
       Shard& one = cut.emplace_back(shard);
       one.box.offset[axis] = part.offset;
       one.box.shape[axis] = part.length;
@@ -218,7 +218,7 @@ StatusOr<std::vector<Shard>> WithGhostCells(Shard shard) {
   }
   shards.push_back(shard);
   for (size_t axis = 0; axis < shard.box.shape.size(); ++axis) {
-    const std::vector<AxisPart> parts = PartsOf(shard, axis);
+    const std::vector<CutPart> parts = PartsOf(shard, axis);
     if (parts.size() * shards.size() > kMostParts) {
       return absl::InvalidArgumentError(
           Cat("list \"", shard.key, "\": the ghost cells of axis ", axis,

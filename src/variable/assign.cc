@@ -60,8 +60,9 @@ Status Assign(const Comm& comm, ShardedVariable& variable, UpdateOp op,
   CommContext context = NewContext(comm, operation, options.deadline_seconds);
   const Status checked = CheckAssign(comm, variable, op, value);
   const uint64_t fingerprint =
-      Combine(Combine(VariableFingerprint(variable), static_cast<uint64_t>(op)),
-              checked.ok() ? TensorFingerprint(value) : 0);
+      CombineFingerprints(CombineFingerprints(VariableFingerprint(variable),
+                                              static_cast<uint64_t>(op)),
+                          checked.ok() ? TensorFingerprint(value) : 0);
   BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation,
                                      "the variable, the op or the value",
                                      checked, fingerprint));
@@ -87,8 +88,9 @@ Status AssignSlice(const Comm& comm, ShardedVariable& variable,
   });
   uint64_t fingerprint = VariableFingerprint(variable);
   if (slice.ok()) {
-    fingerprint = Combine(fingerprint, SelectionFingerprint(slice->selection));
-    fingerprint = Combine(fingerprint, TensorFingerprint(value));
+    fingerprint = CombineFingerprints(fingerprint,
+                                      SelectionFingerprint(slice->selection));
+    fingerprint = CombineFingerprints(fingerprint, TensorFingerprint(value));
   }
   BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation,
                                      "the variable, the index or the value",

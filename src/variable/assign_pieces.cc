@@ -219,7 +219,8 @@ Status AssignPieces(const Comm& comm, ShardedVariable& variable, UpdateOp op,
       .variable = variable, .op = op, .rank = comm.rank(), .mine = pieces};
   BELAY_RETURN_IF_AGREED(AgreeOnCall(
       context, operation, "the variable or the op", CheckPieces(comm, run),
-      Combine(VariableFingerprint(variable), static_cast<uint64_t>(op))));
+      CombineFingerprints(VariableFingerprint(variable),
+                          static_cast<uint64_t>(op))));
   BELAY_RETURN_IF_AGREED(ShareBoxes(context, run));
   BELAY_RETURN_IF_AGREED(OnRoot(context, [&] {
     return WithOperation(operation, CatchBadAlloc("boxes of pieces", [&] {

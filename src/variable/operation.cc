@@ -148,20 +148,21 @@ uint64_t SelectionFingerprint(const Selection& selection) {
     out.Put(axis.count);
   }
   out.Put(selection.num_masked_axes);
-  return Combine(Fingerprint(out.bytes()),
-                 Fingerprint(BytesOf(selection.positions)));
+  return CombineFingerprints(Fingerprint(out.bytes()),
+                             Fingerprint(BytesOf(selection.positions)));
 }
 
 uint64_t TensorFingerprint(const Tensor& tensor) {
   WireWriter out;
   out.Put(tensor.dtype());
   out.PutShape(tensor.shape());
-  return Combine(Fingerprint(out.bytes()),
-                 Fingerprint({reinterpret_cast<const char*>(tensor.data()),
-                              static_cast<size_t>(tensor.num_bytes())}));
+  return CombineFingerprints(
+      Fingerprint(out.bytes()),
+      Fingerprint({reinterpret_cast<const char*>(tensor.data()),
+                   static_cast<size_t>(tensor.num_bytes())}));
 }
 
-uint64_t Combine(uint64_t a, uint64_t b) {
+uint64_t CombineFingerprints(uint64_t a, uint64_t b) {
   const uint64_t both[] = {a, b};
   return Fingerprint({reinterpret_cast<const char*>(both), sizeof(both)});
 }

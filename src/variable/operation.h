@@ -62,7 +62,7 @@ Status AgreeOnCall(CommContext& context, const std::string& operation,
 uint64_t VariableFingerprint(const ShardedVariable& variable);
 uint64_t SelectionFingerprint(const Selection& selection);
 uint64_t TensorFingerprint(const Tensor& tensor);
-uint64_t Combine(uint64_t a, uint64_t b);
+uint64_t CombineFingerprints(uint64_t a, uint64_t b);
 
 // Where the rows `part` of a component begin in its memory. Local.
 inline std::byte* RowAddress(const ShardedVariable& variable,

@@ -139,9 +139,10 @@ Status ReadRows(const Comm& comm, const ShardedVariable& variable,
     status = result.status();
     if (result.ok()) PlaceParts(*result, run);
   }
-  const uint64_t fingerprint =
-      Combine(Combine(VariableFingerprint(variable), static_cast<uint64_t>(to)),
-              status.ok() ? SelectionFingerprint(run.selection) : 0);
+  const uint64_t fingerprint = CombineFingerprints(
+      CombineFingerprints(VariableFingerprint(variable),
+                          static_cast<uint64_t>(to)),
+      status.ok() ? SelectionFingerprint(run.selection) : 0);
   BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation,
                                      "the variable, the index or the target",
                                      status, fingerprint));

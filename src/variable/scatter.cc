@@ -183,8 +183,8 @@ Status Scatter(const Comm& comm, ShardedVariable& variable, UpdateOp op,
       ReceivedBytes received,
       AllToAll(context, WithOperation(operation, sorted.status()),
                sorted.ok() ? sorted->to : decltype(sorted->to){},
-               {what, Combine(VariableFingerprint(variable),
-                              1 + static_cast<int>(op))},
+               {what, CombineFingerprints(VariableFingerprint(variable),
+                                          1 + static_cast<int>(op))},
                sorted.ok() ? std::move(sorted->scratch->received)
                            : ReusableBytes{}));
   ApplyAll(context, variable, op, *sorted, rows.data(), received);

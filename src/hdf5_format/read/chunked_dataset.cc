@@ -16,7 +16,6 @@
 namespace belay::h5 {
 namespace {
 
-constexpr int64_t kChecksumBytes = 4;
 // Of an entry of a table: the address, and which filters were left out.
 constexpr int kAddressBytes = 8, kMaskBytes = 4;
 constexpr int64_t kMostChunkBytes = int64_t{1} << 32;  // of HDF5, less one

@@ -11,7 +11,6 @@
 namespace belay::h5 {
 namespace {
 
-constexpr int64_t kChecksumBytes = 4;
 // Far more than an object has whose many links or attributes lie elsewhere.
 constexpr size_t kMaxMessages = 4096;
 constexpr size_t kMaxBlocks = 256;

@@ -17,8 +17,8 @@ namespace belay {
 namespace {
 
 // Opens what the owner may have protected against writing.
-StatusOr<HeldFile> OpenIndex(std::string_view operation,
-                             const std::string& index, int flags) {
+StatusOr<HeldFile> OpenHeldIndex(std::string_view operation,
+                                 const std::string& index, int flags) {
   BELAY_RETURN_IF_ERROR(fault::Point("open"));
   const StatusOr<int> fd = OpenRegular(index, flags, operation);
   if (absl::IsNotFound(fd.status())) return HeldFile();
@@ -56,7 +56,7 @@ HeldFile::~HeldFile() {
 
 StatusOr<HeldFile> PinStep(const std::string& path) {
   const std::string index = JoinPath(path, IndexName());
-  BELAY_ASSIGN_OR_RETURN(HeldFile file, OpenIndex("pin", index, O_RDONLY));
+  BELAY_ASSIGN_OR_RETURN(HeldFile file, OpenHeldIndex("pin", index, O_RDONLY));
   if (file.fd() < 0) return file;
   BELAY_ASSIGN_OR_RETURN(const LockResult result,
                          TryOpenFileLock(file.fd(), F_RDLCK, index));
@@ -73,9 +73,9 @@ StatusOr<HeldFile> PinStep(const std::string& path) {
 StatusOr<HeldFile> LockAgainstPins(std::string_view operation,
                                    const std::string& path) {
   const std::string index = JoinPath(path, IndexName());
-  StatusOr<HeldFile> file = OpenIndex(operation, index, O_RDWR);
+  StatusOr<HeldFile> file = OpenHeldIndex(operation, index, O_RDWR);
   if (absl::IsPermissionDenied(file.status())) {
-    BELAY_ASSIGN_OR_RETURN(file, OpenIndex(operation, index, O_RDONLY));
+    BELAY_ASSIGN_OR_RETURN(file, OpenHeldIndex(operation, index, O_RDONLY));
     if (IsLocked(file->fd())) return IsPinned(operation, path);
     return file;
   }

@@ -56,7 +56,7 @@ struct KeyPieces {
   std::vector<ReturnedPiece> returned;  // whose boxes lie in the array
 };
 
-struct Keys {
+struct ListedKeys {
   std::vector<KeyPieces> pieces;  // in the order in which they were listed
   absl::flat_hash_map<std::string_view, size_t> positions;
 };
@@ -83,9 +83,9 @@ std::string TaskText(const DeviceSpec& device) {
   return Cat("\"", DeviceText(TaskOf(device)), "\"");
 }
 
-StatusOr<Keys> SortListed(const std::vector<ShardableTensor>& listed) {
+StatusOr<ListedKeys> SortListed(const std::vector<ShardableTensor>& listed) {
   BELAY_RETURN_IF_ERROR(CheckListed(listed));
-  Keys keys;
+  ListedKeys keys;
   for (const ShardableTensor& piece : listed) {
     const auto [it, fresh] =
         keys.positions.try_emplace(piece.key, keys.pieces.size());
@@ -99,7 +99,7 @@ StatusOr<Keys> SortListed(const std::vector<ShardableTensor>& listed) {
 }
 
 // Checks what needs no look at the boxes of other pieces.
-void CheckReturned(const ReturnedPiece& returned, Keys& keys,
+void CheckReturned(const ReturnedPiece& returned, ListedKeys& keys,
                    Violations& violations) {
   const ShardableTensor& piece = *returned.piece;
   const auto key = keys.positions.find(piece.key);
@@ -127,7 +127,7 @@ void CheckReturned(const ReturnedPiece& returned, Keys& keys,
   pieces.returned.push_back(returned);
 }
 
-void CheckGroup(const ShardGroup& group, size_t number, Keys& keys,
+void CheckGroup(const ShardGroup& group, size_t number, ListedKeys& keys,
                 Violations& violations) {
   if (group.empty()) {
     violations.Add(absl::StrFormat("group %d", number),
@@ -285,7 +285,7 @@ void CheckBoxes(const KeyPieces& key, Violations& violations) {
 Status ValidateGroups(const std::vector<ShardGroup>& groups,
                       const std::vector<ShardableTensor>& listed,
                       std::string_view description) {
-  BELAY_ASSIGN_OR_RETURN(Keys keys, SortListed(listed));
+  BELAY_ASSIGN_OR_RETURN(ListedKeys keys, SortListed(listed));
   Violations violations(description);
   for (size_t i = 0; i < groups.size(); ++i) {
     CheckGroup(groups[i], i, keys, violations);

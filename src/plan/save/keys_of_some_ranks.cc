@@ -13,11 +13,11 @@
 namespace belay {
 namespace {
 
-using Keys = std::vector<std::string_view>;
+using SortedKeys = std::vector<std::string_view>;
 
 // The keys of a list that are to be on all ranks, ascending.
-Keys KeysOf(const ShardList& list) {
-  Keys keys;
+SortedKeys KeysOf(const ShardList& list) {
+  SortedKeys keys;
   for (const ListedShard& shard : list.shards) {
     if (shard.info.on_all_ranks) keys.push_back(shard.info.key);
   }
@@ -31,16 +31,17 @@ Keys KeysOf(const ShardList& list) {
   return keys;
 }
 
-Keys KeysNotIn(const Keys& keys, const Keys& others) {
-  Keys rest;
+SortedKeys KeysNotIn(const SortedKeys& keys, const SortedKeys& others) {
+  SortedKeys rest;
   std::ranges::set_difference(keys, others, std::back_inserter(rest));
   return rest;
 }
 
 // How the keys of a rank differ from those of rank 0; empty if they do not.
-std::string DifferenceOf(size_t rank, const Keys& mine, const Keys& of_root) {
-  const Keys lacks = KeysNotIn(of_root, mine);
-  const Keys more = KeysNotIn(mine, of_root);
+std::string DifferenceOf(size_t rank, const SortedKeys& mine,
+                         const SortedKeys& of_root) {
+  const SortedKeys lacks = KeysNotIn(of_root, mine);
+  const SortedKeys more = KeysNotIn(mine, of_root);
   if (lacks.empty() && more.empty()) return "";
   std::string text = lacks.empty() ? Cat("rank ", rank, " has \"", more.front(),
                                          "\", which rank 0 lacks")
@@ -55,7 +56,7 @@ std::string DifferenceOf(size_t rank, const Keys& mine, const Keys& of_root) {
 
 std::string FindKeysOfSomeRanks(const ListedRanks& listed) {
   const int32_t first = listed.ranks.empty() ? 0 : listed.ranks[0].shared;
-  Keys of_root;
+  SortedKeys of_root;
   std::vector<bool> is_known(listed.lists.size());
   for (size_t rank = 0; rank < listed.ranks.size(); ++rank) {
     // These name no rank, so ranks with the same values have told the same.

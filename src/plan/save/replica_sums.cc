@@ -15,7 +15,7 @@
 namespace belay {
 namespace {
 
-constexpr size_t kMostRanks = 8;
+constexpr size_t kMostNamedRanks = 8;
 
 auto PlaceOf(const ReplicaSum& sum) {
   return std::tie(sum.key, sum.box.offset, sum.box.shape);
@@ -23,7 +23,7 @@ auto PlaceOf(const ReplicaSum& sum) {
 
 std::string RanksText(const std::vector<int32_t>& ranks) {
   return Cat(ranks.size() == 1 ? "rank " : "ranks ",
-             FirstOf(ranks, kMostRanks, ", "));
+             FirstOf(ranks, kMostNamedRanks, ", "));
 }
 
 struct Different {
