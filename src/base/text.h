@@ -2,7 +2,7 @@
 //
 // Distributions build Abseil with its own string_view type (Debian 12 does),
 // which std::string_view does not convert to: StrCat and StrSplit refuse it.
-// Code that has a std::string_view in hand uses these two instead.
+// Code that has a std::string_view in hand uses these instead.
 
 #ifndef BELAY_BASE_TEXT_H_
 #define BELAY_BASE_TEXT_H_
@@ -46,6 +46,13 @@ inline std::vector<std::string_view> Split(std::string_view text,
   }
   pieces.push_back(text);
   return pieces;
+}
+
+// Returns `text` without the spaces at both ends; borrowed from it.
+inline std::string_view StripBlanks(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
 }
 
 }  // namespace belay

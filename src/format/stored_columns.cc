@@ -19,9 +19,9 @@ bool Append(std::span<const T> rows, uint64_t begin, uint64_t count,
 }
 
 // Takes some arrays out of the columns of an index.
-class Selection {
+class ColumnSelection {
  public:
-  explicit Selection(const StoredColumns& stored);
+  explicit ColumnSelection(const StoredColumns& stored);
 
   // False: the columns do not fit together.
   bool Take(const std::vector<std::string>& keys);
@@ -59,14 +59,14 @@ class Selection {
   std::span<const int64_t> text_bytes_;
 };
 
-Selection::Selection(const StoredColumns& stored)
+ColumnSelection::ColumnSelection(const StoredColumns& stored)
     : stored_(stored),
       dtypes_(Numbers<uint8_t>(0, ".belay/arrays/dtype")),
       ndims_(Numbers<uint8_t>(0, ".belay/arrays/ndim")),
       text_bytes_(Numbers<int64_t>(0, ".belay/arrays/string_bytes")) {}
 
-int64_t Selection::Blocks(uint32_t array,
-                          std::span<const int64_t> shape) const {
+int64_t ColumnSelection::Blocks(uint32_t array,
+                                std::span<const int64_t> shape) const {
   int64_t bytes =
       IsText(array) ? text_bytes_[array] : DTypeSize(DType{dtypes_[array]});
   for (const int64_t length : shape) {
@@ -76,7 +76,7 @@ int64_t Selection::Blocks(uint32_t array,
 }
 
 // The columns that do not speak of arrays.
-void Selection::TakeOthers() {
+void ColumnSelection::TakeOthers() {
   const auto all = [&](std::string_view path, auto& column) {
     using T = typename std::decay_t<decltype(column)>::value_type;
     column = RowsOf<T>(Column(0, path));
@@ -90,7 +90,7 @@ void Selection::TakeOthers() {
   all(".belay/step", taken_.step);
 }
 
-bool Selection::Find(const std::vector<std::string>& keys) {
+bool ColumnSelection::Find(const std::vector<std::string>& keys) {
   const StoredColumn& column = Column(0, ".belay/arrays/key");
   for (const std::string& key : keys) {
     int64_t first = 0, end = column.rows;
@@ -114,7 +114,7 @@ bool Selection::Find(const std::vector<std::string>& keys) {
   return true;
 }
 
-bool Selection::TakeArrays() {
+bool ColumnSelection::TakeArrays() {
   const StoredColumn& keys = Column(0, ".belay/arrays/key");
   const auto shapes = Numbers<int64_t>(0, ".belay/arrays/shape");
   const auto checksums = Numbers<uint32_t>(0, ".belay/checksums/crc32c");
@@ -153,7 +153,7 @@ bool Selection::TakeArrays() {
   return shape_at == shapes.size() && block_at == checksums.size();
 }
 
-bool Selection::TakeDatasets() {
+bool ColumnSelection::TakeDatasets() {
   const auto arrays = Numbers<uint32_t>(0, ".belay/datasets/array");
   const auto chunked = Numbers<uint8_t>(0, ".belay/datasets/chunked");
   if (chunked.size() != arrays.size() ||
@@ -203,7 +203,7 @@ bool Selection::TakeDatasets() {
 }
 
 // How they are laid out and stored.
-bool Selection::TakeTexts() {
+bool ColumnSelection::TakeTexts() {
   if (Column(4, ".belay/arrays/args").rows == 0 &&
       Column(4, ".belay/datasets/filters").rows == 0) {
     return true;
@@ -225,7 +225,7 @@ bool Selection::TakeTexts() {
   return fits;
 }
 
-bool Selection::TakeStructs() {
+bool ColumnSelection::TakeStructs() {
   const auto arrays = Numbers<uint32_t>(6, ".belay/structs/array");
   const StoredColumn& fields = Column(6, ".belay/structs/fields");
   if (static_cast<uint64_t>(fields.rows) != arrays.size()) return false;
@@ -240,7 +240,7 @@ bool Selection::TakeStructs() {
   return true;
 }
 
-bool Selection::Take(const std::vector<std::string>& keys) {
+bool ColumnSelection::Take(const std::vector<std::string>& keys) {
   TakeOthers();
   return Find(keys) && TakeArrays() && TakeDatasets() && TakeTexts() &&
          TakeStructs();
@@ -291,7 +291,7 @@ IndexColumns ToIndexColumns(StoredColumns stored) {
 
 std::optional<IndexColumns> SelectArrays(const StoredColumns& stored,
                                          const std::vector<std::string>& keys) {
-  Selection selection(stored);
+  ColumnSelection selection(stored);
   if (!selection.Take(keys)) return std::nullopt;
   return std::move(selection.taken());
 }

@@ -121,12 +121,6 @@ Status ParseAxis(std::string_view text, int64_t full_length, Box& box) {
   return absl::OkStatus();
 }
 
-std::string_view StripBlanks(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
 StatusOr<SliceSpec> ParseSliceSpecOrCause(std::string_view text) {
   SliceSpec spec;
   if (text.empty()) return spec;

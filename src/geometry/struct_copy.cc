@@ -10,17 +10,17 @@ namespace {
 
 // Where the corner of a box is in the two stores, and the steps from struct to
 // struct.
-struct Places {
+struct StructPlaces {
   int64_t memory = 0;  // of the struct itself
   int64_t memory_step = 0;
   int64_t stored = 0;
   int64_t stored_step = 0;
 };
 
-Places PlacesOf(const StructLayout& layout, const Box& box,
-                const Box& memory_box, const Box& stored_box) {
-  Places places{.memory_step = layout.bytes,
-                .stored_step = stored_box.shape[1]};
+StructPlaces PlacesOf(const StructLayout& layout, const Box& box,
+                      const Box& memory_box, const Box& stored_box) {
+  StructPlaces places{.memory_step = layout.bytes,
+                      .stored_step = stored_box.shape[1]};
   places.memory = (box.offset[0] - memory_box.offset[0]) * layout.bytes;
   places.stored = (box.offset[0] - stored_box.offset[0]) * places.stored_step +
                   box.offset[1] - stored_box.offset[1];
@@ -49,7 +49,7 @@ bool IsDense(const StructLayout& layout) {
 
 void PackStructs(const StructLayout& layout, const Box& box, const char* memory,
                  const Box& memory_box, char* stored, const Box& stored_box) {
-  const Places at = PlacesOf(layout, box, memory_box, stored_box);
+  const StructPlaces at = PlacesOf(layout, box, memory_box, stored_box);
   int64_t covered = 0;
   ForEachPart(layout, box,
               [&](int64_t, int64_t, int64_t bytes) { covered += bytes; });
@@ -66,7 +66,7 @@ void PackStructs(const StructLayout& layout, const Box& box, const char* memory,
 void UnpackStructs(const StructLayout& layout, const Box& box,
                    const char* stored, const Box& stored_box, char* memory,
                    const Box& memory_box) {
-  const Places at = PlacesOf(layout, box, memory_box, stored_box);
+  const StructPlaces at = PlacesOf(layout, box, memory_box, stored_box);
   ForEachPart(layout, box, [&](int64_t from, int64_t to, int64_t bytes) {
     CopySeries(stored + at.stored + from, at.stored_step,
                memory + at.memory + to, at.memory_step, box.shape[0], bytes);

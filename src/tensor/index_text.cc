@@ -33,12 +33,6 @@ struct ItemText {
   }
 };
 
-std::string_view StripBlanks(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
 StatusOr<int64_t> ParseInteger(std::string_view text) {
   const char* const last = text.data() + text.size();
   int64_t value = 0;
