@@ -20,7 +20,7 @@
 namespace belay {
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMostCount = std::numeric_limits<int32_t>::max();
 constexpr const char* kEndTime = "BELAY_JOB_END_TIME";
 
 // The variables of a process, and what is wrong with them.
@@ -42,9 +42,9 @@ struct JobVariables {
   // A count of at least `low`; nothing if it is absent or not sound.
   std::optional<int64_t> Count(const char* name, int64_t low) {
     if (!Has(name)) return std::nullopt;
-    const std::optional<int64_t> count = ParseDigits(Text(name), kMost);
+    const std::optional<int64_t> count = ParseDigits(Text(name), kMostCount);
     if (count && *count >= low) return count;
-    NoteBad(name, Cat("a number from ", low, " to ", kMost), "left out");
+    NoteBad(name, Cat("a number from ", low, " to ", kMostCount), "left out");
     return std::nullopt;
   }
 };
@@ -59,9 +59,10 @@ std::optional<std::vector<int64_t>> ParseTasksPerNode(std::string_view text) {
     if (const size_t at = part.find("(x"); at != std::string_view::npos) {
       if (!part.ends_with(')')) return std::nullopt;
       count = part.substr(0, at);
-      times = ParseDigits(part.substr(at + 2, part.size() - at - 3), kMost);
+      times =
+          ParseDigits(part.substr(at + 2, part.size() - at - 3), kMostCount);
     }
-    const std::optional<int64_t> each = ParseDigits(count, kMost);
+    const std::optional<int64_t> each = ParseDigits(count, kMostCount);
     if (!each || !times || tasks.size() + *times > kMostNodes) {
       return std::nullopt;
     }

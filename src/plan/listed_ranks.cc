@@ -206,7 +206,7 @@ RankShards ShardsOf(const ListedRanks& listed, int rank) {
   return all;
 }
 
-void ForEachSelected(const ListedRanks& listed, const Selection& selection,
+void ForEachSelected(const ListedRanks& listed, const RankSelection& selection,
                      int rank,
                      absl::FunctionRef<void(const ListedShard&, int32_t)> fn) {
   const RankLists& lists = listed.ranks[rank];

@@ -38,11 +38,11 @@ std::vector<int32_t> NodesOf(const ListedRanks& listed);
 RankShards ShardsOf(const ListedRanks& listed, int rank);
 
 // Some entries of each list, as ascending positions in it.
-using Selection = std::vector<std::vector<int32_t>>;
+using RankSelection = std::vector<std::vector<int32_t>>;
 
 // Calls fn(shard, its number at the rank) for those of them that one rank has
 // told, in its order.
-void ForEachSelected(const ListedRanks& listed, const Selection& selection,
+void ForEachSelected(const ListedRanks& listed, const RankSelection& selection,
                      int rank,
                      absl::FunctionRef<void(const ListedShard&, int32_t)> fn);
 

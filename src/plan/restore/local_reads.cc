@@ -176,8 +176,8 @@ bool AreMost(const SavedCheckpoint& saved,
 }
 
 // All entries but those of the candidates.
-Selection AllBut(const ListedRanks& listed,
-                 const std::vector<Candidate>& candidates) {
+RankSelection AllBut(const ListedRanks& listed,
+                     const std::vector<Candidate>& candidates) {
   std::vector<std::vector<bool>> is_own(listed.lists.size());
   for (size_t list = 0; list < listed.lists.size(); ++list) {
     is_own[list].resize(listed.lists[list].shards.size());
@@ -187,7 +187,7 @@ Selection AllBut(const ListedRanks& listed,
       is_own[one.list][one.entry] = true;
     }
   }
-  Selection rest(listed.lists.size());
+  RankSelection rest(listed.lists.size());
   for (size_t list = 0; list < listed.lists.size(); ++list) {
     for (size_t i = 0; i < is_own[list].size(); ++i) {
       if (!is_own[list][i]) rest[list].push_back(static_cast<int32_t>(i));
@@ -197,7 +197,7 @@ Selection AllBut(const ListedRanks& listed,
 }
 
 // What rank 0 plans.
-void ListRest(const ListedRanks& listed, const Selection& rest,
+void ListRest(const ListedRanks& listed, const RankSelection& rest,
               DividedWants& wants) {
   wants.central.resize(listed.ranks.size());
   wants.numbers.resize(listed.ranks.size());
