@@ -176,7 +176,7 @@ Status CompareAll(DiffRun& run) {
 }
 
 // What needs no handler is an array, which was compared as that.
-bool IsHandled(const ValueInfo& value) {
+bool HasHandler(const ValueInfo& value) {
   return value.typestr != kScalarTypestr && value.typestr != kArrayTypestr &&
          value.typestr != kStringTypestr;
 }
@@ -192,7 +192,7 @@ int64_t CountOnly(DiffRun& run, char side, const ValueInfo& value) {
 }
 
 void CompareTypes(DiffRun& run, const ValueInfo& a, const ValueInfo& b) {
-  if (!IsHandled(a) && !IsHandled(b)) return;
+  if (!HasHandler(a) && !HasHandler(b)) return;
   if (a.typestr == b.typestr) return;
   Tell(run, "type", a.key,
        {{"a", TextJson(a.typestr)}, {"b", TextJson(b.typestr)}},

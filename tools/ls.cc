@@ -154,7 +154,7 @@ Json ArraysJson(const std::vector<ArrayInfo>& arrays) {
   return all;
 }
 
-Json ValuesJson(const std::vector<ValueInfo>& values) {
+Json ListedValuesJson(const std::vector<ValueInfo>& values) {
   Json all = Json::array();
   for (const ValueInfo& value : values) {
     if (!IsHandled(value)) continue;
@@ -223,7 +223,7 @@ void PrintAsJson(const CheckpointReader& reader,
                {"graph", info.has_graph},
                {"metadata", MetadataJson(metadata)},
                {"arrays", ArraysJson(info.arrays)},
-               {"values", ValuesJson(reader.Values())}};
+               {"values", ListedValuesJson(reader.Values())}};
   if (shards) json["pieces"] = PiecesJson(info);
   PrintJson(json);
 }
