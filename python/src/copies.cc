@@ -18,7 +18,7 @@
 namespace belay::python {
 namespace {
 
-py::object Made(const char* name, const py::dict& fields) {
+py::object MadeRecord(const char* name, const py::dict& fields) {
   return py::module_::import("belay._copies").attr(name)(**fields);
 }
 
@@ -29,7 +29,7 @@ py::list FilesOf(const std::vector<SafetensorsInfo>& files) {
     fields["path"] = file.path;
     fields["num_tensors"] = file.num_tensors;
     fields["nbytes"] = file.bytes;
-    all.append(Made("SafetensorsFile", fields));
+    all.append(MadeRecord("SafetensorsFile", fields));
   }
   return all;
 }
@@ -78,7 +78,7 @@ py::object ExportTensors(py::handle comm, py::handle directory, py::handle step,
   fields["num_tensors"] = result.num_tensors;
   fields["nbytes"] = result.bytes;
   fields["left_out"] = LeftOutOf(result.left_out);
-  return Made("ExportResult", fields);
+  return MadeRecord("ExportResult", fields);
 }
 
 py::object ImportTensors(py::handle comm, py::handle files,
@@ -118,7 +118,7 @@ py::object ImportTensors(py::handle comm, py::handle files,
   fields["nbytes"] = result.bytes;
   fields["left_out"] = LeftOutOf(result.left_out);
   fields["saved"] = result.saved;
-  return Made("ImportResult", fields);
+  return MadeRecord("ImportResult", fields);
 }
 
 py::object CopyStep(py::handle comm, py::handle source, py::handle step,
@@ -163,7 +163,7 @@ py::object CopyStep(py::handle comm, py::handle source, py::handle step,
   fields["nbytes"] = result.bytes;
   fields["without_objects"] = result.without_objects;
   fields["saved"] = result.saved;
-  return Made("CopyResult", fields);
+  return MadeRecord("CopyResult", fields);
 }
 
 py::object Verify(py::handle path, const py::dict& given) {
@@ -182,7 +182,7 @@ py::object Verify(py::handle path, const py::dict& given) {
   fields["blocks"] = result.blocks;
   fields["nbytes"] = result.bytes;
   fields["damage"] = result.damage;
-  return Made("VerifyResult", fields);
+  return MadeRecord("VerifyResult", fields);
 }
 
 }  // namespace

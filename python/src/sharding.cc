@@ -26,7 +26,7 @@ py::object PieceOf(const ShardableTensor& piece) {
 }
 
 // Throws a StatusError for what is no piece.
-ShardableTensor TensorOf(py::handle piece) {
+ShardableTensor ListedTensor(py::handle piece) {
   if (!py::isinstance(piece, Imported("belay", "ShardableTensor"))) {
     ThrowInvalid(
         "a group has something else than pieces (need a "
@@ -72,7 +72,8 @@ StatusOr<Grouping> GroupingOf(const py::object& made) {
     for (const py::handle group : made) {
       if (!is_list(group)) refuse(group);
       ShardGroup& tensors = grouping.groups.emplace_back();
-      for (const py::handle piece : group) tensors.push_back(TensorOf(piece));
+      for (const py::handle piece : group)
+        tensors.push_back(ListedTensor(piece));
     }
     return grouping;
   } catch (const StatusError& error) {

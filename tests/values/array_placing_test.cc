@@ -117,8 +117,10 @@ TEST(ArrayPlacing, ADamagedLayoutIsDataLoss) {
 TEST(ArrayPlacing, TravelsAsBytes) {
   EXPECT_EQ(DecodeStoredValues(EncodeStoredValues(Stored())), Stored());
   const ArrayRestoreArgs args{.dtype = DType::kF16, .stored_layout = true};
-  EXPECT_NE(EncodeArgs({{"a", args}}), EncodeArgs({{"a", {}}}));
-  EXPECT_NE(EncodeArgs({{"a", args}}), EncodeArgs({{"b", args}}));
+  using Args = std::vector<ArrayRestoreArgsFor>;
+  const std::string encoded = EncodeArgs(Args{{"a", args}});
+  EXPECT_NE(encoded, EncodeArgs(Args{{"a", {}}}));
+  EXPECT_NE(encoded, EncodeArgs(Args{{"b", args}}));
 }
 
 TEST(ArrayPlacing, TakesLayoutsFromTheGraph) {
