@@ -119,8 +119,9 @@ class BackgroundSaver {
   // Does what a vote of all ranks asks for. Local.
   void GoOn(const Vote& all);
   void BeginCommit();
-  // Takes the vote that was begun last.
+  // Takes the vote that was begun last. Collective.
   StatusOr<std::optional<SaveResult>> FinishVote();
+  // Ends the save that all ranks have finished. Collective.
   StatusOr<std::optional<SaveResult>> End(const Vote& all);
   Status StartVote();
   // Does what the thread would do, as long as there is something of it to take
