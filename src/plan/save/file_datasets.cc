@@ -64,6 +64,20 @@ Shape ChunkOf(const StoredDataset& dataset, int64_t element_size,
   return ChooseChunkShape(dataset.box.shape, element_size, pointers);
 }
 
+// Notes which datasets one rank writes alone, but for arrays whose layout says
+// more than that.
+void NoteWriters(const std::vector<WritePiece>& pieces,
+                 const std::vector<int32_t>& of_piece, SavePlan& plan) {
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (!plan.arrays[pieces[i].array].layout.empty()) continue;
+    plan.datasets[of_piece[i]].task = pieces[i].rank;  // the last one
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    StoredDataset& dataset = plan.datasets[of_piece[i]];
+    if (dataset.task != pieces[i].rank) dataset.task = -1;
+  }
+}
+
 }  // namespace
 
 std::vector<int32_t> AddWholeDatasets(const std::vector<ArrayBoxes>& arrays,
@@ -86,6 +100,7 @@ std::vector<int32_t> AddWholeDatasets(const std::vector<ArrayBoxes>& arrays,
   for (const WritePiece& piece : pieces) {
     of_piece.push_back(of_array[piece.array]);
   }
+  if (layout != ArrayLayout::kCanonical) NoteWriters(pieces, of_piece, plan);
   return of_piece;
 }
 

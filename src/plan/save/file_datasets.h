@@ -16,7 +16,8 @@ namespace belay {
 // The three below add the datasets of all files to the plan, ascending by file,
 // array and box, and return the dataset of each piece; they may sort `pieces`.
 
-// One per array, in one file.
+// One per array, in one file. Unless the layout is kCanonical, which depends on
+// no rank, it says who writes it, if one rank does and the array has no layout.
 std::vector<int32_t> AddWholeDatasets(const std::vector<ArrayBoxes>& arrays,
                                       const std::vector<WritePiece>& pieces,
                                       ArrayLayout layout, SavePlan& plan);

@@ -69,6 +69,35 @@ TEST(PlanSaveTest, FilePerNodeAndPerTask) {
       (StoredDataset{.array = 0, .file = 2, .box = {{6}, {3}}, .task = 2}));
 }
 
+// A canonical file depends on no rank, and a layout says more.
+TEST(PlanSaveTest, ASharedDatasetOfOneWriterNamesIt) {
+  const StoredArray alone{"alone", DType::kF32, {12}};
+  const StoredArray cut{"cut", DType::kF32, {12}};
+  const StoredArray empty{"empty", DType::kF32, {0}};
+  const StoredArray on_mesh{"on mesh", DType::kF32, {12}};
+  std::vector<RankShards> ranks(3);
+  ranks[2].shards.push_back(InfoOf(alone, {{0}, {12}}));
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks[rank].shards.push_back(InfoOf(cut, {{6 * rank}, {6}}));
+  }
+  ranks[1].shards.push_back(InfoOf(empty, {{0}, {0}}));
+  ranks[1].shards.push_back(InfoOf(on_mesh, {{0}, {12}}));
+  ranks[1].shards.back().layout = "[-] on x=3";
+  const auto tasks = [&](ArrayLayout layout) {
+    const SavePlan plan = PlanSave(ranks, {.array_layout = layout}).value();
+    std::vector<std::string> found;
+    for (const StoredDataset& dataset : plan.datasets) {
+      found.push_back(
+          absl::StrCat(plan.arrays[dataset.array].key, " ", dataset.task));
+    }
+    return found;
+  };
+  EXPECT_THAT(tasks(ArrayLayout::kAuto),
+              ElementsAre("alone 2", "cut -1", "on mesh -1"));
+  EXPECT_THAT(tasks(ArrayLayout::kCanonical),
+              ElementsAre("alone -1", "cut -1", "on mesh -1"));
+}
+
 TEST(PlanSaveTest, ARankThatWritesNothingHasNoFile) {
   std::vector<RankShards> ranks(3);
   ranks[1].shards.push_back(InfoOf(kVector, {{0}, {12}}));
