@@ -83,7 +83,7 @@ struct ShardLine {
 
 // A dataset as lines: one for each shard whose device is known, else one.
 void AddLines(const StoredPiece& piece, const ArrayInfo& array,
-              std::vector<ShardLine>& lines) {
+              int64_t& boxes_left, std::vector<ShardLine>& lines) {
   const auto add = [&](const Box& box, const std::string& device) {
     lines.push_back(
         {.file = PrintableName(piece.file),
@@ -92,7 +92,7 @@ void AddLines(const StoredPiece& piece, const ArrayInfo& array,
          .box = box.shape.empty() ? "-" : BoxText(box),  // a scalar
          .device = device});
   };
-  const std::vector<HeldShard> shards = ShardsOf(piece, array);
+  const std::vector<HeldShard> shards = ShardsOf(piece, array, boxes_left);
   for (const HeldShard& shard : shards) {
     add(shard.box, DevicesText(shard.devices));
   }
@@ -109,8 +109,9 @@ const ArrayInfo& ArrayOf(const StoredPiece& piece, const CheckpointInfo& info) {
 
 void PrintPieces(const CheckpointInfo& info) {
   std::vector<ShardLine> lines;
+  int64_t boxes_left = kMostBoxes;
   for (const StoredPiece& piece : info.pieces) {
-    AddLines(piece, ArrayOf(piece, info), lines);
+    AddLines(piece, ArrayOf(piece, info), boxes_left, lines);
   }
   size_t file_width = 4, key_width = 3, box_width = 3;
   for (const ShardLine& line : lines) {
@@ -188,6 +189,7 @@ Json ShardsJson(const std::vector<HeldShard>& shards) {
 
 Json PiecesJson(const CheckpointInfo& info) {
   Json all = Json::array();
+  int64_t boxes_left = kMostBoxes;
   for (const StoredPiece& piece : info.pieces) {
     all.push_back(
         {{"file", TextJson(piece.file)},
@@ -196,7 +198,8 @@ Json PiecesJson(const CheckpointInfo& info) {
          {"offset", piece.box.offset},
          {"shape", piece.box.shape},
          {"task", piece.task ? Json(*piece.task) : Json()},
-         {"shards", ShardsJson(ShardsOf(piece, ArrayOf(piece, info)))}});
+         {"shards",
+          ShardsJson(ShardsOf(piece, ArrayOf(piece, info), boxes_left))}});
   }
   return all;
 }

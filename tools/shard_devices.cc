@@ -19,7 +19,7 @@ constexpr size_t kMostDevices = 4;
 }  // namespace
 
 std::vector<HeldShard> ShardsOf(const StoredPiece& piece,
-                                const ArrayInfo& array) {
+                                const ArrayInfo& array, int64_t& boxes_left) {
   if (piece.task) {
     const DeviceSpec device{.task = static_cast<int>(*piece.task)};
     return {{.box = piece.box, .devices = {device}}};
@@ -29,7 +29,8 @@ std::vector<HeldShard> ShardsOf(const StoredPiece& piece,
   const StatusOr<Layout> layout = Layout::Parse(array.layout);
   if (!layout.ok()) return {};
   const int num_ranks = layout->mesh().num_ranks();
-  if (num_ranks > kMostRanks) return {};
+  if (num_ranks > kMostRanks || num_ranks > boxes_left) return {};
+  boxes_left -= num_ranks;
   const bool has_replicas = layout->NumReplicas() > 1;
   std::map<std::pair<Shape, Shape>, HeldShard> shards;
   for (int rank = 0; rank < num_ranks; ++rank) {

@@ -14,7 +14,8 @@ std::vector<std::string> LinesOf(const StoredPiece& piece,
   const ArrayInfo array{
       .key = "w", .shape = {4, 6}, .args = "", .layout = layout};
   std::vector<std::string> lines;
-  for (const HeldShard& shard : ShardsOf(piece, array)) {
+  int64_t boxes_left = kMostBoxes;
+  for (const HeldShard& shard : ShardsOf(piece, array, boxes_left)) {
     lines.push_back(BoxText(shard.box) + " " + DevicesText(shard.devices));
   }
   return lines;
@@ -57,6 +58,20 @@ TEST(ShardDevices, NoneThatAreNotStored) {
   StoredPiece old = kWhole;
   old.group.reset();
   EXPECT_EQ(LinesOf(old, "[x,-] on x=2"), Lines());
+}
+
+// An index of 100 KB may have a million pairs of such pieces and ranks.
+TEST(ShardDevices, NoMoreThanAPersonCanRead) {
+  const ArrayInfo array{.shape = {4, 6}, .args = "", .layout = "[x,-] on x=3"};
+  int64_t boxes_left = 7;
+  EXPECT_EQ(ShardsOf(kWhole, array, boxes_left).size(), 3);
+  EXPECT_EQ(ShardsOf(kWhole, array, boxes_left).size(), 3);
+  EXPECT_EQ(boxes_left, 1);
+  EXPECT_TRUE(ShardsOf(kWhole, array, boxes_left).empty());
+  StoredPiece piece = kWhole;
+  piece.task = 5;
+  EXPECT_EQ(ShardsOf(piece, array, boxes_left).size(), 1);
+  EXPECT_EQ(boxes_left, 1);
 }
 
 }  // namespace
