@@ -7,7 +7,7 @@ expected=$1 mpirun=$2 program=$3 belay=$4 dir=$5
 rm -rf "$dir"
 mkdir -p "$dir"
 cd "$dir"
-export BELAY_JOB_NAME=train
+export BELAY_JOB_NAME=train SOURCE_DATE_EPOCH=1700000000
 {
   "$mpirun" 2 "$program" run
   "$belay" ls --shards run

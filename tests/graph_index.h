@@ -24,7 +24,8 @@ inline Status PutGraph(const std::string& dir, const ObjectGraph& graph) {
   const std::string path = JoinPath(dir, IndexName());
   std::filesystem::remove(path);
   BELAY_ASSIGN_OR_RETURN(const IndexImage image, CreateIndex(path, saved));
-  return FinishIndex(path, image, saved.step, saved.checksums, false);
+  return FinishIndex(path, image, saved.step, saved.time, saved.checksums,
+                     false);
 }
 
 }  // namespace belay

@@ -177,7 +177,7 @@ class Completion(unittest.TestCase):
                          ["run one"])
 
     def test_keys(self):
-        step = os.path.join(GOLDEN, "format_1_6")
+        step = os.path.join(GOLDEN, "format_1_0", "step_00000018")
         self.assertEqual(self.complete("show", step, ""), ["bodies"])
         self.assertEqual(self.complete("show", step, "bo"), ["bodies"])
         self.assertEqual(self.complete("show", step, "x"), [])

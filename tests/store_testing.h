@@ -13,6 +13,7 @@
 
 #include "bytes/checksum.h"
 #include "create_index.h"
+#include "format/index_columns.h"
 #include "format/paths.h"
 #include "io/files/posix_file.h"
 #include "io/index/index_file.h"
@@ -69,8 +70,7 @@ inline SavedCheckpoint RandomIndex(Random& random) {
   SimulatedFiles files = SimulateSave(plan, ranks);
   SavedCheckpoint saved = std::move(files.index);
   saved.step = Uniform(0, 1000, random);
-  saved.format_major = 1;
-  saved.format_minor = 4;
+  saved.time = Uniform(0, kMaxTime, random);
   saved.file_layout = layout;
   for (StoredArray& array : saved.arrays) {
     if (Uniform(0, 3, random) == 0) array.args = "dtype=bf16";
@@ -100,7 +100,6 @@ inline SavedCheckpoint RandomIndex(Random& random) {
     }
     counts.back() += left;
     saved.rows.push_back({static_cast<uint32_t>(i), RowRanksOf(counts)});
-    saved.format_minor = 5;
   }
   Normalize(saved);
   return saved;
@@ -108,6 +107,7 @@ inline SavedCheckpoint RandomIndex(Random& random) {
 
 inline void ExpectSame(const SavedCheckpoint& a, const SavedCheckpoint& b) {
   EXPECT_EQ(a.step, b.step);
+  EXPECT_EQ(a.time, b.time);
   EXPECT_EQ(a.format_major, b.format_major);
   EXPECT_EQ(a.format_minor, b.format_minor);
   EXPECT_EQ(a.file_layout, b.file_layout);
@@ -136,8 +136,7 @@ inline SavedCheckpoint SmallIndex() {
                          /*task=*/file - 1};
   };
   return {.step = 42,
-          .format_major = 1,
-          .format_minor = 4,
+          .time = 1700000000,
           .file_layout = FileLayout::kPerTask,
           .has_checksums = true,
           .arrays = {{"a", DType::kF32, {4, 6}, 0, "shard_axes=[0]"},
@@ -216,7 +215,7 @@ inline void WriteCheckpoint(const std::string& dir, SavedCheckpoint& saved) {
   const StatusOr<IndexImage> image = CreateIndex(path, saved);
   ASSERT_TRUE(image.ok()) << image.status();
   const Status finished =
-      FinishIndex(path, *image, saved.step, saved.checksums, false);
+      FinishIndex(path, *image, saved.step, saved.time, saved.checksums, false);
   ASSERT_TRUE(finished.ok()) << finished;
 }
 

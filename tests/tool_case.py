@@ -1,7 +1,6 @@
 """What the tests of the belay command share: the golden checkpoints in a
 folder of their own, and ways to change them.
 """
-import os
 import pathlib
 import shutil
 import struct
@@ -11,26 +10,45 @@ import tempfile
 import unittest
 
 import h5py
+import numpy
 
 BELAY, GOLDEN, VERSION = sys.argv[1:4]
 
 SHARED = "run/step_00000007"
+GROUPS = "run/step_00000009"
+GRAPH = "run/step_00000011"
+VALUES = "run/step_00000013"
+STRUCTS = "run/step_00000018"
 PER_TASK = "run/step_100000008"
+TIME = "2023-11-14 22:13:20Z"
 
-# What the two digests of an index cover, in order.
+# What the two digests of an index cover, in order; a column that is left out has
+# no rows.
 STRUCTURE = [
     "header/magic", "header/format", "header/file_layout", "header/block_bytes",
     "arrays/key", "arrays/dtype", "arrays/ndim", "arrays/shape",
-    "arrays/string_bytes", "files/name", "files/bytes", "datasets/array",
-    "datasets/file", "datasets/offset", "datasets/chunked", "datasets/box",
-    "datasets/chunk"]
-VALUES = ["step", "checksums/crc32c"]
+    "arrays/string_bytes", "arrays/args", "arrays/layout", "files/name",
+    "datasets/array", "datasets/file", "datasets/chunked", "datasets/box",
+    "datasets/chunk", "datasets/group", "datasets/task", "datasets/filters",
+    "graph/nodes/parent", "graph/nodes/optimizer", "graph/nodes/name",
+    "graph/children/holder", "graph/children/name", "graph/children/node",
+    "graph/attributes/node", "graph/attributes/name", "graph/attributes/array",
+    "graph/attributes/layout", "graph/attributes/opaque",
+    "graph/slots/optimizer", "graph/slots/variable", "graph/slots/name",
+    "graph/slots/node", "values/key", "values/typestr", "values/node",
+    "values/name", "values/parts/value", "values/parts/name",
+    "values/parts/array", "rows/array", "rows/ranks", "rows/count",
+    "rows/first", "structs/array", "structs/fields", "files/bytes",
+    "datasets/offset"]
+CHANGING = ["step", "header/time", "checksums/crc32c"]
 
 
 def digest(index, columns):
     content = b""
     for name in columns:
-        column = index[".belay/" + name][:]
+        column = numpy.zeros(0)
+        if ".belay/" + name in index:
+            column = index[".belay/" + name][:]
         content += struct.pack("<Q", len(column))
         if column.dtype.kind == "S":
             for text in column:
@@ -56,11 +74,13 @@ class ToolCase(unittest.TestCase):
         self.dir = tempfile.TemporaryDirectory()
         self.addCleanup(self.dir.cleanup)
         self.run_dir = pathlib.Path(self.dir.name) / "run"
-        shutil.copytree(pathlib.Path(GOLDEN) / "format_1_0", self.run_dir)
+        self.take(SHARED, PER_TASK)
 
-    def copy_newer(self):
-        shutil.rmtree(self.run_dir)
-        shutil.copytree(pathlib.Path(GOLDEN) / "format_1_1", self.run_dir)
+    def take(self, *steps):
+        """Has these golden steps in the run."""
+        shutil.rmtree(self.run_dir, ignore_errors=True)
+        for step in steps:
+            self.copy(step, "run")
 
     def path(self, name):
         return pathlib.Path(self.dir.name) / name
@@ -87,10 +107,12 @@ class ToolCase(unittest.TestCase):
         content[content.find(text)] ^= 1
         self.path(name).write_bytes(content)
 
-    def copy(self, name="format_1_0"):
-        """Another copy of the run."""
-        shutil.copytree(pathlib.Path(GOLDEN) / name, self.path("other"))
-        self.step = f"other/{min(os.listdir(self.path('other')))}"
+    def copy(self, step=SHARED, run="other"):
+        """Another copy of a step."""
+        name = pathlib.Path(step).name
+        shutil.copytree(pathlib.Path(GOLDEN) / "format_1_0" / name,
+                        self.path(run) / name)
+        self.step = f"{run}/{name}"
 
     def patch(self, file, dataset, row, data):
         """Overwrites a contiguous dataset from a row on, or a text from a byte
@@ -120,5 +142,5 @@ class ToolCase(unittest.TestCase):
         name = f"{self.step}/index.h5"
         self.patch(name, ".belay/" + column, row, data)
         with h5py.File(self.path(name)) as index:
-            digests = digest(index, STRUCTURE), digest(index, VALUES)
+            digests = digest(index, STRUCTURE), digest(index, CHANGING)
         self.patch(name, ".belay/digest", 0, struct.pack("<II", *digests))

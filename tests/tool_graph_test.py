@@ -3,17 +3,15 @@
 Usage: tool_graph_test.py BELAY GOLDEN_DIR VERSION
 """
 import os
-import pathlib
 import pty
-import shutil
 import subprocess
 import sys
 import unittest
 
-from tool_case import BELAY, GOLDEN, SHARED, ToolCase
+from tool_case import BELAY, GRAPH, SHARED, VALUES, ToolCase
 
-STEP = "run/step_00000011"
-HEAD = f"{STEP}: step 11, 15 objects, 12 values, 199 B, format 1.2\n\n"
+STEP = GRAPH
+HEAD = f"{STEP}: step 11, 15 objects, 12 values, 199 B, format 1.0\n\n"
 TREE = """\
 object                                       bytes  dtype   shape   layout
 (root)                                       199 B
@@ -42,8 +40,7 @@ object                                       bytes  dtype   shape   layout
 class ToolGraphTest(ToolCase):
     def setUp(self):
         super().setUp()
-        shutil.rmtree(self.run_dir)
-        shutil.copytree(pathlib.Path(GOLDEN) / "format_1_2", self.run_dir)
+        self.take(SHARED, GRAPH, VALUES)
 
     def test_graph(self):
         self.assertEqual(self.belay("graph", STEP), (0, HEAD + TREE, ""))
@@ -102,27 +99,24 @@ object             bytes
 
     # What belay graph names, belay show knows, if only to tell its arrays.
     def test_show_a_value_with_a_handler(self):
-        step = str(pathlib.Path(GOLDEN) / "format_2_4" / "step_00000013")
-        code, out, err = self.belay("show", step, "field.signal")
+        code, out, err = self.belay("show", VALUES, "field.signal")
         self.assertEqual((code, out, err), (2, "", (
             'belay: INVALID_ARGUMENT: show "field/.ATTRIBUTES/signal": a value '
             'of type "golden signal", stored as 2 arrays; name one of them: '
             '"field/.ATTRIBUTES/signal/samples", '
             '"field/.ATTRIBUTES/signal/unit"\n')))
-        code, out, err = self.belay("show", step, "field.empty")
+        code, out, err = self.belay("show", VALUES, "field.empty")
         self.assertEqual((code, out, err), (2, "", (
             'belay: INVALID_ARGUMENT: show "field/empty/.ATTRIBUTES/'
             'VARIABLE_VALUE": a value of type "golden station", stored as 0 '
             'arrays\n')))
 
     def test_without_a_graph(self):
-        for make in lambda: None, self.copy_newer:
-            make()  # format 1.2, then 1.1
-            self.assertEqual(
-                self.belay("graph", SHARED),
-                (2, "", f'belay: NOT_FOUND: graph "{SHARED}": the checkpoint '
-                        "has no object graph, it holds 23 arrays only; list "
-                        "them with belay ls\n"))
+        self.assertEqual(
+            self.belay("graph", SHARED),
+            (2, "", f'belay: NOT_FOUND: graph "{SHARED}": the checkpoint has '
+                    "no object graph, it holds 23 arrays only; list them with "
+                    "belay ls\n"))
 
     def test_color_on_a_terminal_only(self):
         def run(**more):

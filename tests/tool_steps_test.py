@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from tool_case import BELAY, PER_TASK, SHARED, ToolCase
+from tool_case import BELAY, PER_TASK, SHARED, TIME, ToolCase
 
 
 class StepsTest(ToolCase):
@@ -46,16 +46,18 @@ class StepsTest(ToolCase):
         code, out, err = self.belay("steps", "run")
         self.assertEqual((code, err), (0, ""))
         head, *lines = out.splitlines()
-        self.assertEqual(head.split(), ["step", "arrays", "bytes", "written",
-                                        "(UTC)", "directory"])
-        self.assertEqual([line.split()[0::6] for line in lines],
-                         [["7", SHARED], ["100000008", PER_TASK]])
+        self.assertEqual(head.split(), ["step", "arrays", "bytes", "saved",
+                                        "directory"])
+        self.assertEqual([line.split() for line in lines],
+                         [[number, "23", "414", "B", *TIME.split(), step]
+                          for number, step in (("7", SHARED),
+                                               ("100000008", PER_TASK))])
         self.flip(f"{SHARED}/index.h5", b"odd/100%/a@b")
         code, out, err = self.belay("steps", "--json", "run")
         self.assertEqual(
-            [(step["step"], step["arrays"])
+            [(step["step"], step["arrays"], step["time"])
              for step in json.loads(out)["steps"]],
-            [(7, None), (100000008, 23)])
+            [(7, None, None), (100000008, 23, TIME)])
         self.assertEqual(code, 1)
         self.assertIn("the index is damaged", err)
         self.assertIn("need a directory of steps", self.fails("steps", SHARED))

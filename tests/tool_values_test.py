@@ -5,22 +5,16 @@ Exact output and exit codes: 0 all is well, 1 a difference, 2 cannot be carried
 out.
 """
 import json
-import pathlib
-import shutil
 import struct
 import sys
 import unittest
 
 import h5py
 
-from tool_case import GOLDEN, PER_TASK, SHARED, ToolCase
+from tool_case import PER_TASK, SHARED, STRUCTS, ToolCase
 
 
 class ToolValuesTest(ToolCase):
-    def use(self, name):
-        shutil.rmtree(self.run_dir)
-        shutil.copytree(pathlib.Path(GOLDEN) / name, self.run_dir)
-
     def show(self, key, *options):
         """What follows the line about the array."""
         code, out, err = self.belay("show", SHARED, key, *options)
@@ -63,7 +57,7 @@ class ToolValuesTest(ToolCase):
             self.assertEqual(self.show(key), text + "\n")
 
     def test_show_structs(self):
-        self.use("format_1_6")
+        self.take(STRUCTS)
         code, out, err = self.belay("show", "run", "bodies")
         self.assertEqual((code, err), (0, ""))
         self.assertEqual(out.split("\n\n"), [
@@ -192,7 +186,7 @@ class ToolValuesTest(ToolCase):
             self.assertIn('checksum of key "w", block 0', found["damage"][0])
 
     def test_show_finds_damage_of_structs(self):
-        self.use("format_1_6")
+        self.take(STRUCTS)
         step, = self.run_dir.glob("step_*")
         data, = step.glob("data_*.h5")
         # The mass of the second body.
@@ -216,8 +210,8 @@ class ToolValuesTest(ToolCase):
             "equal: 23 arrays, 414 B, keys, dtypes and shapes")
 
     def test_diff_of_structs(self):
-        self.use("format_1_6")
-        self.copy("format_1_6")
+        self.take(STRUCTS)
+        self.copy(STRUCTS)
         row = struct.pack("<q2d?f", 2, 2.0, -2.25, False, 1.5)
         self.change("bodies", 2, row)
         code, out, err = self.belay("diff", "run", "other")

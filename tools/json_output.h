@@ -37,7 +37,7 @@ Json ValuesJson(const Tensor& tensor);
 // empty arrays of one without elements.
 bool HasAtMost(const Shape& shape, int64_t most);
 
-// {"major": 1, "minor": 4}.
+// {"major": 1, "minor": 0}.
 Json FormatJson(int major, int minor);
 
 // Prints it to stdout.

@@ -19,7 +19,7 @@ namespace {
 const char* LayoutText(const CheckpointInfo& info) {
   const bool groups =
       std::any_of(info.pieces.begin(), info.pieces.end(),
-                  [](const StoredPiece& p) { return p.group.value_or(0) > 0; });
+                  [](const StoredPiece& p) { return p.group > 0; });
   switch (info.file_layout) {
     case FileLayout::kShared:
       return groups ? "shared files" : "one shared file";
@@ -85,18 +85,17 @@ struct ShardLine {
 void AddLines(const StoredPiece& piece, const ArrayInfo& array,
               int64_t& boxes_left, std::vector<ShardLine>& lines) {
   const auto add = [&](const Box& box, const std::string& device) {
-    lines.push_back(
-        {.file = PrintableName(piece.file),
-         .group = piece.group ? absl::StrFormat("%d", *piece.group) : "-",
-         .key = PrintableName(piece.key),
-         .box = box.shape.empty() ? "-" : BoxText(box),  // a scalar
-         .device = device});
+    lines.push_back({.file = PrintableName(piece.file),
+                     .group = absl::StrCat(piece.group),
+                     .key = PrintableName(piece.key),
+                     .box = box.shape.empty() ? "-" : BoxText(box),  // a scalar
+                     .device = device});
   };
   const std::vector<HeldShard> shards = ShardsOf(piece, array, boxes_left);
   for (const HeldShard& shard : shards) {
     add(shard.box, DevicesText(shard.devices));
   }
-  if (shards.empty()) add(piece.box, piece.group ? "shared" : "-");
+  if (shards.empty()) add(piece.box, "shared");
 }
 
 // Ascending by key.
@@ -191,15 +190,14 @@ Json PiecesJson(const CheckpointInfo& info) {
   Json all = Json::array();
   int64_t boxes_left = kMostBoxes;
   for (const StoredPiece& piece : info.pieces) {
-    all.push_back(
-        {{"file", TextJson(piece.file)},
-         {"group", piece.group ? Json(*piece.group) : Json()},
-         {"key", TextJson(piece.key)},
-         {"offset", piece.box.offset},
-         {"shape", piece.box.shape},
-         {"task", piece.task ? Json(*piece.task) : Json()},
-         {"shards",
-          ShardsJson(ShardsOf(piece, ArrayOf(piece, info), boxes_left))}});
+    all.push_back({{"file", TextJson(piece.file)},
+                   {"group", piece.group},
+                   {"key", TextJson(piece.key)},
+                   {"offset", piece.box.offset},
+                   {"shape", piece.box.shape},
+                   {"task", piece.task ? Json(*piece.task) : Json()},
+                   {"shards", ShardsJson(ShardsOf(piece, ArrayOf(piece, info),
+                                                  boxes_left))}});
   }
   return all;
 }
@@ -217,6 +215,7 @@ void PrintAsJson(const CheckpointReader& reader,
   const CheckpointInfo& info = reader.info();
   Json json = {{"path", TextJson(info.path)},
                {"step", info.step},
+               {"time", TimeText(info.time)},
                {"format", FormatJson(info.format_major, info.format_minor)},
                {"file_layout", LayoutName(info.file_layout)},
                {"files", info.num_files},
@@ -263,10 +262,11 @@ int List(const std::string& path, const ListOptions& options) {
       info->file_bytes < info->bytes
           ? absl::StrCat(" of ", BytesText(info->file_bytes))
           : "";
-  Print("%s: step %d, %s, %s in %s (%d)%s, format %d.%d%s\n\n", info->path,
-        info->step, CountText(info->arrays.size(), "array"),
-        BytesText(info->bytes), LayoutText(*info), info->num_files, compressed,
-        info->format_major, info->format_minor,
+  Print("%s: step %d, saved %s, %s, %s in %s (%d)%s, format %d.%d%s\n\n",
+        info->path, info->step, TimeText(info->time),
+        CountText(info->arrays.size(), "array"), BytesText(info->bytes),
+        LayoutText(*info), info->num_files, compressed, info->format_major,
+        info->format_minor,
         info->has_checksums ? ", CRC32C" : ", no checksums");
   if (metadata.ok()) PrintMetadata(*metadata);
   if (options.shards) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "decimal.h"
 #include "elements.h"
 
@@ -208,6 +209,11 @@ std::vector<std::string> AlignedTexts(const Tensor& tensor) {
   return VisitType(tensor.dtype(), [&]<typename T>(T) {
     return AlignedTextsOf(tensor.values<T>());
   });
+}
+
+std::string TimeText(int64_t seconds) {
+  return absl::FormatTime("%Y-%m-%d %H:%M:%SZ", absl::FromUnixSeconds(seconds),
+                          absl::UTCTimeZone());
 }
 
 std::string RealText(double value) { return LoneText(RealOf(value), ".0"); }

@@ -24,6 +24,9 @@ std::string ElementText(const Tensor& tensor, int64_t i);
 // at most 8 digits stand behind the point.
 std::vector<std::string> AlignedTexts(const Tensor& tensor);
 
+// Seconds since 1970 as "2026-11-28 09:14:43Z".
+std::string TimeText(int64_t seconds);
+
 // A double by its shortest digits.
 std::string RealText(double value);
 

@@ -24,8 +24,7 @@ std::vector<HeldShard> ShardsOf(const StoredPiece& piece,
     const DeviceSpec device{.task = static_cast<int>(*piece.task)};
     return {{.box = piece.box, .devices = {device}}};
   }
-  // Without a group it is of a format that stores neither.
-  if (!piece.group || array.layout.empty()) return {};
+  if (array.layout.empty()) return {};
   const StatusOr<Layout> layout = Layout::Parse(array.layout);
   if (!layout.ok()) return {};
   const int num_ranks = layout->mesh().num_ranks();

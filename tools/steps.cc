@@ -1,7 +1,6 @@
 #include "steps.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <set>
@@ -10,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/time.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/save_restore.h"
 #include "commands.h"
@@ -39,18 +37,6 @@ StatusOr<std::set<std::string>> PrefixesIn(const std::string& path) {
   if (!error) return prefixes;
   return absl::NotFoundError(
       absl::StrFormat("list directory \"%s\": %s", path, error.message()));
-}
-
-// When the index was written, as a time in UTC.
-std::string WrittenText(const StepDirectory& step) {
-  std::error_code error;
-  const auto written = fs::last_write_time(step.path + "/index.h5", error);
-  if (error) return "unknown";
-  const auto system = std::chrono::file_clock::to_sys(written);
-  return absl::FormatTime("%Y-%m-%d %H:%M:%S",
-                          absl::FromChrono(std::chrono::time_point_cast<
-                                           std::chrono::nanoseconds>(system)),
-                          absl::UTCTimeZone());
 }
 
 }  // namespace
@@ -100,8 +86,8 @@ int ListStepsOf(const std::string& path, bool json) {
   int code = 0;
   Json all = Json::array();
   if (!json) {
-    Print("%-10s  %6s  %10s  %-19s  %s\n", "step", "arrays", "bytes",
-          "written (UTC)", "directory");
+    Print("%-10s  %6s  %10s  %-20s  %s\n", "step", "arrays", "bytes", "saved",
+          "directory");
   }
   for (const StepDirectory& step : *steps) {
     const StatusOr<CheckpointInfo> info = ReadCheckpointInfo(step.path);
@@ -109,19 +95,19 @@ int ListStepsOf(const std::string& path, bool json) {
       (void)Fail(info.status());
       code = 1;
     }
-    const std::string written = WrittenText(step);
     if (json) {
       all.push_back(
           {{"path", TextJson(step.path)},
            {"step", step.step},
            {"arrays", info.ok() ? Json(info->arrays.size()) : Json()},
            {"bytes", info.ok() ? Json(info->bytes) : Json()},
-           {"written", written}});
+           {"time", info.ok() ? Json(TimeText(info->time)) : Json()}});
       continue;
     }
-    Print("%-10d  %6s  %10s  %-19s  %s\n", step.step,
+    Print("%-10d  %6s  %10s  %-20s  %s\n", step.step,
           info.ok() ? absl::StrCat(info->arrays.size()) : "?",
-          info.ok() ? BytesText(info->bytes) : "damaged", written, step.path);
+          info.ok() ? BytesText(info->bytes) : "damaged",
+          info.ok() ? TimeText(info->time) : "?", step.path);
   }
   if (json) PrintJson({{"path", TextJson(path)}, {"steps", std::move(all)}});
   return code;

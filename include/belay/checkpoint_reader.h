@@ -50,8 +50,7 @@ struct ArrayInfo {
 // A piece of an array in a data file.
 struct StoredPiece {
   std::string file;
-  // From the sharding policy. Unset: format 1.0 does not store it.
-  std::optional<int64_t> group;
+  int64_t group = 0;  // from the sharding policy
   std::string key;
   Box box;  // a string counts as an array of bytes
   // The task that wrote it. Unset: several tasks, or unknown.
@@ -74,6 +73,8 @@ struct ValueInfo {
 struct CheckpointInfo {
   std::string path;
   int64_t step = 0;
+  // When the save began, by the clock of rank 0, in seconds since 1970 (UTC).
+  int64_t time = 0;
   int format_major = 0;
   int format_minor = 0;
   FileLayout file_layout = FileLayout::kShared;
@@ -81,7 +82,7 @@ struct CheckpointInfo {
   int64_t file_bytes = 0;  // of the data files
   int64_t bytes = 0;
   bool has_checksums = false;
-  bool has_graph = false;         // saved with objects, in format 1.2 or newer
+  bool has_graph = false;         // saved with objects
   std::vector<ArrayInfo> arrays;  // ascending by key
   std::vector<StoredPiece> pieces;  // by file, then by key
 };

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
 #include <utility>
 
@@ -65,6 +66,8 @@ void OnMesh(const Comm& comm, const Array& array, Values& values) {
 
 class EquivalenceTest : public testing::CheckpointTest {
  protected:
+  EquivalenceTest() { setenv("SOURCE_DATE_EPOCH", "1700000000", 1); }
+
   // Saves on the first `count` ranks.
   void SaveOn(int count, int64_t step, const Cut& cut,
               const SaveOptions& options) {

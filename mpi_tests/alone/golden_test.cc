@@ -7,7 +7,6 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "belay/checkpoint.h"
@@ -21,12 +20,12 @@
 namespace belay {
 namespace {
 
-std::string GoldenDir(const std::string& format) {
+std::string GoldenDir() {
   return std::filesystem::path(__FILE__)
       .parent_path()
       .parent_path()
       .parent_path()
-      .append("tests/golden/" + format)
+      .append("tests/golden/format_1_0")
       .string();
 }
 
@@ -63,10 +62,7 @@ Box MyRows() {
   return {{begin, 0}, {end - begin, golden::kColumns}};
 }
 
-// Format and step.
-using Golden = std::pair<const char*, int64_t>;
-
-class GoldenTest : public ::testing::TestWithParam<Golden> {};
+class GoldenTest : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(GoldenTest, EveryValueIsRestored) {
   StatusOr<Comm> comm = Comm::Duplicate(MPI_COMM_WORLD);
@@ -84,30 +80,20 @@ TEST_P(GoldenTest, EveryValueIsRestored) {
                     AtAddress(expected_rows.data()));
   Spoil(state);
   const StatusOr<RestoreResult> result =
-      Restore(*comm, GoldenDir(GetParam().first), GetParam().second, state);
+      Restore(*comm, GoldenDir(), GetParam(), state);
   ASSERT_TRUE(result.ok()) << result.status();
   ExpectSameValues(state, expected);
-  EXPECT_EQ(result->step, GetParam().second);
+  EXPECT_EQ(result->step, GetParam());
   EXPECT_EQ(result->blocks_verified, 21);
   EXPECT_EQ(result->blocks_partial, 0);
   EXPECT_EQ(comm->Close(), absl::OkStatus());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, GoldenTest,
-    ::testing::Values(Golden("format_1_0", golden::kSharedStep),
-                      Golden("format_1_0", golden::kPerTaskStep),
-                      Golden("format_1_1", golden::kSharedStep),
-                      Golden("format_1_1", golden::kGroupsStep),
-                      Golden("format_1_1", golden::kPerTaskStep),
-                      Golden("format_1_2", golden::kSharedStep),
-                      Golden("format_1_2", golden::kGroupsStep),
-                      Golden("format_1_2", golden::kPerTaskStep),
-                      Golden("format_1_3", golden::kSharedStep),
-                      Golden("format_1_3", golden::kGroupsStep),
-                      Golden("format_1_3", golden::kPerTaskStep),
-                      Golden("format_2_4", golden::kSharedStep),
-                      Golden("format_2_4", golden::kFiltersStep)));
+INSTANTIATE_TEST_SUITE_P(All, GoldenTest,
+                         ::testing::Values(golden::kSharedStep,
+                                           golden::kGroupsStep,
+                                           golden::kPerTaskStep,
+                                           golden::kFiltersStep));
 
 TEST(GoldenValuesTest, ValuesWithHandlersAreRestored) {
   StatusOr<Comm> comm = Comm::Duplicate(MPI_COMM_WORLD);
@@ -120,9 +106,8 @@ TEST(GoldenValuesTest, ValuesWithHandlersAreRestored) {
   found.number = 0;
   const TypeHandlerRegistry handlers = golden::Handlers();
   Checkpoint checkpoint(*comm, {{"field", found}});
-  const auto status =
-      checkpoint.Restore(StepPath(GoldenDir("format_1_3"), golden::kValuesStep),
-                         {.handlers = &handlers});
+  const auto status = checkpoint.Restore(
+      StepPath(GoldenDir(), golden::kValuesStep), {.handlers = &handlers});
   ASSERT_TRUE(status.ok()) << status.status();
   EXPECT_EQ(status->AssertConsumed(), absl::OkStatus());
   EXPECT_EQ(found.signal, need.signal);
@@ -140,7 +125,7 @@ TEST(GoldenRowsTest, RowsOfRanksAreRestored) {
   State state;
   found.AddTo(state);
   const StatusOr<RestoreResult> result =
-      Restore(*comm, GoldenDir("format_1_5"), golden::kRowsStep, state);
+      Restore(*comm, GoldenDir(), golden::kRowsStep, state);
   ASSERT_TRUE(result.ok()) << result.status();
   std::vector<std::array<double, 2>> all;
   for (int rank = 0; rank < golden::kRowsRanks; ++rank) {
@@ -165,7 +150,7 @@ TEST(GoldenStructsTest, FieldsAreRestored) {
   State state;
   state.AddRows("bodies", found, {.source = [](int, int, int) { return 0; }});
   const StatusOr<RestoreResult> result =
-      Restore(*comm, GoldenDir("format_1_6"), golden::kStructsStep, state);
+      Restore(*comm, GoldenDir(), golden::kStructsStep, state);
   ASSERT_TRUE(result.ok()) << result.status();
   const int saved_by = comm->size() == golden::kRowsRanks ? comm->rank() : 0;
   EXPECT_EQ(found, golden::Bodies(saved_by));

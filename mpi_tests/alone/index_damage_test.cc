@@ -107,12 +107,12 @@ TEST_F(IndexDamageTest, AForeignIndex) {
 
 // A newer belay: the words "1, 0" of the version become "2, 7".
 TEST_F(IndexDamageTest, ANewerFormat) {
-  const uint32_t now[] = {kFormatMajorUnfiltered, kFormatMinorWithoutRows};
+  const uint32_t now[] = {kFormatMajor, kFormatMinor};
   const uint32_t newer[] = {kFormatMajor + 1, 7};
   const std::string needle(reinterpret_cast<const char*>(now), sizeof(now));
   bool found = false;
-  for (size_t at = index_.find(needle); at != index_.npos && !found;
-       at = index_.find(needle, at + 1)) {
+  for (size_t at = index_.find(needle, Find(kIndexMagic));
+       at != index_.npos && !found; at = index_.find(needle, at + 1)) {
     std::string bytes = index_;
     bytes.replace(at, sizeof(newer), reinterpret_cast<const char*>(newer),
                   sizeof(newer));

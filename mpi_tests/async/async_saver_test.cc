@@ -96,7 +96,7 @@ TEST_F(AsyncSaverTest, TheFilesAreThoseOfASaveInTheForeground) {
     const std::string first = testing::FileBytes(StepFile(1, name));
     const std::string second = testing::FileBytes(StepFile(2, name));
     EXPECT_EQ(first.size(), second.size()) << name;
-    // The index differs in the step and the digest of it.
+    // The index differs in the step, the time and their digest.
     if (name != "index.h5") {
       EXPECT_EQ(first, second) << name;
     }

@@ -201,29 +201,6 @@ TEST_F(StoredLengthTest, AValueOfEachRank) {
   EXPECT_THAT(mine, Each(rank_));
 }
 
-// Format 1.4 had the ranks as the first axis.
-TEST_F(StoredLengthTest, AValueOfEachRankOfAnOlderFormat) {
-  std::vector<int32_t> row(3, rank_);
-  double number = rank_;
-  State stored;
-  stored.AddPiece("mine", {size_, 3}, {{rank_, 0}, {1, 3}}, row);
-  stored.AddPiece("number", {size_}, {{rank_}, {1}}, AtAddress(&number));
-  std::array<float, 2> pair = {1.0F * rank_, 7};
-  stored.AddPiece("pair", {size_, 2}, {{rank_, 0}, {1, 2}}, pair);
-  Ok(Save(comm_, run(), 1, stored));
-  std::vector<int32_t> mine;
-  number = -1;
-  State state;
-  state.AddPerRank("mine", mine);
-  state.AddPerRank("number", number);
-  pair = {};
-  state.AddPerRank("pair", pair);
-  Ok(Restore(comm_, run(), 1, state));
-  EXPECT_THAT(pair, ElementsAre(1.0F * rank_, 7));
-  EXPECT_EQ(mine, row);
-  EXPECT_EQ(number, rank_);
-}
-
 // Some ranks would get nothing, or some of what is stored would be dropped.
 TEST_F(StoredLengthTest, ValuesOfAnotherNumberOfRanksAreRefused) {
   std::vector<int32_t> all(static_cast<size_t>(3 * (size_ + 1)), 1);

@@ -58,7 +58,7 @@ TEST_F(StoredPiecesTest, GroupsStayBelowTheLimit) {
     for (const StoredPiece& piece : PiecesOf(step)) {
       bytes[piece.file] +=
           NumElements(piece.box.shape) * element_bytes.at(piece.key);
-      groups[piece.file].insert({*piece.group, piece.task.value_or(-1)});
+      groups[piece.file].insert({piece.group, piece.task.value_or(-1)});
     }
     if (rank_ == 0) {
       EXPECT_EQ(static_cast<int64_t>(bytes.size()), files);

@@ -31,7 +31,10 @@ class DeviceTest : public testing::PolicyTest {
       return std::vector<ShardGroup>{pieces};
     });
   }
-  ~DeviceTest() override { unsetenv("BELAY_JOB_NAME"); }
+  ~DeviceTest() override {
+    unsetenv("BELAY_JOB_NAME");
+    unsetenv("SOURCE_DATE_EPOCH");
+  }
 
   // Saves one array "w" of a row per rank with these devices.
   StatusOr<SaveResult> SaveRow(const DeviceSpec& device) {
@@ -129,6 +132,7 @@ TEST_F(DeviceTest, APlanHoldsForTheSameDevices) {
 TEST_F(DeviceTest, FilesDoNotDependOnThem) {
   options_.sharding_policy = ShardByTask();
   options_.array_layout = ArrayLayout::kCanonical;
+  setenv("SOURCE_DATE_EPOCH", "1700000000", 1);
   std::vector<std::pair<std::string, std::string>> files;
   for (const char* name : {"one", "two"}) {
     setenv("BELAY_JOB_NAME", name, 1);

@@ -37,6 +37,8 @@ class Cursor {
     }
     return column_[position_++];
   }
+  // Of a column that may be left out.
+  T NextIfAny() { return column_.empty() ? T{} : Next(); }
   Shape NextShape(size_t ndim) {
     Shape shape(ndim);
     for (int64_t& length : shape) length = static_cast<int64_t>(Next());
@@ -182,13 +184,9 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
   return chunk.Done(path);
 }
 
-// Groups and tasks of the datasets, which 1.0 did not have.
+// Groups and tasks of the datasets.
 Status GetGroups(const IndexColumns& in, const std::string& path,
                  SavedCheckpoint& saved) {
-  if (saved.format_minor == 0) {
-    for (StoredDataset& dataset : saved.datasets) dataset.group = -1;
-    return absl::OkStatus();
-  }
   Cursor group(in.dataset_group, "datasets/group");
   Cursor task(in.dataset_task, "datasets/task");
   for (size_t i = 0; i < saved.datasets.size(); ++i) {
@@ -222,8 +220,8 @@ Status CheckDamage(const std::string& path, const std::string& damage) {
   return absl::DataLossError(absl::StrFormat("read \"%s\": %s", path, damage));
 }
 
-// Objects, which 1.1 did not have, and values of more than one array, rows of
-// ranks and structs, which came one after the other. Takes the first two.
+// Objects, values of more than one array, rows of ranks and structs. Takes the
+// first two.
 Status GetTables(IndexColumns& in, const std::string& path,
                  SavedCheckpoint& saved) {
   BELAY_RETURN_IF_ERROR(
@@ -242,20 +240,8 @@ Status GetTables(IndexColumns& in, const std::string& path,
   return CheckDamage(path, FromStructColumns(in.structs, saved));
 }
 
-// How arrays are laid out and stored, which 1.3 did not say.
+// How arrays are laid out and stored.
 void PutForms(const SavedCheckpoint& saved, IndexColumns& out) {
-  bool any_text = false, any_filters = false, any_structs = false;
-  for (const StoredArray& array : saved.arrays) {
-    any_text = any_text || !array.args.empty() || !array.layout.empty();
-  }
-  for (const StoredDataset& dataset : saved.datasets) {
-    if (dataset.filters.empty()) continue;
-    any_filters = true;
-    any_structs = any_structs || !saved.arrays[dataset.array].fields.empty();
-  }
-  if (any_filters) out.format[0] = kFormatMajorFiltered;
-  if (any_structs) out.format[0] = kFormatMajor;
-  if (!any_text && !any_filters) return;
   for (const StoredArray& array : saved.arrays) {
     out.array_args.push_back(array.args);
     out.array_layout.push_back(array.layout);
@@ -263,25 +249,29 @@ void PutForms(const SavedCheckpoint& saved, IndexColumns& out) {
   for (const StoredDataset& dataset : saved.datasets) {
     out.dataset_filters.push_back(FiltersText(dataset.filters));
   }
+  for (std::vector<std::string>* column :
+       {&out.array_args, &out.array_layout, &out.dataset_filters}) {
+    const bool is_blank =
+        std::all_of(column->begin(), column->end(),
+                    [](const std::string& text) { return text.empty(); });
+    if (is_blank) column->clear();
+  }
 }
 
 Status GetForms(const IndexColumns& in, const std::string& path,
                 SavedCheckpoint& saved) {
-  const bool any_filters =
-      std::find(in.dataset_chunked.begin(), in.dataset_chunked.end(),
-                kStoredFiltered) != in.dataset_chunked.end();
-  if (!any_filters && !HaveColumns(4, in)) return absl::OkStatus();
   Cursor args(in.array_args, "arrays/args");
   Cursor layout(in.array_layout, "arrays/layout");
   for (StoredArray& array : saved.arrays) {
-    array.args = args.Next();
-    array.layout = layout.Next();
+    array.args = args.NextIfAny();
+    array.layout = layout.NextIfAny();
   }
   BELAY_RETURN_IF_ERROR(args.Done(path));
   BELAY_RETURN_IF_ERROR(layout.Done(path));
   Cursor text(in.dataset_filters, "datasets/filters");
   for (size_t i = 0; i < saved.datasets.size(); ++i) {
-    const StatusOr<std::vector<Filter>> filters = ParseFilters(text.Next());
+    const StatusOr<std::vector<Filter>> filters =
+        ParseFilters(text.NextIfAny());
     const bool is_filtered = in.dataset_chunked[i] == kStoredFiltered;
     if (!filters.ok() || filters->empty() == is_filtered) {
       return Bad(path, "datasets/filters", i);
@@ -296,7 +286,7 @@ Status GetForms(const IndexColumns& in, const std::string& path,
 IndexColumns ToColumns(const SavedCheckpoint& saved) {
   IndexColumns out;
   out.magic = {kIndexMagic};
-  out.format = {kFormatMajorUnfiltered, 0};
+  out.format = {kFormatMajor, kFormatMinor};
   out.file_layout = {static_cast<uint8_t>(saved.file_layout)};
   out.block_bytes = {saved.has_checksums ? kBlockBytes : 0};
   const auto append = [](std::vector<int64_t>& column, const Shape& shape) {
@@ -326,12 +316,12 @@ IndexColumns ToColumns(const SavedCheckpoint& saved) {
   }
   PutForms(saved, out);
   out.step = {saved.step};
+  out.time = {saved.time};
   out.checksum = saved.checksums;
   out.graph = saved.graph;
   out.values = saved.values;
   out.rows = ToRowColumns(saved.rows);
   out.structs = ToStructColumns(saved.arrays);
-  out.format[1] = MinorFor(out);
   return out;
 }
 
@@ -342,6 +332,11 @@ StatusOr<SavedCheckpoint> FromColumns(IndexColumns columns,
     return Bad(path, "step", 0);
   }
   saved.step = columns.step[0];
+  if (columns.time.size() != 1 || columns.time[0] < 0 ||
+      columns.time[0] > kMaxTime) {
+    return Bad(path, "header/time", 0);
+  }
+  saved.time = columns.time[0];
   if (columns.format.size() != 2) return Bad(path, "header/format", 0);
   saved.format_major = static_cast<int>(columns.format[0]);
   saved.format_minor = static_cast<int>(columns.format[1]);

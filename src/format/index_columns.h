@@ -17,18 +17,11 @@
 namespace belay {
 
 // A reader refuses a newer major version; a newer minor one only adds.
-inline constexpr uint32_t kFormatMajor = 3;
-inline constexpr uint32_t kFormatMinor = 6;
-// What is written where no array is made of structs, and where none has rows of
-// ranks either.
-inline constexpr uint32_t kFormatMinorWithoutStructs = 5;
-inline constexpr uint32_t kFormatMinorWithoutRows = 4;
-// What is written where no chunk passes filters: readers of 1.0 can read it.
-// And where some do, but none of an array of structs, whose datasets readers of
-// 2 take for those of bytes.
-inline constexpr uint32_t kFormatMajorFiltered = 2;
-inline constexpr uint32_t kFormatMajorUnfiltered = 1;
+inline constexpr uint32_t kFormatMajor = 1;
+inline constexpr uint32_t kFormatMinor = 0;
 inline constexpr char kIndexMagic[] = "belay checkpoint";
+// The largest time: 9999-12-31 23:59:59, the last one that calendars show.
+inline constexpr int64_t kMaxTime = 253402300799;
 
 // How a dataset is stored, as its column says.
 inline constexpr uint8_t kStoredContiguous = 0;
@@ -37,8 +30,9 @@ inline constexpr uint8_t kStoredFiltered = 2;
 
 // The columns whose content differs between saves of one plan.
 inline constexpr char kStepColumn[] = ".belay/step";
+inline constexpr char kTimeColumn[] = ".belay/header/time";
 inline constexpr char kChecksumColumn[] = ".belay/checksums/crc32c";
-// CRC32C of all columns of 1.0 but these two, and of these two.
+// CRC32C of all columns but these three, and of these three.
 inline constexpr char kDigestColumn[] = ".belay/digest";
 // The columns that say what follows from the data files, once they exist.
 inline constexpr char kDatasetOffsetColumn[] = ".belay/datasets/offset";
@@ -66,49 +60,27 @@ struct IndexColumns {
   std::vector<uint8_t> dataset_chunked;
   std::vector<int64_t> dataset_box;    // io ndim offsets, then io ndim lengths
   std::vector<int64_t> dataset_chunk;  // io ndim rows per chunked dataset
-  // The same, since 1.1.
   std::vector<uint32_t> dataset_group;
   std::vector<int64_t> dataset_task;
-  // What changes from save to save.
-  std::vector<int64_t> step;
-  std::vector<uint32_t> checksum;  // per block of every array, in order
-  // Since 1.2.
-  StoredGraph graph;
-  // Since 1.3.
-  StoredValues values;
-  // One row per array and per dataset; since 1.4.
+  // One row per array and per dataset, or none if all texts are empty.
   std::vector<std::string> array_args;
   std::vector<std::string> array_layout;
   std::vector<std::string> dataset_filters;
-  // Since 1.5.
+  // What changes from save to save.
+  std::vector<int64_t> step;
+  std::vector<int64_t> time;
+  std::vector<uint32_t> checksum;  // per block of every array, in order
+  StoredGraph graph;
+  StoredValues values;
   RowColumns rows;
-  // Since 1.6.
   StructColumns structs;
 };
 
-// Calls fn(path inside the index, column) for every column that the minor
-// version `minor` has added, in format order; the one list of names. Older
-// readers do not know them. `Columns` is IndexColumns or const IndexColumns.
-// Local.
+// Calls fn(path inside the index, column) for every column, in format order;
+// the one list of names. The columns that are known last stand last. `Columns`
+// is IndexColumns or const IndexColumns. Local.
 template <typename Columns, typename Fn>
-void ForEachColumn(uint32_t minor, Columns& columns, Fn&& fn) {
-  if (minor == 1) {
-    fn(".belay/datasets/group", columns.dataset_group);
-    fn(".belay/datasets/task", columns.dataset_task);
-  } else if (minor == 2) {
-    ForEachGraphColumn(columns.graph, fn);
-  } else if (minor == 3) {
-    ForEachValueColumn(columns.values, fn);
-  } else if (minor == 4) {
-    fn(".belay/arrays/args", columns.array_args);
-    fn(".belay/arrays/layout", columns.array_layout);
-    fn(".belay/datasets/filters", columns.dataset_filters);
-  } else if (minor == 5) {
-    ForEachRowColumn(columns.rows, fn);
-  } else if (minor == 6) {
-    ForEachStructColumn(columns.structs, fn);
-  }
-  if (minor > 0) return;
+void ForEachColumn(Columns& columns, Fn&& fn) {
   fn(".belay/header/magic", columns.magic);
   fn(".belay/header/format", columns.format);
   fn(".belay/header/file_layout", columns.file_layout);
@@ -118,28 +90,27 @@ void ForEachColumn(uint32_t minor, Columns& columns, Fn&& fn) {
   fn(".belay/arrays/ndim", columns.array_ndim);
   fn(".belay/arrays/shape", columns.array_shape);
   fn(".belay/arrays/string_bytes", columns.array_string_bytes);
+  fn(".belay/arrays/args", columns.array_args);
+  fn(".belay/arrays/layout", columns.array_layout);
   fn(".belay/files/name", columns.file_name);
-  fn(kFileBytesColumn, columns.file_bytes);
   fn(".belay/datasets/array", columns.dataset_array);
   fn(".belay/datasets/file", columns.dataset_file);
-  fn(kDatasetOffsetColumn, columns.dataset_offset);
   fn(".belay/datasets/chunked", columns.dataset_chunked);
   fn(".belay/datasets/box", columns.dataset_box);
   fn(".belay/datasets/chunk", columns.dataset_chunk);
+  fn(".belay/datasets/group", columns.dataset_group);
+  fn(".belay/datasets/task", columns.dataset_task);
+  fn(".belay/datasets/filters", columns.dataset_filters);
+  ForEachGraphColumn(columns.graph, fn);
+  ForEachValueColumn(columns.values, fn);
+  ForEachRowColumn(columns.rows, fn);
+  ForEachStructColumn(columns.structs, fn);
+  fn(kFileBytesColumn, columns.file_bytes);
+  fn(kDatasetOffsetColumn, columns.dataset_offset);
   fn(kStepColumn, columns.step);
+  fn(kTimeColumn, columns.time);
   fn(kChecksumColumn, columns.checksum);
 }
-
-// Whether the columns that `minor` has added are in the file. Since 1.2 they
-// are left out if none of them has a row, with their digest. Local.
-bool HaveColumns(uint32_t minor, const IndexColumns& columns);
-
-// That of the columns that `minor` has added. Local.
-std::string AddedDigestColumn(uint32_t minor);
-
-// The oldest minor version that has all of these columns, but at least that of
-// files without rows. Local.
-uint32_t MinorFor(const IndexColumns& columns);
 
 // Local.
 IndexColumns ToColumns(const SavedCheckpoint& saved);

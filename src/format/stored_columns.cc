@@ -29,12 +29,12 @@ class ColumnSelection {
   IndexColumns& taken() { return taken_; }
 
  private:
-  const StoredColumn& Column(uint32_t minor, std::string_view path) const {
-    return ColumnOf(stored_, minor, path);
+  const StoredColumn& Column(std::string_view path) const {
+    return ColumnOf(stored_, path);
   }
   template <typename T>
-  std::span<const T> Numbers(uint32_t minor, std::string_view path) const {
-    return NumbersOf<T>(Column(minor, path));
+  std::span<const T> Numbers(std::string_view path) const {
+    return NumbersOf<T>(Column(path));
   }
 
   void TakeOthers();
@@ -61,9 +61,9 @@ class ColumnSelection {
 
 ColumnSelection::ColumnSelection(const StoredColumns& stored)
     : stored_(stored),
-      dtypes_(Numbers<uint8_t>(0, ".belay/arrays/dtype")),
-      ndims_(Numbers<uint8_t>(0, ".belay/arrays/ndim")),
-      text_bytes_(Numbers<int64_t>(0, ".belay/arrays/string_bytes")) {}
+      dtypes_(Numbers<uint8_t>(".belay/arrays/dtype")),
+      ndims_(Numbers<uint8_t>(".belay/arrays/ndim")),
+      text_bytes_(Numbers<int64_t>(".belay/arrays/string_bytes")) {}
 
 int64_t ColumnSelection::Blocks(uint32_t array,
                                 std::span<const int64_t> shape) const {
@@ -79,7 +79,7 @@ int64_t ColumnSelection::Blocks(uint32_t array,
 void ColumnSelection::TakeOthers() {
   const auto all = [&](std::string_view path, auto& column) {
     using T = typename std::decay_t<decltype(column)>::value_type;
-    column = RowsOf<T>(Column(0, path));
+    column = RowsOf<T>(Column(path));
   };
   all(".belay/header/magic", taken_.magic);
   all(".belay/header/format", taken_.format);
@@ -87,11 +87,12 @@ void ColumnSelection::TakeOthers() {
   all(".belay/header/block_bytes", taken_.block_bytes);
   all(".belay/files/name", taken_.file_name);
   all(".belay/files/bytes", taken_.file_bytes);
-  all(".belay/step", taken_.step);
+  all(kStepColumn, taken_.step);
+  all(kTimeColumn, taken_.time);
 }
 
 bool ColumnSelection::Find(const std::vector<std::string>& keys) {
-  const StoredColumn& column = Column(0, ".belay/arrays/key");
+  const StoredColumn& column = Column(".belay/arrays/key");
   for (const std::string& key : keys) {
     int64_t first = 0, end = column.rows;
     while (first < end) {
@@ -115,9 +116,9 @@ bool ColumnSelection::Find(const std::vector<std::string>& keys) {
 }
 
 bool ColumnSelection::TakeArrays() {
-  const StoredColumn& keys = Column(0, ".belay/arrays/key");
-  const auto shapes = Numbers<int64_t>(0, ".belay/arrays/shape");
-  const auto checksums = Numbers<uint32_t>(0, ".belay/checksums/crc32c");
+  const StoredColumn& keys = Column(".belay/arrays/key");
+  const auto shapes = Numbers<int64_t>(".belay/arrays/shape");
+  const auto checksums = Numbers<uint32_t>(".belay/checksums/crc32c");
   const size_t count = static_cast<size_t>(keys.rows);
   if (dtypes_.size() != count || ndims_.size() != count ||
       text_bytes_.size() != count || taken_.block_bytes.size() != 1) {
@@ -154,15 +155,15 @@ bool ColumnSelection::TakeArrays() {
 }
 
 bool ColumnSelection::TakeDatasets() {
-  const auto arrays = Numbers<uint32_t>(0, ".belay/datasets/array");
-  const auto chunked = Numbers<uint8_t>(0, ".belay/datasets/chunked");
+  const auto arrays = Numbers<uint32_t>(".belay/datasets/array");
+  const auto chunked = Numbers<uint8_t>(".belay/datasets/chunked");
   if (chunked.size() != arrays.size() ||
       !std::is_sorted(arrays.begin(), arrays.end()) ||
       (!arrays.empty() && arrays.back() >= dtypes_.size())) {
     return false;
   }
-  const auto boxes = Numbers<int64_t>(0, ".belay/datasets/box");
-  const auto chunks = Numbers<int64_t>(0, ".belay/datasets/chunk");
+  const auto boxes = Numbers<int64_t>(".belay/datasets/box");
+  const auto chunks = Numbers<int64_t>(".belay/datasets/chunk");
   uint64_t box_at = 0, chunk_at = 0;
   bool fits = true;
   for (uint32_t i = 0; i < arrays.size(); ++i) {
@@ -185,34 +186,29 @@ bool ColumnSelection::TakeDatasets() {
   }
   fits = fits && box_at == boxes.size() && chunk_at == chunks.size();
   // One row for each dataset.
-  const auto take = [&](uint32_t minor, std::string_view path, auto& to) {
+  const auto take = [&](std::string_view path, auto& to) {
     using T = typename std::decay_t<decltype(to)>::value_type;
-    const auto rows = Numbers<T>(minor, path);
+    const auto rows = Numbers<T>(path);
     fits = fits && rows.size() == arrays.size();
     for (const uint32_t i : datasets_) {
       fits = fits && Append(rows, i, 1, to);
     }
   };
-  take(0, ".belay/datasets/file", taken_.dataset_file);
-  take(0, ".belay/datasets/offset", taken_.dataset_offset);
-  if (taken_.format.size() == 2 && taken_.format[1] >= 1) {
-    take(1, ".belay/datasets/group", taken_.dataset_group);
-    take(1, ".belay/datasets/task", taken_.dataset_task);
-  }
+  take(".belay/datasets/file", taken_.dataset_file);
+  take(kDatasetOffsetColumn, taken_.dataset_offset);
+  take(".belay/datasets/group", taken_.dataset_group);
+  take(".belay/datasets/task", taken_.dataset_task);
   return fits;
 }
 
 // How they are laid out and stored.
 bool ColumnSelection::TakeTexts() {
-  if (Column(4, ".belay/arrays/args").rows == 0 &&
-      Column(4, ".belay/datasets/filters").rows == 0) {
-    return true;
-  }
   bool fits = true;
   const auto take = [&](std::string_view path, std::string_view of,
                         const auto& rows, auto& to) {
-    const StoredColumn& column = Column(4, path);
-    fits = fits && column.rows == Column(0, of).rows;
+    const StoredColumn& column = Column(path);
+    if (column.rows == 0) return;  // left out
+    fits = fits && column.rows == Column(of).rows;
     for (const uint32_t row : rows) {
       if (fits) to.emplace_back(TextOf(column, row));
     }
@@ -226,8 +222,8 @@ bool ColumnSelection::TakeTexts() {
 }
 
 bool ColumnSelection::TakeStructs() {
-  const auto arrays = Numbers<uint32_t>(6, ".belay/structs/array");
-  const StoredColumn& fields = Column(6, ".belay/structs/fields");
+  const auto arrays = Numbers<uint32_t>(".belay/structs/array");
+  const StoredColumn& fields = Column(".belay/structs/fields");
   if (static_cast<uint64_t>(fields.rows) != arrays.size()) return false;
   for (size_t i = 0; i < arrays.size(); ++i) {
     const auto array =
@@ -248,10 +244,10 @@ bool ColumnSelection::Take(const std::vector<std::string>& keys) {
 
 }  // namespace
 
-const StoredColumn& ColumnOf(const StoredColumns& columns, uint32_t minor,
+const StoredColumn& ColumnOf(const StoredColumns& columns,
                              std::string_view path) {
   static const StoredColumn kNone;
-  for (const StoredColumn& column : columns.added[minor]) {
+  for (const StoredColumn& column : columns) {
     if (column.path == path) return column;
   }
   return kNone;
@@ -267,25 +263,20 @@ std::string_view TextOf(const StoredColumn& column, int64_t row) {
 
 StoredColumns ToStoredColumns(const IndexColumns& columns) {
   StoredColumns stored;
-  for (uint32_t minor = 0; minor <= kFormatMinor; ++minor) {
-    ForEachColumn(minor, columns, [&](const char* path, const auto& rows) {
-      stored.added[minor].push_back(ToStoredColumn(path, rows));
-    });
-  }
+  ForEachColumn(columns, [&](const char* path, const auto& rows) {
+    stored.push_back(ToStoredColumn(path, rows));
+  });
   return stored;
 }
 
 IndexColumns ToIndexColumns(StoredColumns stored) {
   IndexColumns columns;
-  for (uint32_t minor = 0; minor <= kFormatMinor; ++minor) {
-    if (stored.added[minor].empty()) continue;
-    auto next = stored.added[minor].begin();
-    ForEachColumn(minor, columns, [&](const char*, auto& column) {
-      using T = typename std::decay_t<decltype(column)>::value_type;
-      column = RowsOf<T>(*next);
-      next++->bytes = nullptr;
-    });
-  }
+  auto next = stored.begin();
+  ForEachColumn(columns, [&](const char*, auto& column) {
+    using T = typename std::decay_t<decltype(column)>::value_type;
+    column = RowsOf<T>(*next);
+    next++->bytes = nullptr;
+  });
   return columns;
 }
 

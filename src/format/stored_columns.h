@@ -1,4 +1,4 @@
-// The columns of an index as they lie in the file, and their digests.
+// The columns of an index as they lie in the file, and their digest.
 //
 // In:  IndexColumns, or the bytes of a file. Out: the other of the two.
 // From these bytes a few arrays are taken without making anything of all
@@ -9,7 +9,6 @@
 #define BELAY_FORMAT_STORED_COLUMNS_H_
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "belay/arrays/dtype.h"
+#include "bytes/checksum.h"
 #include "bytes/huge_pages.h"
 #include "format/index_columns.h"
 
@@ -37,15 +37,12 @@ struct StoredColumn {
   std::unique_ptr<std::byte[]> bytes;
 };
 
-struct StoredColumns {
-  // Those that each minor version has added, in the order of ForEachColumn;
-  // none of a version whose columns a file leaves out.
-  std::array<std::vector<StoredColumn>, kFormatMinor + 1> added;
-};
+// All of an index, in the order of ForEachColumn. A file leaves out those
+// without rows.
+using StoredColumns = std::vector<StoredColumn>;
 
-// A column that this version has added; one without rows if the file leaves it
-// out. Local.
-const StoredColumn& ColumnOf(const StoredColumns& columns, uint32_t minor,
+// The column with this path; one without rows if there is none. Local.
+const StoredColumn& ColumnOf(const StoredColumns& columns,
                              std::string_view path);
 
 // The text of a row, without the NULs that fill it up. Local.
@@ -87,12 +84,28 @@ struct IndexDigest {
   friend bool operator==(const IndexDigest&, const IndexDigest&) = default;
 };
 
-// The CRC32C of the content of all columns of 1.0. Local.
+// The CRC32C of the content of columns, one after the other.
+class ColumnCrc {
+ public:
+  // Local.
+  void Add(const StoredColumn& column);
+  // Local.
+  uint32_t value() const { return StandardCrc(state_, bytes_); }
+
+ private:
+  void AddBytes(const void* data, size_t bytes);
+
+  uint32_t state_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+// Whether the column is in the second part of the digest. Local.
+bool IsValueColumn(std::string_view path);
+// That of all columns. Local.
 IndexDigest DigestOf(const StoredColumns& columns);
-// The same of the columns that `minor` has added. Local.
-uint32_t DigestOfAdded(uint32_t minor, const StoredColumns& columns);
-// The part that covers step and checksums. Local.
-uint32_t DigestOfValues(int64_t step, const std::vector<uint32_t>& checksums);
+// The part that covers step, time and checksums. Local.
+uint32_t DigestOfValues(int64_t step, int64_t time,
+                        const std::vector<uint32_t>& checksums);
 
 // A column of such rows; each text takes as much as the longest. Local.
 template <typename T>

@@ -79,7 +79,7 @@ struct StoredDataset {
   Box box;              // io box
   Shape chunk;          // empty: contiguous
   int64_t offset = -1;  // of its first byte in the file; -1 while unknown
-  int32_t group = 0;    // of the sharding policy; -1: unknown
+  int32_t group = 0;    // of the sharding policy
   int32_t task = -1;    // the rank that wrote it all; -1: several, or unknown
   // Of its chunks. HDF5 alone knows where these lie, so the offset stays -1.
   std::vector<Filter> filters = {};
@@ -161,7 +161,8 @@ struct SavePlan {
 // What an index says.
 struct SavedCheckpoint {
   int64_t step = 0;
-  int format_major = 0;
+  int64_t time = 0;  // when it was saved, in seconds since 1970
+  int format_major = 1;
   int format_minor = 0;
   FileLayout file_layout = FileLayout::kShared;
   bool has_checksums = false;

@@ -37,17 +37,15 @@ std::vector<StoredPiece> PiecesOf(const SavedCheckpoint& saved) {
   if (!std::is_sorted(datasets.begin(), datasets.end(), is_before)) {
     std::stable_sort(datasets.begin(), datasets.end(), is_before);
   }
-  const auto known = [](int32_t number) {
-    return number < 0 ? std::optional<int64_t>() : number;
-  };
   std::vector<StoredPiece> pieces;
   pieces.reserve(datasets.size());
   for (const StoredDataset* dataset : datasets) {
-    pieces.push_back({.file = saved.files[dataset->file].name,
-                      .group = known(dataset->group),
-                      .key = saved.arrays[dataset->array].key,
-                      .box = dataset->box,
-                      .task = known(dataset->task)});
+    pieces.push_back(
+        {.file = saved.files[dataset->file].name,
+         .group = dataset->group,
+         .key = saved.arrays[dataset->array].key,
+         .box = dataset->box,
+         .task = dataset->task < 0 ? std::optional<int64_t>() : dataset->task});
   }
   return pieces;
 }
@@ -77,6 +75,7 @@ CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
                       const std::vector<ArrayEntry>& entries) {
   CheckpointInfo info{.path = path,
                       .step = saved.step,
+                      .time = saved.time,
                       .format_major = saved.format_major,
                       .format_minor = saved.format_minor,
                       .file_layout = saved.file_layout,

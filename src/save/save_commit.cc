@@ -48,6 +48,7 @@ StepToFinish FinishOf(const SaveFrame& frame, const ReservedSave& reserved,
                       .nonce = reserved.nonce,
                       .overwrite = frame.options.overwrite,
                       .durable = frame.options.durable,
+                      .time = reserved.time,
                       .metadata = reserved.metadata,
                       .index = plan.index};
   if (frame.options.checksums) {
@@ -64,7 +65,7 @@ Status FinishFiles(const StepToFinish& finish) {
         WriteMetadataFile(target.Directory(), finish.metadata, finish.durable));
   }
   return FinishIndex(target.IndexPath(), *finish.index, target.step,
-                     finish.checksums, finish.durable,
+                     finish.time, finish.checksums, finish.durable,
                      OnceOpen(target, finish.nonce));
 }
 

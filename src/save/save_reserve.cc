@@ -1,14 +1,20 @@
 // Stage reserve of a save: the directory, its files with all metadata, space.
+#include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/catch_bad_alloc.h"
+#include "base/printable.h"
 #include "base/process/nonce.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "format/index_columns.h"
 #include "io/files/striping/striping.h"
 #include "io/steps/commit.h"
 #include "manager/rules/metadata_text.h"
@@ -17,6 +23,8 @@
 
 namespace belay {
 namespace {
+
+constexpr char kSourceDate[] = "SOURCE_DATE_EPOCH";
 
 NewFile NewFileOf(const SaveFrame& frame, uint64_t nonce,
                   const PlannedFile& file) {
@@ -73,13 +81,32 @@ Status CreateMyFiles(const SaveFrame& frame, uint64_t nonce, bool reuse,
   return absl::OkStatus();
 }
 
+// The time that the index says: whoever wants equal bytes from equal saves sets
+// it in the environment. Local.
+StatusOr<int64_t> TimeToStore(const SaveTarget& target) {
+  const char* const value = std::getenv(kSourceDate);
+  if (value == nullptr || *value == '\0') return target.time;
+  const std::string_view text(value);
+  const char* const last = text.data() + text.size();
+  int64_t time = 0;
+  const auto [end, error] = std::from_chars(text.data(), last, time);
+  if (error == std::errc() && end == last && 0 <= time && time <= kMaxTime) {
+    return time;
+  }
+  return absl::InvalidArgumentError(Cat(
+      "save \"", target.path, "\": ", kSourceDate,
+      ": not a time (need seconds since 1970, found ", QuotedText(text), ")"));
+}
+
 // Returns the nonce as bytes. Rank 0 only.
-StatusOr<std::string> BeginOnRoot(const SaveFrame& frame, std::string& metadata,
+StatusOr<std::string> BeginOnRoot(const SaveFrame& frame,
+                                  ReservedSave& reserved,
                                   StepInProgress& step) {
   const SaveOptions& options = frame.options;
   if (!options.metadata.empty()) {
-    BELAY_ASSIGN_OR_RETURN(metadata, MetadataText(options.metadata));
+    BELAY_ASSIGN_OR_RETURN(reserved.metadata, MetadataText(options.metadata));
   }
+  BELAY_ASSIGN_OR_RETURN(reserved.time, TimeToStore(frame.target));
   step.nonce = NewNonce();
   const Status status = BeginStep(frame.target.path, options.overwrite,
                                   options.durable, step.nonce);
@@ -118,8 +145,7 @@ StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
   CommContext& context = frame.context;
   ReservedSave reserved;
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string nonce, FromRoot(context, [&] {
-                                  return BeginOnRoot(frame, reserved.metadata,
-                                                     step);
+                                  return BeginOnRoot(frame, reserved, step);
                                 }));
   std::memcpy(&step.nonce, nonce.data(), sizeof(step.nonce));
   reserved.nonce = step.nonce;

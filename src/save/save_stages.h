@@ -134,6 +134,7 @@ struct StepInProgress {
 struct ReservedSave {
   uint64_t nonce = 0;    // of the directory in progress; equal on all ranks
   std::string metadata;  // as MetadataText; empty: none
+  int64_t time = 0;      // that the index says; rank 0 only
   std::vector<TypeHandlerPtr> finalizers;  // rank 0 only
 };
 
@@ -245,6 +246,7 @@ struct StepToFinish {
   uint64_t nonce = 0;  // of the directory in progress
   bool overwrite = false;
   bool durable = true;
+  int64_t time = 0;
   std::string metadata;  // as MetadataText; empty: none
   std::shared_ptr<const IndexImage> index;
   std::vector<uint32_t> checksums;  // one per block, or none

@@ -4,6 +4,7 @@
 #define BELAY_SAVE_SAVE_TARGET_H_
 
 #include <cstdint>
+#include <ctime>
 #include <string>
 
 #include "format/paths.h"
@@ -14,6 +15,8 @@ namespace belay {
 struct SaveTarget {
   std::string path;  // of the committed directory
   int64_t step = 0;
+  // When the program asked for it, by the clock of this rank.
+  int64_t time = std::time(nullptr);
   bool is_managed = false;  // by a manager, which has seen all hosts before
 
   // Where the files are until the commit. Local.

@@ -34,7 +34,7 @@ Status Length(const std::string& column, const std::string& found) {
 TEST(IndexColumnsTest, ColumnsHoldWhatTheFormatSays) {
   const IndexColumns columns = ToColumns(SmallIndex());
   EXPECT_EQ(columns.magic, Text({"belay checkpoint"}));
-  EXPECT_EQ(columns.format, std::vector<uint32_t>({1, 4}));
+  EXPECT_EQ(columns.format, std::vector<uint32_t>({1, 0}));
   EXPECT_EQ(columns.file_layout, std::vector<uint8_t>({2}));
   EXPECT_EQ(columns.block_bytes, std::vector<int64_t>({1048576}));
   EXPECT_EQ(columns.array_key, Text({"a", "b", "c", "d/e", "d/f"}));
@@ -56,27 +56,26 @@ TEST(IndexColumnsTest, ColumnsHoldWhatTheFormatSays) {
   EXPECT_EQ(columns.dataset_group, std::vector<uint32_t>({1, 2, 4, 5, 5}));
   EXPECT_EQ(columns.dataset_task, std::vector<int64_t>({-1, -1, 0, -1, 0}));
   EXPECT_EQ(columns.step, std::vector<int64_t>({42}));
+  EXPECT_EQ(columns.time, std::vector<int64_t>({1700000000}));
   EXPECT_EQ(columns.checksum, std::vector<uint32_t>({11, 12, 13, 14}));
   EXPECT_EQ(columns.graph, SmallGraph());
   EXPECT_EQ(columns.values, SmallValues());
   EXPECT_EQ(columns.array_args, Text({"shard_axes=[0]", "", "", "", ""}));
   EXPECT_EQ(columns.array_layout, Text({"", "", "on 2", "", ""}));
-  EXPECT_EQ(columns.dataset_filters, Text(5));
+  EXPECT_EQ(columns.dataset_filters, Text());  // all would be empty
 }
 
 // SmallIndex with filters on the chunks of "a".
 SavedCheckpoint FilteredIndex() {
   SavedCheckpoint saved = SmallIndex();
-  saved.format_major = 2;
   saved.datasets[0].filters = Deflate(6);
   saved.datasets[0].offset = -1;
   return saved;
 }
 
-TEST(IndexColumnsTest, FiltersNeedAnotherMajorVersion) {
+TEST(IndexColumnsTest, FiltersAreTexts) {
   const SavedCheckpoint saved = FilteredIndex();
   const IndexColumns columns = ToColumns(saved);
-  EXPECT_EQ(columns.format, std::vector<uint32_t>({2, 4}));
   EXPECT_EQ(columns.dataset_chunked, std::vector<uint8_t>({2, 0, 0, 0, 0}));
   EXPECT_EQ(columns.dataset_filters, Text({"2(),1(6)", "", "", "", ""}));
   ExpectSame(FromColumns(columns, "dir/index.h5").value(), saved);
@@ -103,7 +102,8 @@ TEST(IndexColumnsTest, ColumnsThatSayNothingAreLeftOut) {
   SavedCheckpoint saved = SmallIndex();
   saved.arrays[0].args = saved.arrays[2].layout = "";
   const IndexColumns columns = ToColumns(saved);
-  EXPECT_FALSE(HaveColumns(4, columns));
+  EXPECT_EQ(columns.array_args, Text());
+  EXPECT_EQ(columns.array_layout, Text());
   ExpectSame(FromColumns(columns, "dir/index.h5").value(), saved);
 }
 
@@ -120,48 +120,8 @@ TEST(IndexColumnsTest, RandomIndexesComeBack) {
 }
 
 TEST(IndexColumnsTest, AnEmptyCheckpointComesBack) {
-  const SavedCheckpoint saved{
-      .format_major = 1, .format_minor = 4, .has_checksums = true};
+  const SavedCheckpoint saved{.has_checksums = true};
   ExpectSame(FromColumns(ToColumns(saved), "dir/index.h5").value(), saved);
-}
-
-// 1.0 knew neither groups nor tasks, 1.1 no graph, 1.2 no values, 1.3 neither
-// arguments nor layouts.
-TEST(IndexColumnsTest, OlderFormatsAreRead) {
-  SavedCheckpoint saved = SmallIndex();
-  IndexColumns columns = ToColumns(saved);
-  columns.format[1] = 3;
-  columns.array_args = columns.array_layout = columns.dataset_filters = {};
-  saved.format_minor = 3;
-  saved.arrays[0].args = saved.arrays[2].layout = "";
-  ExpectSame(FromColumns(columns, "dir/index.h5").value(), saved);
-  columns.format[1] = 2;
-  columns.values = {};
-  saved.format_minor = 2;
-  saved.values = {};
-  ExpectSame(FromColumns(columns, "dir/index.h5").value(), saved);
-  columns.format[1] = 1;
-  columns.graph = {};
-  saved.format_minor = 1;
-  saved.graph = {};
-  ExpectSame(FromColumns(columns, "dir/index.h5").value(), saved);
-  columns.format[1] = 0;
-  columns.dataset_group.clear();
-  columns.dataset_task.clear();
-  saved.format_minor = 0;
-  for (StoredDataset& dataset : saved.datasets) {
-    dataset.group = dataset.task = -1;
-  }
-  ExpectSame(FromColumns(columns, "dir/index.h5").value(), saved);
-}
-
-// Calls fn(path, column) for the columns of all versions; those of rows have a
-// test of their own.
-template <typename Columns, typename Fn>
-void ForEveryColumn(Columns& columns, const Fn& fn) {
-  for (uint32_t minor = 0; minor <= kFormatMinorWithoutRows; ++minor) {
-    ForEachColumn(minor, columns, fn);
-  }
 }
 
 // What is said when a column has one row less or more than the others need.
@@ -197,7 +157,6 @@ const std::map<std::string, WrongLength>& WrongLengths() {
       {"arrays/string_bytes", OfFiveRows("arrays/string_bytes")},
       {"arrays/args", OfFiveRows("arrays/args")},
       {"arrays/layout", OfFiveRows("arrays/layout")},
-      {"datasets/filters", OfFiveRows("datasets/filters")},
       {"files/name",
        {Length("files/bytes", "found 2 rows, too many"),
         Bad("files/name of row 2")}},
@@ -219,6 +178,8 @@ const std::map<std::string, WrongLength>& WrongLengths() {
       {"datasets/group", OfFiveRows("datasets/group")},
       {"datasets/task", OfFiveRows("datasets/task")},
       {"step", {Bad("step of row 0"), Bad("step of row 0")}},
+      {"header/time",
+       {Bad("header/time of row 0"), Bad("header/time of row 0")}},
       {"checksums/crc32c",
        {Length("checksums/crc32c", "need 4 rows or more, found 3"),
         Length("checksums/crc32c", "need 4 rows, found 5")}}};
@@ -229,7 +190,8 @@ TEST(IndexColumnsTest, EveryColumnHasTheRightLength) {
   const std::map<std::string, WrongLength>& expected = WrongLengths();
   const IndexColumns good = ToColumns(SmallIndex());
   size_t columns = 0;
-  ForEveryColumn(good, [&](const std::string& path, const auto&) {
+  ForEachColumn(good, [&](const std::string& path, const auto& rows) {
+    if (rows.empty()) return;  // left out
     const std::string name = path.substr(std::string(".belay/").size());
     if (name == "header/magic") return;       // checked when the file is read
     if (name.starts_with("graph/")) return;   // see stored_graph_test
@@ -237,7 +199,7 @@ TEST(IndexColumnsTest, EveryColumnHasTheRightLength) {
     ++columns;
     for (const bool longer : {false, true}) {
       IndexColumns wrong = good;
-      ForEveryColumn(wrong, [&](const std::string& other, auto& column) {
+      ForEachColumn(wrong, [&](const std::string& other, auto& column) {
         if (other != path) return;
         column.resize(longer ? column.size() + 1 : column.size() - 1);
       });
@@ -267,6 +229,8 @@ constexpr int64_t kHuge = int64_t{1} << 62;
 TEST(IndexColumnsTest, NumbersOfArraysAreInRange) {
   ExpectBad({
       {"step of row 0", [](auto& c) { c.step[0] = -1; }},
+      {"header/time of row 0", [](auto& c) { c.time[0] = -1; }},
+      {"header/time of row 0", [](auto& c) { c.time[0] = kMaxTime + 1; }},
       {"header/file_layout of row 0", [](auto& c) { c.file_layout[0] = 3; }},
       {"header/block_bytes of row 0", [](auto& c) { c.block_bytes[0] = 4096; }},
       {"arrays/dtype of row 0", [](auto& c) { c.array_dtype[0] = 0; }},
@@ -312,9 +276,13 @@ TEST(IndexColumnsTest, NumbersOfDatasetsAreInRange) {
          c.dataset_offset[0] = -1;
        }},
       {"datasets/filters of row 0",
-       [](auto& c) { c.dataset_filters[0] = "2()"; }},
+       [](auto& c) {
+         c.dataset_filters = {"2()", "", "", "", ""};
+       }},
       {"datasets/filters of row 4",
-       [](auto& c) { c.dataset_filters[4] = "none"; }},
+       [](auto& c) {
+         c.dataset_filters = {"", "", "", "", "none"};
+       }},
       {"datasets/box of row 0", [](auto& c) { c.dataset_box[0] = 1; }},
       {"datasets/box of row 0", [](auto& c) { c.dataset_box[3] = 7; }},
       {"datasets/box of row 1", [](auto& c) { c.dataset_box[5] = 4; }},
@@ -369,6 +337,16 @@ TEST(IndexColumnsTest, ChunksThatReachPastTheArrayNeedTheirSpace) {
   EXPECT_EQ(Convert(columns), absl::OkStatus());
   columns.dataset_offset[0] = 13;
   EXPECT_EQ(Convert(columns), Bad("datasets/offset of row 0"));
+}
+
+TEST(IndexColumnsTest, TextsAreOfAllArraysAndDatasets) {
+  for (const size_t rows : {4, 6}) {
+    IndexColumns columns = ToColumns(FilteredIndex());
+    columns.dataset_filters.resize(rows);
+    EXPECT_EQ(Convert(columns), rows == 4
+                                    ? OfFiveRows("datasets/filters").shorter
+                                    : OfFiveRows("datasets/filters").longer);
+  }
 }
 
 TEST(IndexColumnsTest, WithoutChecksumsThereAreNone) {

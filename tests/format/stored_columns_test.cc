@@ -49,7 +49,7 @@ void ExpectSameArray(const SavedCheckpoint& some, size_t at,
 
 TEST(StoredColumnsTest, RowsHaveTheWidthOfTheLongest) {
   StoredColumns stored = ToStoredColumns(ToColumns(SmallIndex()));
-  const StoredColumn& keys = ColumnOf(stored, 0, ".belay/arrays/key");
+  const StoredColumn& keys = ColumnOf(stored, ".belay/arrays/key");
   EXPECT_EQ(keys.rows, 5);
   EXPECT_EQ(keys.width, 3);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(keys.bytes.get()), 15),
@@ -57,11 +57,10 @@ TEST(StoredColumnsTest, RowsHaveTheWidthOfTheLongest) {
   EXPECT_EQ(TextOf(keys, 0), "a");
   EXPECT_EQ(TextOf(keys, 4), "d/f");
   EXPECT_EQ(RowsOf<std::string>(keys), Texts({"a", "b", "c", "d/e", "d/f"}));
-  const StoredColumn& arrays = ColumnOf(stored, 0, ".belay/datasets/array");
+  const StoredColumn& arrays = ColumnOf(stored, ".belay/datasets/array");
   EXPECT_EQ(arrays.width, 4);
   EXPECT_EQ(RowsOf<uint32_t>(arrays), std::vector<uint32_t>({0, 1, 3, 4, 4}));
-  EXPECT_EQ(ColumnOf(stored, 0, ".belay/none").rows, 0);
-  EXPECT_EQ(ColumnOf(stored, 1, ".belay/arrays/key").rows, 0);
+  EXPECT_EQ(ColumnOf(stored, ".belay/none").rows, 0);
 }
 
 TEST(StoredColumnsTest, TheySayTheSame) {
@@ -86,6 +85,7 @@ TEST(StoredColumnsTest, AnArrayAloneIsTheSame) {
       EXPECT_EQ(one.checksums.size(),
                 saved.has_checksums ? NumBlocks(ArrayBytes(one.arrays[0])) : 0);
       EXPECT_EQ(one.step, saved.step);
+      EXPECT_EQ(one.time, saved.time);
       EXPECT_EQ(one.files, saved.files);
       EXPECT_EQ(one.file_layout, saved.file_layout);
     }
@@ -156,20 +156,18 @@ TEST(StoredColumnsTest, ColumnsOfAnotherLengthDoNotFit) {
            column.starts_with(".belay/datasets/") ||
            column == kChecksumColumn || column == kFileBytesColumn;
   };
-  for (uint32_t minor : {0, 1, 4}) {
-    ForEachColumn(minor, columns, [&](const char* path, auto& column) {
-      const auto rows = column;
-      for (const size_t size : {rows.size() + 1, rows.size() - 1, size_t{1}}) {
-        if (size == rows.size() || !refused(path)) continue;
-        column.resize(size);
-        std::optional<IndexColumns> some =
-            SelectArrays(ToStoredColumns(columns), {"d/f"});
-        EXPECT_FALSE(some && FromColumns(*std::move(some), "index").ok())
-            << path << " with " << size << " rows";
-      }
-      column = rows;
-    });
-  }
+  ForEachColumn(columns, [&](const char* path, auto& column) {
+    const auto rows = column;
+    for (const size_t size : {rows.size() + 1, rows.size() - 1, size_t{1}}) {
+      if (rows.empty() || size == rows.size() || !refused(path)) continue;
+      column.resize(size);
+      std::optional<IndexColumns> some =
+          SelectArrays(ToStoredColumns(columns), {"d/f"});
+      EXPECT_FALSE(some && FromColumns(*std::move(some), "index").ok())
+          << path << " with " << size << " rows";
+    }
+    column = rows;
+  });
   ExpectSame(Select(SmallIndex(), {"d/f"}), whole);
 }
 

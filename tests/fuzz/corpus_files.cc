@@ -169,16 +169,9 @@ std::string IndexFileOf(const IndexColumns& columns) {
     specs.push_back(std::move(spec));
     values.push_back(std::move(bytes));
   };
-  ForEachColumn(0, columns, add);
-  const StoredColumns stored = ToStoredColumns(columns);
-  const IndexDigest digest = DigestOf(stored);
+  ForEachColumn(columns, add);
+  const IndexDigest digest = DigestOf(ToStoredColumns(columns));
   add(kDigestColumn, std::vector<uint32_t>{digest.structure, digest.values});
-  for (uint32_t minor = 1; minor <= kFormatMinor; ++minor) {
-    if (!HaveColumns(minor, columns)) continue;
-    ForEachColumn(minor, columns, add);
-    add(AddedDigestColumn(minor),
-        std::vector<uint32_t>{DigestOfAdded(minor, stored)});
-  }
   return FileOfDatasets(specs, values);
 }
 

@@ -33,13 +33,6 @@ constexpr size_t kMostFoundValues = 4;
 constexpr int64_t kMostPlannedBytes = int64_t{4} << 20;
 constexpr int64_t kMostPlannedChunks = 4096;
 
-template <typename Columns, typename Fn>
-void ForAllColumns(Columns& columns, Fn&& fn) {
-  for (uint32_t minor = 0; minor <= kFormatMinor; ++minor) {
-    ForEachColumn(minor, columns, fn);
-  }
-}
-
 template <typename T>
 constexpr bool kIsText = std::is_same_v<T, std::string>;
 
@@ -128,11 +121,11 @@ void CheckValues(const SavedCheckpoint& saved) {
 }
 
 bool AreSame(const SavedCheckpoint& a, const SavedCheckpoint& b) {
-  return a.step == b.step && a.file_layout == b.file_layout &&
-         a.has_checksums == b.has_checksums && a.arrays == b.arrays &&
-         a.datasets == b.datasets && a.files == b.files &&
-         a.checksums == b.checksums && a.graph == b.graph &&
-         a.values == b.values && a.rows == b.rows;
+  return a.step == b.step && a.time == b.time &&
+         a.file_layout == b.file_layout && a.has_checksums == b.has_checksums &&
+         a.arrays == b.arrays && a.datasets == b.datasets &&
+         a.files == b.files && a.checksums == b.checksums &&
+         a.graph == b.graph && a.values == b.values && a.rows == b.rows;
 }
 
 }  // namespace
@@ -140,7 +133,7 @@ bool AreSame(const SavedCheckpoint& a, const SavedCheckpoint& b) {
 IndexColumns ColumnsOfInput(std::string_view input) {
   IndexColumns columns;
   FuzzInput in(input);
-  ForAllColumns(columns, [&](const char*, auto& column) {
+  ForEachColumn(columns, [&](const char*, auto& column) {
     using T = typename std::decay_t<decltype(column)>::value_type;
     const auto rows = in.Number<uint16_t>();
     for (int row = 0; row < rows && !in.empty(); ++row) {
@@ -156,7 +149,7 @@ IndexColumns ColumnsOfInput(std::string_view input) {
 
 std::string InputOfColumns(const IndexColumns& columns) {
   FuzzInputWriter out;
-  ForAllColumns(columns, [&](const char*, const auto& column) {
+  ForEachColumn(columns, [&](const char*, const auto& column) {
     using T = typename std::decay_t<decltype(column)>::value_type;
     out.Put(static_cast<uint16_t>(column.size()));
     for (const T& row : column) {
@@ -173,7 +166,7 @@ std::string InputOfColumns(const IndexColumns& columns) {
 void RepairIndex(std::string& file) {
   RepairHdf5(file, [&](h5::BoundedFile&, h5::FileReader& reader) {
     IndexColumns columns;
-    ForAllColumns(columns, [&](const char* path, auto& column) {
+    ForEachColumn(columns, [&](const char* path, auto& column) {
       using T = typename std::decay_t<decltype(column)>::value_type;
       int64_t width = 0;
       const auto bytes = BytesOf(reader, file, path, width);
@@ -181,27 +174,19 @@ void RepairIndex(std::string& file) {
         ReadColumn(*bytes, width, column);
       }
     });
-    const StoredColumns stored = ToStoredColumns(columns);
-    const IndexDigest digest = DigestOf(stored);
+    const IndexDigest digest = DigestOf(ToStoredColumns(columns));
     const uint32_t both[] = {digest.structure, digest.values};
     PutDigest(reader, file, kDigestColumn, both, sizeof(both));
-    for (uint32_t minor = 1; minor <= kFormatMinor; ++minor) {
-      const uint32_t added = DigestOfAdded(minor, stored);
-      PutDigest(reader, file, AddedDigestColumn(minor), &added, sizeof(added));
-    }
   });
 }
 
 void CheckIndex(const SavedCheckpoint& saved) {
-  // Older versions do not say what newer ones write.
-  if (saved.format_minor >= 1) {
-    StatusOr<SavedCheckpoint> again = FromColumns(ToColumns(saved), "again");
-    Require(again.ok(), "an index that was read can be written and read");
-    // Paths are put in by those who read files.
-    SavedCheckpoint before = saved;
-    for (StoredDataset& dataset : before.datasets) dataset.path.clear();
-    Require(AreSame(before, *again), "an index comes back as it was");
-  }
+  StatusOr<SavedCheckpoint> again = FromColumns(ToColumns(saved), "again");
+  Require(again.ok(), "an index that was read can be written and read");
+  // Paths are put in by those who read files.
+  SavedCheckpoint before = saved;
+  for (StoredDataset& dataset : before.datasets) dataset.path.clear();
+  Require(AreSame(before, *again), "an index comes back as it was");
   const StatusOr<ObjectGraph> graph =
       FromStoredGraph(saved.graph, saved.arrays, saved.values);
   if (graph.ok() && PathBytes(*graph) <= kMostPathBytes) {

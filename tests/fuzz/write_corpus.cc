@@ -10,10 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -63,9 +61,7 @@ Golden ReadGolden(const std::filesystem::path& directory) {
   std::sort(steps.begin(), steps.end());
   Golden golden;
   for (const std::string& step : steps) {
-    StatusOr<SavedCheckpoint> saved = ReadIndex(step);
-    if (!saved.ok()) continue;  // of kinds that only older readers know
-    golden.indexes.push_back(*std::move(saved));
+    golden.indexes.push_back(ReadIndex(step).value());
     std::ifstream file(JoinPath(step, IndexName()), std::ios::binary);
     golden.files.emplace_back(std::istreambuf_iterator<char>(file),
                               std::istreambuf_iterator<char>());
@@ -75,9 +71,7 @@ Golden ReadGolden(const std::filesystem::path& directory) {
 
 // A key of nothing but groups.
 SavedCheckpoint DeepKey() {
-  return {.format_major = kFormatMajorUnfiltered,
-          .format_minor = kFormatMinorWithoutRows,
-          .arrays = {{.key = std::string(6000, '/'), .shape = {0}}}};
+  return {.arrays = {{.key = std::string(6000, '/'), .shape = {0}}}};
 }
 
 std::vector<std::string> ChangedEntries() {
@@ -97,13 +91,8 @@ std::vector<std::string> ChangedEntries() {
 
 void WriteCorpus(const std::filesystem::path& corpus, const Golden& golden) {
   std::vector<std::string> columns, files = golden.files;
-  std::set<std::pair<int, int>> versions;
   for (const SavedCheckpoint& saved : golden.indexes) {
     columns.push_back(InputOfColumns(ToColumns(saved)));
-    // Of each version one.
-    if (!versions.insert({saved.format_major, saved.format_minor}).second) {
-      continue;
-    }
     files.push_back(IndexFileOf(ToColumns(saved)));
   }
   columns.push_back(InputOfColumns(ToColumns(DeepKey())));

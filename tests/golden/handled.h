@@ -1,4 +1,4 @@
-// The values with handlers of the golden checkpoints, since format 1.3.
+// The values with handlers of the golden checkpoints.
 // Never change a value or a name here: files in the repository hold it.
 
 #ifndef BELAY_TESTS_GOLDEN_HANDLED_H_

@@ -1,4 +1,4 @@
-// The objects of the golden checkpoint that has a graph, since format 1.2.
+// The objects of the golden checkpoint that has a graph.
 // Never change a value or a name here: files in the repository hold it.
 
 #ifndef BELAY_TESTS_GOLDEN_OBJECTS_H_

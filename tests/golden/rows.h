@@ -1,4 +1,4 @@
-// What ranks hold any number of, in the golden checkpoints since 1.5.
+// What ranks hold any number of, in the golden checkpoints.
 
 #ifndef BELAY_TESTS_GOLDEN_ROWS_H_
 #define BELAY_TESTS_GOLDEN_ROWS_H_

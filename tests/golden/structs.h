@@ -1,4 +1,4 @@
-// Structs in the golden checkpoints since 1.6.
+// Structs in the golden checkpoints.
 
 #ifndef BELAY_TESTS_GOLDEN_STRUCTS_H_
 #define BELAY_TESTS_GOLDEN_STRUCTS_H_

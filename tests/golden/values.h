@@ -18,11 +18,13 @@ namespace belay::golden {
 
 inline constexpr int64_t kSharedStep = 7;
 inline constexpr int64_t kPerTaskStep = 100000008;
-// Since 1.1: shared files, with at most so many bytes of a task in each.
+// Shared files, with at most so many bytes of a task in each.
 inline constexpr int64_t kGroupsStep = 9;
 inline constexpr int64_t kGroupBytes = 100;
-// Since 2.4: chunks that pass filters.
+// Chunks that pass filters.
 inline constexpr int64_t kFiltersStep = 15;
+// When all of them were saved: 2023-11-14 22:13:20Z.
+inline constexpr int64_t kTime = 1700000000;
 
 // One value of every element type, as small arrays.
 struct Values {

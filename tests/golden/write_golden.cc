@@ -1,6 +1,6 @@
 // Writes the golden checkpoints of the present format; see README.md.
 //
-//   mpirun -n 2 ./write_golden DIRECTORY
+//   SOURCE_DATE_EPOCH=1700000000 mpirun -n 2 ./write_golden DIRECTORY
 
 #include <mpi.h>
 

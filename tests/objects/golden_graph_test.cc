@@ -23,7 +23,7 @@ using nlohmann::json;
 
 std::string Dir(int64_t step) {
   const auto dir =
-      std::filesystem::path(__FILE__).replace_filename("../golden/format_1_2");
+      std::filesystem::path(__FILE__).replace_filename("../golden/format_1_0");
   return JoinPath(dir.string(), StepName(step));
 }
 

@@ -60,7 +60,6 @@ class ReadTest : public DirectoryTest {
   // One array u8 [3, 1 MiB], one block a row.
   SavedCheckpoint ThreeBlocks() const {
     return {.step = 1,
-            .format_major = 1,
             .has_checksums = true,
             .arrays = {{"w", DType::kU8, {3, kBlockBytes}}},
             .datasets = {{0, 0, WholeBox({3, kBlockBytes}), {}, 0}},
@@ -340,12 +339,12 @@ TEST_F(ReadTest, ATextThatFitsNoMemoryIsAnError) {
   if (!testing::kCanRunOutOfMemory) GTEST_SKIP() << testing::kEndsWithoutMemory;
   constexpr int64_t kLong = int64_t{1} << 62;
   const SavedCheckpoint saved{.step = 1,
-                              .format_major = 1,
                               .arrays = {{"t", DType::kString, {}, kLong}},
                               .datasets = {{0, 0, WholeBox({kLong}), {}, 0}},
                               .files = {{"data_00000_of_00001.h5", 0, kLong}}};
   const std::string path = Path("index.h5");
-  h5::Ok(FinishIndex(path, h5::Value(CreateIndex(path, saved)), 1, {}, false));
+  h5::Ok(
+      FinishIndex(path, h5::Value(CreateIndex(path, saved)), 1, 0, {}, false));
   EXPECT_EQ(h5::Value(CheckpointReader::Open(dir_)).ReadText("t").status(),
             absl::ResourceExhaustedError(
                 "read \"" + dir_ +

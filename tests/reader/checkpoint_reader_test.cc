@@ -123,8 +123,9 @@ TEST_F(CheckpointReaderTest, InfoSaysWhatIsStoredAndHow) {
   EXPECT_EQ(info.path, dir_);
   EXPECT_EQ(info.file_bytes, saved.files[0].bytes + saved.files[1].bytes);
   EXPECT_EQ(info.step, 42);
+  EXPECT_EQ(info.time, 1700000000);
   EXPECT_EQ(info.format_major, 1);
-  EXPECT_EQ(info.format_minor, 4);
+  EXPECT_EQ(info.format_minor, 0);
   EXPECT_EQ(info.file_layout, FileLayout::kPerTask);
   EXPECT_EQ(info.num_files, 2);
   EXPECT_EQ(info.bytes, 96 + 3 + 8 + 8);
@@ -158,8 +159,8 @@ TEST_F(CheckpointReaderTest, InfoSaysWhichFileHoldsWhat) {
   const CheckpointInfo info = h5::Value(ReadCheckpointInfo(dir_));
   std::vector<std::string> lines;
   for (const StoredPiece& piece : info.pieces) {
-    lines.push_back(absl::StrCat(piece.file, " ", piece.group.value_or(-1), " ",
-                                 piece.key, " ", BoxText(piece.box), " ",
+    lines.push_back(absl::StrCat(piece.file, " ", piece.group, " ", piece.key,
+                                 " ", BoxText(piece.box), " ",
                                  piece.task.value_or(-1)));
   }
   EXPECT_EQ(lines, std::vector<std::string>(
@@ -195,7 +196,8 @@ TEST_F(CheckpointReaderTest, DatasetsThatDoNotTileAreDamage) {
     const std::string path = Path("index.h5");
     std::filesystem::remove(path);
     const IndexImage image = h5::Value(CreateIndex(path, saved));
-    h5::Ok(FinishIndex(path, image, saved.step, saved.checksums, false));
+    h5::Ok(FinishIndex(path, image, saved.step, saved.time, saved.checksums,
+                       false));
     const Status damaged = VerifyCheckpoint(dir_).status();
     EXPECT_EQ(damaged.code(), absl::StatusCode::kDataLoss);
     EXPECT_TRUE(

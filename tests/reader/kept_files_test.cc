@@ -26,7 +26,7 @@ class KeptFilesTest : public DirectoryTest {
   // Makes a step of arrays of one byte, "0" on, of which every file has two.
   void Write(const std::string& step, int arrays, char content) const {
     std::filesystem::create_directory(Path(step));
-    SavedCheckpoint saved{.step = 1, .format_major = 1, .has_checksums = false};
+    SavedCheckpoint saved{.step = 1, .has_checksums = false};
     for (int i = 0; i < arrays; ++i) {
       saved.arrays.push_back({.key = std::string(1, static_cast<char>('0' + i)),
                               .dtype = DType::kU8,
@@ -39,7 +39,7 @@ class KeptFilesTest : public DirectoryTest {
       Put(step + "/" + name, std::string(2, content));
     }
     const std::string index = Path(step + "/index.h5");
-    Ok(FinishIndex(index, Value(CreateIndex(index, saved)), 1, {}, false));
+    Ok(FinishIndex(index, Value(CreateIndex(index, saved)), 1, 0, {}, false));
   }
   // The fault points that reading all of them passes.
   static int64_t Points(const CheckpointReader& reader, int arrays) {

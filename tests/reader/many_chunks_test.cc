@@ -25,7 +25,6 @@ class ManyChunksTest : public DirectoryTest {
   void Write(const Shape& shape, const std::string& content) {
     const int64_t bytes = NumElements(shape);
     SavedCheckpoint saved{.step = 1,
-                          .format_major = 1,
                           .has_checksums = !content.empty(),
                           .arrays = {{"w", DType::kU8, shape}},
                           .datasets = {{.box = WholeBox(shape),
@@ -40,7 +39,7 @@ class ManyChunksTest : public DirectoryTest {
     std::vector<uint32_t> checksums;
     if (!content.empty()) checksums = {PlainCrc(content)};
     const std::string index = Path("index.h5");
-    h5::Ok(FinishIndex(index, h5::Value(CreateIndex(index, saved)), 1,
+    h5::Ok(FinishIndex(index, h5::Value(CreateIndex(index, saved)), 1, 0,
                        checksums, false));
   }
 };

@@ -14,6 +14,8 @@
 #include "format/paths.h"
 #include "golden/handled.h"
 #include "golden/objects.h"
+#include "golden/rows.h"
+#include "golden/structs.h"
 #include "golden/values.h"
 #include "h5_testing.h"
 
@@ -24,7 +26,6 @@ using nlohmann::json;
 
 // One golden checkpoint.
 struct Golden {
-  int minor;  // of its format
   int64_t step;
   FileLayout file_layout;
   int64_t files;
@@ -32,44 +33,29 @@ struct Golden {
 };
 
 const Golden kAll[] = {
-    {0, golden::kSharedStep, FileLayout::kShared, 1, "2 chunks of [6, 6]"},
-    {0, golden::kPerTaskStep, FileLayout::kPerTask, 2, "2 pieces"},
-    {1, golden::kSharedStep, FileLayout::kShared, 1, "2 chunks of [6, 6]"},
-    {1, golden::kGroupsStep, FileLayout::kShared, 3, "3 pieces"},
-    {1, golden::kPerTaskStep, FileLayout::kPerTask, 2, "2 pieces"},
-    {2, golden::kSharedStep, FileLayout::kShared, 1, "2 chunks of [6, 6]"},
-    {2, golden::kGroupsStep, FileLayout::kShared, 3, "3 pieces"},
-    {2, golden::kPerTaskStep, FileLayout::kPerTask, 2, "2 pieces"},
-    {3, golden::kSharedStep, FileLayout::kShared, 1, "2 chunks of [6, 6]"},
-    {3, golden::kGroupsStep, FileLayout::kShared, 3, "3 pieces"},
-    {3, golden::kPerTaskStep, FileLayout::kPerTask, 2, "2 pieces"}};
+    {golden::kSharedStep, FileLayout::kShared, 1, "2 chunks of [6, 6]"},
+    {golden::kGroupsStep, FileLayout::kShared, 3, "3 pieces"},
+    {golden::kPerTaskStep, FileLayout::kPerTask, 2, "2 pieces"}};
 
-std::string GoldenDir(int minor) {
+std::string GoldenDir() {
   return std::filesystem::path(__FILE__)
-      .replace_filename("../golden/format_1_" + std::to_string(minor))
+      .replace_filename("../golden/format_1_0")
       .string();
 }
 
 class GoldenTest : public ::testing::TestWithParam<Golden> {
  protected:
   std::string Dir() const {
-    return JoinPath(GoldenDir(GetParam().minor), StepName(GetParam().step));
+    return JoinPath(GoldenDir(), StepName(GetParam().step));
   }
 };
 
 TEST(GoldenStepsTest, AllStepsAreListed) {
-  EXPECT_EQ(h5::Value(ListSteps(GoldenDir(0))),
-            std::vector<int64_t>({golden::kSharedStep, golden::kPerTaskStep}));
-  EXPECT_EQ(h5::Value(ListSteps(GoldenDir(1))),
-            std::vector<int64_t>({golden::kSharedStep, golden::kGroupsStep,
-                                  golden::kPerTaskStep}));
-  EXPECT_EQ(h5::Value(ListSteps(GoldenDir(2))),
-            std::vector<int64_t>({golden::kSharedStep, golden::kGroupsStep,
-                                  golden::kGraphStep, golden::kPerTaskStep}));
-  EXPECT_EQ(h5::Value(ListSteps(GoldenDir(3))),
+  EXPECT_EQ(h5::Value(ListSteps(GoldenDir())),
             std::vector<int64_t>({golden::kSharedStep, golden::kGroupsStep,
                                   golden::kGraphStep, golden::kValuesStep,
-                                  golden::kPerTaskStep}));
+                                  golden::kFiltersStep, golden::kRowsStep,
+                                  golden::kStructsStep, golden::kPerTaskStep}));
 }
 
 TEST_P(GoldenTest, EveryChecksumMatches) {
@@ -82,8 +68,9 @@ TEST_P(GoldenTest, EveryChecksumMatches) {
 TEST_P(GoldenTest, TheIndexListsEveryArray) {
   const CheckpointInfo info = h5::Value(ReadCheckpointInfo(Dir()));
   EXPECT_EQ(info.step, GetParam().step);
+  EXPECT_EQ(info.time, golden::kTime);
   EXPECT_EQ(info.format_major, 1);
-  EXPECT_EQ(info.format_minor, GetParam().minor);
+  EXPECT_EQ(info.format_minor, 0);
   EXPECT_EQ(info.file_layout, GetParam().file_layout);
   EXPECT_EQ(info.num_files, GetParam().files);
   golden::Values values;
@@ -105,16 +92,17 @@ TEST_P(GoldenTest, TheIndexListsEveryArray) {
 TEST_P(GoldenTest, TheIndexSaysWhoWroteWhat) {
   const CheckpointInfo info = h5::Value(ReadCheckpointInfo(Dir()));
   for (const StoredPiece& piece : info.pieces) {
-    EXPECT_EQ(piece.group.has_value(), GetParam().minor > 0) << piece.key;
-    if (GetParam().minor == 0) {
-      EXPECT_FALSE(piece.task.has_value()) << piece.key;
-    } else if (GetParam().file_layout == FileLayout::kPerTask) {
+    // Where several ranks have written one dataset, none of them is named.
+    EXPECT_EQ(piece.task.has_value(),
+              piece.key != "w" || GetParam().step != golden::kSharedStep)
+        << piece.key;
+    if (GetParam().file_layout == FileLayout::kPerTask) {
       EXPECT_EQ(piece.group, 0) << piece.key;
       EXPECT_EQ(piece.file, absl::StrFormat("data_%05d_of_00002.h5",
                                             piece.task.value_or(-1)));
     } else {  // file i has group i
-      EXPECT_EQ(piece.file, absl::StrFormat("data_%05d_of_%05d.h5",
-                                            *piece.group, GetParam().files));
+      EXPECT_EQ(piece.file, absl::StrFormat("data_%05d_of_%05d.h5", piece.group,
+                                            GetParam().files));
     }
   }
 }
@@ -187,9 +175,7 @@ TEST_P(GoldenTest, PythonReadsEveryValue) {
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenTest, ::testing::ValuesIn(kAll),
                          [](const auto& test) {
-                           return absl::StrFormat("Format1_%dStep%d",
-                                                  test.param.minor,
-                                                  test.param.step);
+                           return absl::StrFormat("Step%d", test.param.step);
                          });
 
 }  // namespace

@@ -24,7 +24,6 @@ class DiffTest : public DirectoryTest {
              const std::vector<std::string>& types) {
     std::filesystem::create_directory(Path(name));
     SavedCheckpoint saved{.step = 1,
-                          .format_major = 1,
                           .has_checksums = false,
                           .arrays = {{"d/x", DType::kU8, {3}}},
                           .datasets = {{0, 0, WholeBox({3})}},

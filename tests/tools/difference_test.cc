@@ -30,7 +30,6 @@ class DifferenceTest : public DirectoryTest {
     std::filesystem::remove_all(Path(name));
     std::filesystem::create_directory(Path(name));
     SavedCheckpoint saved{.step = 1,
-                          .format_major = 1,
                           .has_checksums = has_checksums,
                           .arrays = {{"w", DType::kU8, {3, kColumns}}},
                           .datasets = {{0, 0, WholeBox({3, kColumns})}},

@@ -55,9 +55,6 @@ TEST(ShardDevices, NoneThatAreNotStored) {
   EXPECT_EQ(LinesOf(kWhole, "[x] on x=2"), Lines());
   EXPECT_EQ(LinesOf(kWhole, "nonsense"), Lines());
   EXPECT_EQ(LinesOf(kWhole, "[x,-] on x=1000000"), Lines());
-  StoredPiece old = kWhole;
-  old.group.reset();
-  EXPECT_EQ(LinesOf(old, "[x,-] on x=2"), Lines());
 }
 
 // An index of 100 KB may have a million pairs of such pieces and ranks.

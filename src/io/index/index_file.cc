@@ -33,19 +33,21 @@ Status WriteNewIndex(const std::string& path, const IndexImage& image) {
 }
 
 Status FinishIndex(const std::string& path, const IndexImage& image,
-                   int64_t step, const std::vector<uint32_t>& checksums,
-                   bool durable, const std::function<Status()>& once_open) {
+                   int64_t step, int64_t time,
+                   const std::vector<uint32_t>& checksums, bool durable,
+                   const std::function<Status()>& once_open) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(path, PosixFile::Mode::kWrite));
   if (once_open) BELAY_RETURN_IF_ERROR(once_open());
   BELAY_RETURN_IF_ERROR(file.PwriteAll(image.step_offset, &step, sizeof(step)));
+  BELAY_RETURN_IF_ERROR(file.PwriteAll(image.time_offset, &time, sizeof(time)));
   if (image.checksum_offset >= 0) {
     BELAY_RETURN_IF_ERROR(file.PwriteAll(
         image.checksum_offset, checksums.data(),
         static_cast<int64_t>(checksums.size() * sizeof(uint32_t))));
   }
   // The second part of the digest is about these.
-  const uint32_t digest = DigestOfValues(step, checksums);
+  const uint32_t digest = DigestOfValues(step, time, checksums);
   BELAY_RETURN_IF_ERROR(file.PwriteAll(image.digest_offset + sizeof(digest),
                                        &digest, sizeof(digest)));
   if (durable) BELAY_RETURN_IF_ERROR(file.Sync());

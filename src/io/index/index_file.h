@@ -32,13 +32,13 @@ Status WriteNewIndex(const std::string& path, const IndexImage& image);
 // `once_open` is called before anything is written, unless it is empty.
 // Errors: those of PosixFile and of `once_open`.
 Status FinishIndex(const std::string& path, const IndexImage& image,
-                   int64_t step, const std::vector<uint32_t>& checksums,
-                   bool durable,
+                   int64_t step, int64_t time,
+                   const std::vector<uint32_t>& checksums, bool durable,
                    const std::function<Status()>& once_open = nullptr);
 
 // Reads and checks the index in the step directory `directory`. Local. With
 // `keys` it may leave out what is not about these arrays, and then does not
-// find what is wrong with it, as long as the digests are right.
+// find what is wrong with it, as long as the digest is right.
 // Errors: NotFound - no index; DataLoss - truncated, wrong magic, damaged;
 //   Unimplemented - a newer major version; ResourceExhausted - it takes more
 //   memory than a file of its size may.

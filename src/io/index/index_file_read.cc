@@ -1,4 +1,4 @@
-// Reads index.h5: header, columns, digests.
+// Reads index.h5: header, columns, digest.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -42,16 +42,14 @@ Status OfColumn(const OpenIndex& index, absl::StatusCode code,
                                 AbslView(column), AbslView(problem)));
 }
 
-// Finds a column whose rows have this type; of texts, of any length.
-StatusOr<h5::ContiguousDataset> FindColumn(OpenIndex& index,
-                                           std::string_view path,
-                                           h5::ElementType type) {
+// Finds a column whose rows have this type; of texts, of any length. None: the
+// file leaves it out.
+StatusOr<std::optional<h5::ContiguousDataset>> FindColumn(
+    OpenIndex& index, std::string_view path, h5::ElementType type) {
   constexpr size_t kSizeAt = 4;  // in a datatype message
   BELAY_ASSIGN_OR_RETURN(std::optional<h5::ContiguousDataset> found,
                          index.reader->Find(path));
-  if (!found) {
-    return OfColumn(index, absl::StatusCode::kNotFound, path, "no such column");
-  }
+  if (!found) return found;
   if (type.dtype == DType::kString) {
     type.string_bytes = static_cast<int64_t>(
         h5::MetadataReader(std::string_view(found->type).substr(kSizeAt))
@@ -68,7 +66,7 @@ StatusOr<h5::ContiguousDataset> FindColumn(OpenIndex& index,
                     absl::StrFormat("not one axis (need 1, found %d)",
                                     found->shape.size()));
   }
-  return *std::move(found);
+  return found;
 }
 
 // Reads the rows of a column of Ts. Makes sure that there is memory for what is
@@ -78,24 +76,24 @@ StatusOr<StoredColumn> ReadColumn(OpenIndex& index, const std::string& path) {
   constexpr bool kIsText = std::is_same_v<T, std::string>;
   h5::ElementType type{DType::kString};
   if constexpr (!kIsText) type.dtype = DTypeOf<T>();
-  BELAY_ASSIGN_OR_RETURN(const h5::ContiguousDataset found,
+  BELAY_ASSIGN_OR_RETURN(const std::optional<h5::ContiguousDataset> found,
                          FindColumn(index, path, type));
-  StoredColumn column{
-      .path = path, .dtype = type.dtype, .rows = found.shape[0]};
-  if (column.rows == 0) return column;
-  column.width = found.bytes / column.rows;
+  StoredColumn column{.path = path, .dtype = type.dtype};
+  if (!found || found->shape[0] == 0) return column;
+  column.rows = found->shape[0];
+  column.width = found->bytes / column.rows;
   if (column.width == 0) {
     return OfColumn(index, absl::StatusCode::kDataLoss, path,
                     "its texts have no length");
   }
-  BELAY_RETURN_IF_ERROR(index.bytes().Charge(found.bytes, path));
+  BELAY_RETURN_IF_ERROR(index.bytes().Charge(found->bytes, path));
   if (kIsText) {
     BELAY_RETURN_IF_ERROR(
         index.bytes().Charge(sizeof(std::string), path, column.rows));
   }
-  column.bytes = NewBytes(found.bytes);
-  BELAY_RETURN_IF_ERROR(index.bytes().ReadTo(found.offset, column.bytes.get(),
-                                             found.bytes, path));
+  column.bytes = NewBytes(found->bytes);
+  BELAY_RETURN_IF_ERROR(index.bytes().ReadTo(found->offset, column.bytes.get(),
+                                             found->bytes, path));
   return column;
 }
 
@@ -106,18 +104,22 @@ StatusOr<std::vector<T>> ReadRows(OpenIndex& index, const std::string& path) {
   return RowsOf<T>(column);
 }
 
-// Reads all columns that `minor` has added.
-Status ReadAdded(OpenIndex& index, uint32_t minor, StoredColumns& columns) {
+// Reads all columns, and compares their digest.
+StatusOr<bool> ReadColumns(OpenIndex& index, StoredColumns& columns) {
   const IndexColumns none;  // which types they have
   Status status;
-  ForEachColumn(minor, none, [&](const char* path, const auto& rows) {
+  ForEachColumn(none, [&](const char* path, const auto& rows) {
     using T = typename std::decay_t<decltype(rows)>::value_type;
     if (!status.ok()) return;
     StatusOr<StoredColumn> column = ReadColumn<T>(index, path);
     status = column.status();
-    if (status.ok()) columns.added[minor].push_back(*std::move(column));
+    if (status.ok()) columns.push_back(*std::move(column));
   });
-  return status;
+  BELAY_RETURN_IF_ERROR(status);
+  BELAY_ASSIGN_OR_RETURN(const std::vector<uint32_t> found,
+                         ReadRows<uint32_t>(index, kDigestColumn));
+  const IndexDigest need = DigestOf(columns);
+  return found == std::vector<uint32_t>{need.structure, need.values};
 }
 
 // What cannot be read is damaged, and says so once. A failure of the system is
@@ -147,12 +149,10 @@ StatusOr<std::vector<std::string>> ReadMagic(OpenIndex& index) {
 Status CheckHeader(OpenIndex& index) {
   const std::string& path = index.path;
   const StatusOr<std::vector<std::string>> magic = ReadMagic(index);
-  if (!magic.ok() && !absl::IsNotFound(magic.status())) {
-    return AsDamage(index, magic.status());
-  }
-  if (!magic.ok() || *magic != std::vector<std::string>{kIndexMagic}) {
+  if (!magic.ok()) return AsDamage(index, magic.status());
+  if (*magic != std::vector<std::string>{kIndexMagic}) {
     const std::string found =
-        magic.ok() && magic->size() == 1 ? "\"" + (*magic)[0] + "\"" : "none";
+        magic->size() == 1 ? "\"" + (*magic)[0] + "\"" : "none";
     return absl::DataLossError(absl::StrFormat(
         "read \"%s\": not the index of a belay checkpoint (need magic \"%s\", "
         "found %s)",
@@ -173,60 +173,20 @@ Status CheckHeader(OpenIndex& index) {
   return absl::OkStatus();
 }
 
-// Reads the columns that `minor` has added, of an index of the version `found`,
-// if there are any, and compares their digest.
-StatusOr<bool> ReadAddedColumns(OpenIndex& index, uint32_t minor,
-                                uint32_t found, StoredColumns& columns) {
-  const std::string path = AddedDigestColumn(minor);
-  if (!HaveColumns(minor, {})) {  // they may be left out
-    BELAY_ASSIGN_OR_RETURN(const auto digest, index.reader->Find(path));
-    // A version that adds rows or structs is only written with them.
-    if (!digest) return minor <= kFormatMinorWithoutRows || minor < found;
-  }
-  BELAY_RETURN_IF_ERROR(ReadAdded(index, minor, columns));
-  BELAY_ASSIGN_OR_RETURN(const std::vector<uint32_t> digest,
-                         ReadRows<uint32_t>(index, path));
-  return digest == std::vector<uint32_t>{DigestOfAdded(minor, columns)};
-}
-
-// Reads all columns that a file of its version has, and compares the digests.
-StatusOr<bool> ReadColumns(OpenIndex& index, StoredColumns& columns) {
-  BELAY_RETURN_IF_ERROR(ReadAdded(index, 0, columns));
-  const IndexDigest need = DigestOf(columns);
-  BELAY_ASSIGN_OR_RETURN(const std::vector<uint32_t> digest,
-                         ReadRows<uint32_t>(index, kDigestColumn));
-  if (digest != std::vector<uint32_t>{need.structure, need.values}) {
-    return false;
-  }
-  // The version is only known to be right now.
-  const auto format =
-      NumbersOf<uint32_t>(ColumnOf(columns, 0, ".belay/header/format"));
-  const uint32_t found = format.size() == 2 ? format[1] : 0;
-  bool is_intact = true;
-  for (uint32_t minor = 1; minor <= std::min(found, kFormatMinor) && is_intact;
-       ++minor) {
-    BELAY_ASSIGN_OR_RETURN(is_intact,
-                           ReadAddedColumns(index, minor, found, columns));
-  }
-  return is_intact;
-}
-
 // Charges what is made of the rows of tables, for who lists all that there is.
 Status ChargeRows(const StoredColumns& stored, h5::BoundedFile& index) {
   constexpr int64_t kBytesOfArray = 512, kBytesOfDataset = 448;
   constexpr int64_t kBytesOfObject = 256;  // also of values, and what they hold
-  const auto charge = [&](uint32_t minor, const char* path, int64_t bytes) {
-    return index.Charge(bytes, path, ColumnOf(stored, minor, path).rows);
+  const auto charge = [&](const char* path, int64_t bytes) {
+    return index.Charge(bytes, path, ColumnOf(stored, path).rows);
   };
-  BELAY_RETURN_IF_ERROR(charge(0, ".belay/arrays/key", kBytesOfArray));
-  BELAY_RETURN_IF_ERROR(charge(0, ".belay/datasets/array", kBytesOfDataset));
+  BELAY_RETURN_IF_ERROR(charge(".belay/arrays/key", kBytesOfArray));
+  BELAY_RETURN_IF_ERROR(charge(".belay/datasets/array", kBytesOfDataset));
   for (const char* path :
        {".belay/graph/nodes/parent", ".belay/graph/children/node",
-        ".belay/graph/attributes/node"}) {
-    BELAY_RETURN_IF_ERROR(charge(2, path, kBytesOfObject));
-  }
-  for (const char* path : {".belay/values/key", ".belay/values/parts/value"}) {
-    BELAY_RETURN_IF_ERROR(charge(3, path, kBytesOfObject));
+        ".belay/graph/attributes/node", ".belay/values/key",
+        ".belay/values/parts/value"}) {
+    BELAY_RETURN_IF_ERROR(charge(path, kBytesOfObject));
   }
   return absl::OkStatus();
 }

@@ -101,44 +101,13 @@ Status CheckTexts(const char* path, const std::vector<std::string>& texts) {
 
 Status CheckAllTexts(const IndexColumns& columns) {
   Status status;
-  for (uint32_t minor = 0; minor <= kFormatMinor; ++minor) {
-    ForEachColumn(minor, columns, [&](const char* path, const auto& column) {
-      using T = typename std::decay_t<decltype(column)>::value_type;
-      if constexpr (std::is_same_v<T, std::string>) {
-        if (status.ok()) status = CheckTexts(path, column);
-      }
-    });
-  }
-  return status;
-}
-
-// The columns of the digests, in the order in which they are added; that of 1.0
-// is the last, and not known yet.
-std::vector<StoredColumn> DigestsOf(const IndexColumns& columns,
-                                    const StoredColumns& stored) {
-  std::vector<StoredColumn> digests;
-  for (uint32_t minor = 1; minor <= kFormatMinor; ++minor) {
-    if (!HaveColumns(minor, columns)) continue;
-    digests.push_back(
-        ToStoredColumn(AddedDigestColumn(minor),
-                       std::vector<uint32_t>{DigestOfAdded(minor, stored)}));
-  }
-  digests.push_back(ToStoredColumn(kDigestColumn, std::vector<uint32_t>{0, 0}));
-  return digests;
-}
-
-// Adds the columns that the file has. Borrows them and the digests.
-void AddColumns(const IndexColumns& columns, const StoredColumns& stored,
-                const std::vector<StoredColumn>& digests, IndexParts& parts) {
-  auto digest = digests.begin();
-  for (uint32_t minor = 0; minor <= kFormatMinor; ++minor) {
-    if (!HaveColumns(minor, columns)) continue;
-    for (const StoredColumn& column : stored.added[minor]) {
-      AddColumn(column, parts);
+  ForEachColumn(columns, [&](const char* path, const auto& column) {
+    using T = typename std::decay_t<decltype(column)>::value_type;
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (status.ok()) status = CheckTexts(path, column);
     }
-    if (minor > 0) AddColumn(*digest++, parts);
-  }
-  AddColumn(*digest, parts);
+  });
+  return status;
 }
 
 // Why HDF5 has no place for the objects of an index.
@@ -211,21 +180,13 @@ SavedCheckpoint SortedWithRoomForChecksums(const SavedCheckpoint& saved,
   return sorted;
 }
 
-// Puts the numbers `value_of(row)` into a column, and into its place in the
-// file.
-template <typename ValueOf>
-void PutNumbers(const char* path, int64_t offset, ValueOf value_of,
-                IndexDraft& draft) {
-  for (StoredColumn& column : draft.columns.added[0]) {
-    if (column.path != path) continue;
-    for (int64_t row = 0; row < column.rows; ++row) {
-      const int64_t value = value_of(static_cast<size_t>(row));
-      std::memcpy(column.bytes.get() + row * column.width, &value,
-                  sizeof(value));
-    }
-    const std::string_view bytes = BytesOf(column);
-    if (offset >= 0) draft.image.bytes.replace(offset, bytes.size(), bytes);
-  }
+// Puts the numbers of a column into its place in the file, and into the digest.
+void PutNumbers(const char* path, int64_t offset,
+                const std::vector<int64_t>& numbers, IndexDraft& draft) {
+  const StoredColumn column = ToStoredColumn(path, numbers);
+  draft.structure.Add(column);
+  const std::string_view bytes = BytesOf(column);
+  if (offset >= 0) draft.image.bytes.replace(offset, bytes.size(), bytes);
 }
 
 }  // namespace
@@ -236,11 +197,19 @@ StatusOr<IndexDraft> DraftIndex(const std::string& path,
   const SavedCheckpoint sorted = SortedWithRoomForChecksums(saved, draft.order);
   const IndexColumns columns = ToColumns(sorted);
   BELAY_RETURN_IF_ERROR(CheckAllTexts(columns));
-  draft.columns = ToStoredColumns(columns);
-  const std::vector<StoredColumn> digests = DigestsOf(columns, draft.columns);
+  const StoredColumns stored = ToStoredColumns(columns);
+  const StoredColumn digest =
+      ToStoredColumn(kDigestColumn, std::vector<uint32_t>{0, 0});
   IndexParts parts;
   PresentArrays(sorted, parts);
-  AddColumns(columns, draft.columns, digests, parts);
+  for (const StoredColumn& column : stored) {
+    const bool is_known = column.path != kFileBytesColumn &&
+                          column.path != kDatasetOffsetColumn &&
+                          !IsValueColumn(column.path);
+    if (is_known) draft.structure.Add(column);
+    if (column.rows > 0) AddColumn(column, parts);
+  }
+  AddColumn(digest, parts);
   BELAY_ASSIGN_OR_RETURN(
       std::optional<h5::FileMetadata> metadata,
       h5::EncodeFileMetadata({parts.datasets, parts.links, parts.virtuals}));
@@ -254,27 +223,24 @@ StatusOr<IndexDraft> DraftIndex(const std::string& path,
     image.bytes.replace(offset, parts.values[i].size(), parts.values[i]);
     const std::string& column = parts.datasets[i].path;
     if (column == kStepColumn) image.step_offset = offset;
+    if (column == kTimeColumn) image.time_offset = offset;
     if (column == kChecksumColumn) image.checksum_offset = offset;
     if (column == kDigestColumn) image.digest_offset = offset;
     if (column == kDatasetOffsetColumn) draft.dataset_offset = offset;
     if (column == kFileBytesColumn) draft.file_bytes_offset = offset;
   }
-  // What is added later belongs to the others.
-  for (size_t minor = 1; minor < draft.columns.added.size(); ++minor) {
-    draft.columns.added[minor].clear();
-  }
   return draft;
 }
 
 IndexImage CompleteIndex(IndexDraft draft, const SavedCheckpoint& saved) {
-  PutNumbers(
-      kDatasetOffsetColumn, draft.dataset_offset,
-      [&](size_t row) { return saved.datasets[draft.order[row]].offset; },
-      draft);
-  PutNumbers(
-      kFileBytesColumn, draft.file_bytes_offset,
-      [&](size_t row) { return saved.files[row].bytes; }, draft);
-  const IndexDigest digest = DigestOf(draft.columns);
+  std::vector<int64_t> file_bytes, offsets;
+  for (const StoredFile& file : saved.files) file_bytes.push_back(file.bytes);
+  for (const int32_t i : draft.order) {
+    offsets.push_back(saved.datasets[static_cast<size_t>(i)].offset);
+  }
+  PutNumbers(kFileBytesColumn, draft.file_bytes_offset, file_bytes, draft);
+  PutNumbers(kDatasetOffsetColumn, draft.dataset_offset, offsets, draft);
+  const uint32_t digest = draft.structure.value();
   std::memcpy(draft.image.bytes.data() + draft.image.digest_offset, &digest,
               sizeof(digest));
   return std::move(draft.image);

@@ -16,13 +16,14 @@
 
 namespace belay {
 
-// An index but for what is known last: step, checksums and their digest. Its
-// bytes depend on the plan alone, so the next index of the same plan has the
-// same.
+// An index but for what is known last: step, time, checksums and their digest.
+// Its bytes depend on the plan alone, so the next index of the same plan has
+// the same.
 struct IndexImage {
   std::string bytes;
   // Where the columns that are known last lie in the file.
   int64_t step_offset = -1;
+  int64_t time_offset = -1;
   int64_t checksum_offset = -1;  // -1: there are none
   int64_t digest_offset = -1;
 };
@@ -31,7 +32,7 @@ struct IndexImage {
 // files are.
 struct IndexDraft {
   IndexImage image;
-  StoredColumns columns;       // of 1.0
+  ColumnCrc structure;         // of all columns but these two and the last
   std::vector<int32_t> order;  // of each row of the datasets, which it is
   // Where these columns lie in the file; -1: they have no rows.
   int64_t dataset_offset = -1;

@@ -193,35 +193,6 @@ bool HasRow(const FoundRows& found, const Shard& shard) {
                     rows.row.begin(), rows.row.end());
 }
 
-// Before format 1.5 a value of each rank was an array with the ranks as its
-// first axis, and no more was said. Whether this is one that so many ranks have
-// saved.
-bool IsOlder(const FoundRows& found, const Shard& shard, int num_ranks) {
-  const RankRows& rows = *shard.rows;
-  if (shard.structs != nullptr) return false;
-  const bool fits =
-      rows.row.empty() ? found.shape.size() <= 2 : HasRow(found, shard);
-  return found.ranks.ranks == 0 && rows.owner == nullptr &&
-         rows.other_ranks == OtherRanks::kError && fits &&
-         found.shape[0] == num_ranks;
-}
-
-// Lets a shard be the row of such an array.
-Status TakeOlder(const FoundRows& found, int rank, Shard& shard,
-                 std::vector<FormerElements>& former) {
-  if (!shard.rows->row.empty()) {
-    return TakeRows({rank, rank + 1}, found.shape[0], shard, former);
-  }
-  const int64_t length = found.shape.size() == 2 ? found.shape[1] : 1;
-  BELAY_RETURN_IF_ERROR(
-      TakeRows({rank * length, (rank + 1) * length}, 0, shard, former));
-  shard.global_shape = found.shape;
-  shard.box = WholeBox(found.shape);
-  shard.box.offset[0] = rank;
-  shard.box.shape[0] = 1;
-  return absl::OkStatus();
-}
-
 // What is stored of a shard; null if that is nothing, or a single number: the
 // plan says so.
 const FoundRows* FoundOf(const Shard& shard,
@@ -363,10 +334,6 @@ Status PlaceRows(const std::vector<FoundRows>& found, int rank, int num_ranks,
     const FoundRows* const one = FoundOf(shard, found);
     if (one == nullptr) continue;
     BELAY_RETURN_IF_ERROR(TakeFields(*one, shard));
-    if (IsOlder(*one, shard, num_ranks)) {
-      BELAY_RETURN_IF_ERROR(TakeOlder(*one, rank, shard, former));
-      continue;
-    }
     if (!HasRow(*one, shard)) {  // the plan says so
       shard.global_shape[0] = one->shape[0];
       continue;

@@ -20,6 +20,7 @@ TEST(IndexBlocksTest, BlocksThatSumUpToFewAreFoundOut) {
   columns.file_layout = small.file_layout;
   columns.block_bytes = small.block_bytes;
   columns.step = small.step;
+  columns.time = small.time;
   for (size_t i = 0; i < kArrays; ++i) {
     columns.array_key.push_back(absl::StrFormat("%08d", i));
   }

@@ -27,7 +27,8 @@ class IndexFileTest : public DirectoryTest {
 
   IndexImage WriteIndex(const SavedCheckpoint& saved) const {
     const IndexImage image = h5::Value(CreateIndex(Index(), saved));
-    h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, true));
+    h5::Ok(FinishIndex(Index(), image, saved.step, saved.time, saved.checksums,
+                       true));
     return image;
   }
 
@@ -62,7 +63,8 @@ TEST_F(IndexFileTest, RandomIndexesComeBack) {
     SavedCheckpoint shuffled = saved;
     std::shuffle(shuffled.datasets.begin(), shuffled.datasets.end(), random);
     const IndexImage image = h5::Value(CreateIndex(Index(), shuffled));
-    h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, false));
+    h5::Ok(FinishIndex(Index(), image, saved.step, saved.time, saved.checksums,
+                       false));
     ExpectSame(h5::Value(ReadIndex(dir_)), saved);
     ASSERT_FALSE(HasFailure()) << seed;
     std::filesystem::remove(Index());
@@ -74,7 +76,7 @@ TEST_F(IndexFileTest, AnImageMakesTheSameFile) {
   const std::string first = Content("index.h5");
   std::filesystem::rename(Index(), Path("other.h5"));
   h5::Ok(WriteNewIndex(Index(), image));
-  h5::Ok(FinishIndex(Index(), image, 42, {11, 12, 13, 14}, true));
+  h5::Ok(FinishIndex(Index(), image, 42, 1700000000, {11, 12, 13, 14}, true));
   EXPECT_EQ(Content("index.h5"), first);
   EXPECT_EQ(WriteNewIndex(Index(), image).code(),
             absl::StatusCode::kAlreadyExists);
@@ -95,9 +97,10 @@ TEST_F(IndexFileTest, AnImageServesTheNextStep) {
   const IndexImage image = WriteSmall();
   std::filesystem::remove(Index());
   h5::Ok(WriteNewIndex(Index(), image));
-  h5::Ok(FinishIndex(Index(), image, 43, {4, 3, 2, 1}, false));
+  h5::Ok(FinishIndex(Index(), image, 43, 1700000060, {4, 3, 2, 1}, false));
   SavedCheckpoint next = SmallIndex();
   next.step = 43;
+  next.time = 1700000060;
   next.checksums = {4, 3, 2, 1};
   ExpectSame(h5::Value(ReadIndex(dir_)), next);
 }
@@ -110,40 +113,26 @@ TEST_F(IndexFileTest, TheSameIndexIsTheSameFile) {
   EXPECT_EQ(Content("index.h5"), first);
 }
 
-// Calls fn(path, column) for the columns of all versions but those of rows,
-// which are left out where there are none.
-template <typename Fn>
-void ForEveryColumn(const IndexColumns& columns, const Fn& fn) {
-  for (uint32_t minor = 0; minor <= kFormatMinorWithoutRows; ++minor) {
-    ForEachColumn(minor, columns, fn);
-  }
-}
-
 TEST_F(IndexFileTest, PythonReadsTheColumns) {
   WriteSmall();
   const IndexColumns columns = ToColumns(SmallIndex());
-  std::vector<std::string> paths = {".belay/digest", ".belay/digest_1_1",
-                                    ".belay/digest_1_2", ".belay/digest_1_3"};
-  ForEveryColumn(columns, [&](const char* path, const auto&) {
-    paths.emplace_back(path);
+  std::vector<std::string> paths = {".belay/digest"};
+  ForEachColumn(columns, [&](const char* path, const auto& column) {
+    if (!column.empty()) paths.emplace_back(path);
   });
-  EXPECT_EQ(paths.size(), 4 + 19 + 2 + 15 + 7 + 3);
+  EXPECT_EQ(paths.size(), 1 + 24 + 15 + 7);
   const json found = h5::Python(Index(), paths);
-  ForEveryColumn(columns, [&](const char* path, const auto& column) {
+  ForEachColumn(columns, [&](const char* path, const auto& column) {
+    if (column.empty()) return;
     EXPECT_EQ(found[path]["values"], json(column)) << path;
     EXPECT_EQ(found[path]["shape"], json({column.size()})) << path;
   });
-  const StoredColumns stored = ToStoredColumns(columns);
-  const IndexDigest digest = DigestOf(stored);
+  const IndexDigest digest = DigestOf(ToStoredColumns(columns));
   EXPECT_EQ(found[".belay/digest"]["values"],
             json({digest.structure, digest.values}));
   EXPECT_EQ(found[".belay/digest"]["dtype"], "uint32");
-  EXPECT_EQ(found[".belay/digest_1_1"]["values"],
-            json({DigestOfAdded(1, stored)}));
-  EXPECT_EQ(found[".belay/digest_1_2"]["values"],
-            json({DigestOfAdded(2, stored)}));
-  EXPECT_EQ(found[".belay/digest_1_3"]["values"],
-            json({DigestOfAdded(3, stored)}));
+  EXPECT_EQ(found[".belay/header/time"]["values"], json({1700000000}));
+  EXPECT_EQ(found[".belay/header/time"]["dtype"], "int64");
   EXPECT_EQ(found[".belay/header/file_layout"]["dtype"], "uint8");
   EXPECT_EQ(found[".belay/datasets/offset"]["dtype"], "int64");
   EXPECT_EQ(found[".belay/graph/nodes/parent"]["dtype"], "int32");
@@ -151,7 +140,7 @@ TEST_F(IndexFileTest, PythonReadsTheColumns) {
 }
 
 // Other tools find no group, not an empty one.
-TEST_F(IndexFileTest, WithoutAGraphThereIsNoneInTheFile) {
+TEST_F(IndexFileTest, ColumnsWithoutRowsAreNotInTheFile) {
   SavedCheckpoint saved = SmallIndex();
   saved.graph = {};
   saved.values = {};
@@ -160,8 +149,8 @@ TEST_F(IndexFileTest, WithoutAGraphThereIsNoneInTheFile) {
   for (const json& path : h5::Python(Index(), {})) {
     EXPECT_FALSE(path.get<std::string>().starts_with(".belay/graph")) << path;
     EXPECT_FALSE(path.get<std::string>().starts_with(".belay/values")) << path;
-    EXPECT_NE(path, ".belay/digest_1_2");
-    EXPECT_NE(path, ".belay/digest_1_3");
+    EXPECT_FALSE(path.get<std::string>().starts_with(".belay/rows")) << path;
+    EXPECT_NE(path, ".belay/datasets/filters");
   }
 }
 
@@ -221,12 +210,12 @@ void WriteVersion(const std::string& path, std::vector<uint32_t> version) {
 }
 
 TEST_F(IndexFileTest, ANewerMajorVersionIsRefusedByName) {
-  WriteVersion(Index(), {4, 7});
+  WriteVersion(Index(), {2, 7});
   EXPECT_EQ(ReadIndex(dir_).status(),
             absl::UnimplementedError(
                 "read \"" + Index() +
-                "\": written in format 4.7, a newer one than this belay "
-                "understands; use a newer belay (need format 3, found 4)"));
+                "\": written in format 2.7, a newer one than this belay "
+                "understands; use a newer belay (need format 1, found 2)"));
 }
 
 TEST_F(IndexFileTest, AVersionThatIsNoneIsDamaged) {
@@ -239,7 +228,7 @@ TEST_F(IndexFileTest, AVersionThatIsNoneIsDamaged) {
   }
 }
 
-// Writes the columns with their digests, and what a later version may add.
+// Writes all columns with their digest, and what a later version may add.
 void WriteColumns(const std::string& path, const IndexColumns& columns) {
   h5::Handle file = h5::Value(h5::CreateFile(path));
   h5::ObjectCache cache;
@@ -251,15 +240,10 @@ void WriteColumns(const std::string& path, const IndexColumns& columns) {
       h5::Ok(h5::WriteColumn<Row>(file, cache, name, column));
     }
   };
-  ForEveryColumn(columns, write);
-  const StoredColumns stored = ToStoredColumns(columns);
-  const IndexDigest digest = DigestOf(stored);
+  ForEachColumn(columns, write);
+  const IndexDigest digest = DigestOf(ToStoredColumns(columns));
   const std::vector<uint32_t> rows = {digest.structure, digest.values};
   write(".belay/digest", rows);
-  write(".belay/digest_1_1", std::vector<uint32_t>{DigestOfAdded(1, stored)});
-  write(".belay/digest_1_2", std::vector<uint32_t>{DigestOfAdded(2, stored)});
-  write(".belay/digest_1_3", std::vector<uint32_t>{DigestOfAdded(3, stored)});
-  write(".belay/digest_1_4", std::vector<uint32_t>{DigestOfAdded(4, stored)});
   write(".belay/graph/new", rows);
   write(".belay/digest_1_7", rows);
   cache = {};
@@ -275,7 +259,7 @@ TEST_F(IndexFileTest, ANewerMinorVersionIsRead) {
   ExpectSame(h5::Value(ReadIndex(dir_)), saved);
 }
 
-// All columns without a row are as good as none.
+// A column without a row is as good as none.
 TEST_F(IndexFileTest, AGraphOfEmptyColumnsIsNone) {
   SavedCheckpoint saved = SmallIndex();
   saved.graph = {};
@@ -287,8 +271,11 @@ TEST_F(IndexFileTest, EveryFlippedByteOfAColumnIsFound) {
   const IndexImage image = WriteSmall();
   const std::string good = Content("index.h5");
   std::vector<int64_t> places = {
-      image.digest_offset, image.digest_offset + 7, image.checksum_offset,
+      image.digest_offset,
+      image.digest_offset + 7,
+      image.checksum_offset,
       image.step_offset + 7,
+      image.time_offset,
       Find("data_00000_of_00002.h5data_00001_of_00002.h5")};
   for (int64_t at : places) {
     Patch(at, std::string(1, static_cast<char>(good[at] ^ 0x10)));
@@ -300,8 +287,7 @@ TEST_F(IndexFileTest, EveryFlippedByteOfAColumnIsFound) {
   h5::Ok(ReadIndex(dir_).status());
 }
 
-// What a version has added has a digest of its own.
-TEST_F(IndexFileTest, AFlippedByteOfAnAddedColumnIsFound) {
+TEST_F(IndexFileTest, AFlippedByteOfATableIsFound) {
   const std::vector<int64_t> tasks = {-1, -1, 0, -1, 0};
   const std::vector<int32_t> parents = SmallGraph().node_parent;
   const auto bytes = [](const auto& rows) {
@@ -339,16 +325,18 @@ TEST_F(IndexFileTest, AnyFlippedBitEndsInTheSameIndexOrInAnError) {
   h5::Ok(ReadIndex(dir_).status());
 }
 
-// The digest promises it.
-TEST_F(IndexFileTest, AMissingColumnOfTheGraphIsNamed) {
-  WriteSmall();
-  const hid_t file = H5Fopen(Index().c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  ASSERT_GE(H5Ldelete(file, ".belay/graph/slots/name", H5P_DEFAULT), 0);
-  ASSERT_GE(H5Fclose(file), 0);
-  const Status status = ReadIndex(dir_).status();
-  EXPECT_FALSE(status.ok());
-  EXPECT_NE(status.message().find(".belay/graph/slots/name"), std::string::npos)
-      << status;
+// The digest promises all columns that have rows.
+TEST_F(IndexFileTest, AMissingColumnIsFound) {
+  const IndexColumns columns = ToColumns(SmallIndex());
+  ForEachColumn(columns, [&](const char* path, const auto& column) {
+    if (column.empty()) return;
+    WriteSmall();
+    const hid_t file = H5Fopen(Index().c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    ASSERT_GE(H5Ldelete(file, path, H5P_DEFAULT), 0);
+    ASSERT_GE(H5Fclose(file), 0);
+    EXPECT_TRUE(absl::IsDataLoss(ReadIndex(dir_).status())) << path;
+    std::filesystem::remove(Index());
+  });
 }
 
 TEST_F(IndexFileTest, ATruncatedIndexIsDamaged) {

@@ -27,6 +27,12 @@ class IndexHostileTest : public DirectoryTest {
  protected:
   std::string Index() const { return Path("index.h5"); }
 
+  void WriteIndex(const SavedCheckpoint& saved) const {
+    const IndexImage image = h5::Value(CreateIndex(Index(), saved));
+    h5::Ok(FinishIndex(Index(), image, saved.step, saved.time, saved.checksums,
+                       false));
+  }
+
   void Patch(size_t at, const std::string& bytes) const {
     h5::PatchBytes(Index(), static_cast<int64_t>(at), bytes.data(),
                    bytes.size());
@@ -108,8 +114,7 @@ TEST_F(IndexHostileTest, LongKeysOfManyPiecesAreRead) {
                                   .offset = array * pieces + piece});
       }
     }
-    const IndexImage image = h5::Value(CreateIndex(Index(), saved));
-    h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, false));
+    WriteIndex(saved);
     const StatusOr<SavedCheckpoint> read = ReadIndex(dir_);
     EXPECT_EQ(read.status(), absl::OkStatus());
     std::filesystem::remove(Index());
@@ -131,8 +136,7 @@ TEST_F(IndexHostileTest, DatasetsDoNotShareBytes) {
           {.box = {{piece * 100}, {100}}, .offset = 900 - piece * step});
     }
     std::filesystem::remove(Index());
-    const IndexImage image = h5::Value(CreateIndex(Index(), saved));
-    h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, false));
+    WriteIndex(saved);
     return ReadIndex(dir_).status();
   };
   EXPECT_EQ(read(100), absl::OkStatus());
@@ -146,7 +150,7 @@ TEST_F(IndexHostileTest, DatasetsDoNotShareBytes) {
 
 // Whoever reads files of strangers may allow less, or more for large ones.
 TEST_F(IndexHostileTest, TheEnvironmentSaysHowMuchMemoryThereIs) {
-  h5::Value(CreateIndex(Index(), SmallIndex()));
+  WriteIndex(SmallIndex());
   const auto read_with = [&](const char* bytes) {
     ::setenv(kMaxMetadataBytes, bytes, /*overwrite=*/1);
     const Status status = ReadIndex(dir_).status();
@@ -178,7 +182,7 @@ TEST_F(IndexHostileTest, RowsAreChargedBeforeAnythingIsMadeOfThem) {
   for (int i = 0; i < kArrays; ++i) {
     saved.arrays.push_back({absl::StrFormat("array_%04d", i), DType::kU8, {0}});
   }
-  h5::Value(CreateIndex(Index(), saved));
+  WriteIndex(saved);
   ::setenv(kMaxMetadataBytes, absl::StrCat(kArrays * 512).c_str(), 1);
   const Status status = ReadIndex(dir_).status();
   ::unsetenv(kMaxMetadataBytes);
@@ -225,8 +229,7 @@ TEST_F(IndexHostileTest, ManyChunksNeedFilesThatHoldThem) {
 // Anybody who may read a file can hold a lock on it.
 TEST_F(IndexHostileTest, ALockOfAReaderStopsNobody) {
   const SavedCheckpoint saved = SmallIndex();
-  const IndexImage image = h5::Value(CreateIndex(Index(), saved));
-  h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, false));
+  WriteIndex(saved);
   const int fd = open(Index().c_str(), O_RDONLY);
   ASSERT_EQ(flock(fd, LOCK_EX), 0);
   ExpectSame(h5::Value(ReadIndex(dir_)), saved);
@@ -236,8 +239,7 @@ TEST_F(IndexHostileTest, ALockOfAReaderStopsNobody) {
 // Nobody who reads an index is shown anything else than was saved.
 TEST_F(IndexHostileTest, AFlipOfAnyByteIsNoticedOrChangesNothing) {
   const SavedCheckpoint saved = SmallIndex();
-  const IndexImage image = h5::Value(CreateIndex(Index(), saved));
-  h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, false));
+  WriteIndex(saved);
   const std::string good = Content("index.h5");
   const auto listed = [&]() -> StatusOr<std::vector<std::string>> {
     auto file = h5::GuardedFile::Open(Index(), 60);

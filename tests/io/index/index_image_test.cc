@@ -36,10 +36,11 @@ TEST_F(IndexImageTest, PlacesMayComeLater) {
     const IndexImage at_once = h5::Value(CreateIndex(Path("index.h5"), saved));
     EXPECT_EQ(image.bytes, at_once.bytes);
     EXPECT_EQ(image.step_offset, at_once.step_offset);
+    EXPECT_EQ(image.time_offset, at_once.time_offset);
     EXPECT_EQ(image.checksum_offset, at_once.checksum_offset);
     EXPECT_EQ(image.digest_offset, at_once.digest_offset);
-    h5::Ok(FinishIndex(Path("index.h5"), image, saved.step, saved.checksums,
-                       false));
+    h5::Ok(FinishIndex(Path("index.h5"), image, saved.step, saved.time,
+                       saved.checksums, false));
     SavedCheckpoint found = h5::Value(ReadIndex(dir_));
     Normalize(saved);
     ExpectSame(found, saved);

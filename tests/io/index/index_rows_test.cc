@@ -17,7 +17,6 @@ using ::testing::HasSubstr;
 
 TEST(IndexRowsTest, WhatDoesNotFitIsDamage) {
   SavedCheckpoint saved = SmallIndex();
-  saved.format_minor = 5;
   saved.rows = {{0, RowRanksOf({2, 2})}, {4, RowRanksOf({0, 1, 1})}};
   const IndexColumns good = ToColumns(saved);
   EXPECT_EQ(good.rows.count, std::vector<int64_t>({2, -1}));
