@@ -252,6 +252,13 @@ module belay_c
       integer(c_int64_t), intent(out) :: step
     end function
 
+    integer(c_int) function c_reader_time(reader, seconds) &
+        bind(C, name="belay_reader_time")
+      import
+      type(c_ptr), value :: reader
+      integer(c_int64_t), intent(out) :: seconds
+    end function
+
     integer(c_int) function c_reader_num_arrays(reader, count) &
         bind(C, name="belay_reader_num_arrays")
       import

@@ -21,6 +21,7 @@ module belay_readers
       belay_c128 = 17, belay_string = 18
 
   public :: belay_reader_open, belay_reader_close, belay_reader_step
+  public :: belay_reader_time
   public :: belay_reader_num_arrays, belay_reader_key, belay_reader_describe
   public :: belay_reader_read, belay_verify
 
@@ -87,6 +88,15 @@ contains
     integer, intent(out), optional :: ierr
     step = belay_no_step
     call finish(c_reader_step(reader%handle, step), ierr)
+  end subroutine
+
+  ! Returns when the save began, in seconds since 1970 (UTC). Local.
+  subroutine belay_reader_time(reader, seconds, ierr)
+    type(belay_reader), intent(in) :: reader
+    integer(int64), intent(out) :: seconds
+    integer, intent(out), optional :: ierr
+    seconds = 0
+    call finish(c_reader_time(reader%handle, seconds), ierr)
   end subroutine
 
   ! Returns the number of arrays. Local.

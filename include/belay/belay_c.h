@@ -274,6 +274,10 @@ void belay_reader_close(belay_reader** reader);
 // The number of the step. Local.
 int belay_reader_step(const belay_reader* reader, int64_t* step);
 
+// When the save began, by the clock of rank 0, in seconds since 1970 (UTC).
+// Local.
+int belay_reader_time(const belay_reader* reader, int64_t* seconds);
+
 // The number of arrays, and the key of the array with that index; keys ascend.
 // Local. The key is valid until the reader is closed.
 // Errors: BELAY_OUT_OF_RANGE - no such index.

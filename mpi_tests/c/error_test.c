@@ -170,6 +170,8 @@ static void TestNullHandles(const struct c_test* test) {
              belay_manager_wait(NULL));
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_reader_step(NULL, NULL));
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_reader_time(NULL, NULL));
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_comm_free(NULL));
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_comm_free(&comm));
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_saver_close(NULL));

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "c_test.h"
 
@@ -279,6 +280,8 @@ void TestReader(const struct c_test* test) {
              belay_reader_open(test->dir, &reader));
   belay_reader_step(reader, &step);
   ExpectInt(__FILE__, __LINE__, 3, step);
+  belay_reader_time(reader, &count);
+  ExpectInt(__FILE__, __LINE__, 1, 1700000000 < count && count <= time(NULL));
   belay_reader_num_arrays(reader, &count);
   ExpectInt(__FILE__, __LINE__, 5, count);
   for (int64_t i = 0; i < 5; ++i) {

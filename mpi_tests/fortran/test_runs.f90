@@ -197,6 +197,8 @@ contains
     real(real32) :: single(3, 7)
     call belay_reader_open(dir//"/ranks", reader)
     call belay_reader_step(reader, step)
+    call belay_reader_time(reader, count)
+    call expect_true("when it was saved", count > 1700000000_int64)
     call belay_reader_num_arrays(reader, count)
     call belay_reader_key(reader, 2_int64, key)
     call expect_true("what there is", step == 1 .and. count == 8 .and. key == "u1")

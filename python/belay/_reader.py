@@ -1,6 +1,7 @@
 """Looking into a checkpoint, without MPI."""
 
 import collections.abc
+import datetime
 
 import numpy
 
@@ -155,6 +156,8 @@ class CheckpointReader(collections.abc.Mapping):
   ----------
   path : str
   step : int
+  time : datetime.datetime
+      When the save began, in UTC.
   nbytes : int
 
   Examples
@@ -177,6 +180,11 @@ class CheckpointReader(collections.abc.Mapping):
   @property
   def step(self):
     return self._reader.step
+
+  @property
+  def time(self):
+    return datetime.datetime.fromtimestamp(self._reader.time,
+                                           datetime.timezone.utc)
 
   @property
   def nbytes(self):

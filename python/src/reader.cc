@@ -103,6 +103,8 @@ void DefineReader(py::module_& module) {
       .def_property_readonly(
           "step", [](const CheckpointReader& self) { return self.info().step; })
       .def_property_readonly(
+          "time", [](const CheckpointReader& self) { return self.info().time; })
+      .def_property_readonly(
           "nbytes",
           [](const CheckpointReader& self) { return self.info().bytes; })
       .def("keys", &KeysOf)

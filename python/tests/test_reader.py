@@ -1,5 +1,6 @@
 """Looking into a checkpoint, without MPI."""
 
+import datetime
 import os
 import subprocess
 import sys
@@ -50,6 +51,8 @@ class ReaderTest(MpiCase):
     with self.assertRaisesRegex(KeyError, "w"):
       reader["v"]
     self.assertEqual(reader.step, 4)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    self.assertTrue(now - datetime.timedelta(minutes=10) < reader.time <= now)
     self.assertTrue(reader.path.endswith("step_00000004"))
     self.assertIn("6 arrays", repr(reader))
 

@@ -92,6 +92,14 @@ int belay_reader_step(const belay_reader* reader, int64_t* step) {
   });
 }
 
+int belay_reader_time(const belay_reader* reader, int64_t* seconds) {
+  return Call([&]() -> Status {
+    if (reader == nullptr) return NullArgument("reader");
+    Give(seconds, reader->reader.info().time);
+    return absl::OkStatus();
+  });
+}
+
 int belay_reader_num_arrays(const belay_reader* reader, int64_t* count) {
   return Call([&]() -> Status {
     if (reader == nullptr) return NullArgument("reader");
