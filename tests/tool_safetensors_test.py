@@ -4,7 +4,9 @@ reader and a writer of safetensors that know nothing of belay.
 Usage: tool_safetensors_test.py BELAY GOLDEN_DIR VERSION
 """
 import json
+import os
 import struct
+import subprocess
 import sys
 import unittest
 
@@ -12,7 +14,7 @@ import h5py
 import numpy as np
 
 import safetensors_format
-from tool_case import SHARED, ToolCase
+from tool_case import BELAY, SHARED, ToolCase
 
 
 class SafetensorsTest(ToolCase):
@@ -107,6 +109,34 @@ class SafetensorsTest(ToolCase):
                       "or add --overwrite",
                       self.fails("import", "x.safetensors", "new"))
         self.run_belay("import", "x.safetensors", "new", "--overwrite")
+
+    def most_memory(self, *args):
+        """Bytes that a command has held at once."""
+        child = subprocess.Popen([BELAY, *args], cwd=self.dir.name,
+                                 stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 0)
+        return usage.ru_maxrss * 1024
+
+    def test_memory_for_each_of_many_tensors(self):
+        count = 40_000
+        memory = {}
+        for number in (1, count):
+            header = json.dumps({
+                f"model.layers.{i:06d}.weight":
+                    {"dtype": "F32", "shape": [1],
+                     "data_offsets": [4 * i, 4 * i + 4]}
+                for i in range(number)}).encode()
+            self.path("many.safetensors").write_bytes(
+                struct.pack("<Q", len(header)) + header + bytes(4 * number))
+            out = f"out_{number}"
+            memory[number] = [
+                self.most_memory("import", "many.safetensors", out),
+                self.most_memory("copy", f"{out}/step_00000000", f"{out}_copy")]
+        for i, most in enumerate((2900, 3900)):
+            bytes_each = (memory[count][i] - memory[1][i]) / count
+            self.assertLess(bytes_each, most)
 
     def test_errors(self):
         self.assertIn("no form for string; choose others with --keys, or "

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "belay/arrays/box.h"
@@ -28,10 +29,11 @@ struct DatasetSpec {
 };
 
 // A link to an object of another file, which is looked for beside its own.
+// Borrowed: an index has one for each array.
 struct ExternalLink {
-  std::string path;
-  std::string file;
-  std::string target;
+  std::string_view path;
+  std::string_view file;
+  std::string_view target;
 };
 
 // A whole dataset of another file, and the box of the virtual one that it

@@ -25,8 +25,8 @@ StatusOr<RootMessage> GatherLists(
 // The same of what every rank lists for a save or a restore. Collective;
 // agreed.
 StatusOr<RootMessage> GatherDescriptions(
-    CommContext& context, const RankShards& mine, SentLists& sent_lists,
-    absl::FunctionRef<StatusOr<RootMessages>(const ListedRanks&)> answer);
+    CommContext& context, RankShards mine, SentLists& sent_lists,
+    absl::FunctionRef<StatusOr<RootMessages>(ListedRanks)> answer);
 
 }  // namespace belay
 

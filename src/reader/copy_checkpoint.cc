@@ -44,7 +44,6 @@ struct CopyRun {
   CopiedPieces pieces = {};
   ScratchMemory memory = {};
   std::map<std::string, RestoreChoice, std::less<>> choices = {};
-  State to_read = {};
   State to_save = {};
   CopyResult result = {};
 };
@@ -194,15 +193,13 @@ Status Choose(CopyRun& run) {
   return absl::OkStatus();
 }
 
-// Makes memory for this rank's part, and lists what is in it. Local.
+// Makes memory for this rank's part. Local.
 Status TakeMine(CopyRun& run, const CommContext& context) {
   CutForCopy(run.plan, context.rank(), context.size(), run.pieces);
   run.result.bytes = run.pieces.total_bytes;
   BELAY_ASSIGN_OR_RETURN(
       run.memory, ScratchMemory::Take(run.pieces.bytes, run.options.scratch));
   PlaceIn(run.memory.data(), run.pieces);
-  run.to_read = ListForReading(run.pieces);
-  run.to_save = ListForCopy(run.plan, run.pieces);
   return Choose(run);
 }
 
@@ -215,9 +212,17 @@ Status Read(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
     const auto found = run.choices.find(key);
     return found == run.choices.end() ? RestoreChoice{} : found->second;
   };
-  return ReadValues(frame, opened,
-                    ChooseValues(run.to_read, *frame.handlers, choose))
-      .status();
+  // Very many values are listed in one place at a time: here, then to be saved.
+  StatusOr<ValuesToRead> values = CatchExceptions([&] {
+    return ChooseValues(ListForReading(run.pieces), *frame.handlers, choose);
+  });
+  BELAY_RETURN_IF_AGREED(ReadValues(frame, opened, std::move(values)).status());
+  const Status listed = CatchExceptions([&] {
+    run.to_save = ListForCopy(run.plan, run.pieces);
+    run.plan = {};
+    return absl::OkStatus();
+  });
+  return Agree(frame.context, OfCopy(run, listed));
 }
 
 // All that comes before the save, which has a deadline of its own. Collective.
@@ -257,6 +262,7 @@ StatusOr<CopyResult> CopyCheckpoint(const Comm& comm, const std::string& from,
                                {.path = StepPath(dir, number),
                                 .step = number,
                                 .state = run.to_save,
+                                .spent = &run.to_save,
                                 .graph = run.graph ? &*run.graph : nullptr,
                                 .graph_fingerprint = run.graph_fingerprint,
                                 .rows = std::move(run.rows),

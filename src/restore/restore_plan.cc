@@ -114,13 +114,13 @@ StatusOr<std::vector<StackedArray>> PlanOnRoot(
 // Tells all ranks what rank 0 makes of all that they want. Collective; agreed.
 StatusOr<RootMessage> AskForWanted(
     RestoreFrame& frame, const std::vector<Shard>& shards,
-    absl::FunctionRef<StatusOr<RootMessages>(const ListedRanks&)> answer) {
+    absl::FunctionRef<StatusOr<RootMessages>(ListedRanks)> answer) {
   frame.stages.Enter("plan");
   RankShards wanted{.node = 0, .shards = DescribeShards(shards)};
   // How long a text has been says nothing, and differs between ranks.
   for (ShardInfo& shard : wanted.shards) shard.string_bytes = 0;
   SentLists sent_lists;
-  return GatherDescriptions(frame.context, wanted, sent_lists, answer);
+  return GatherDescriptions(frame.context, std::move(wanted), sent_lists, answer);
 }
 
 }  // namespace

@@ -90,21 +90,21 @@ Status OfImport(const ImportRun& run, const Status& status) {
                                                status.message()));
 }
 
-// Chooses tensors by the options. Returns them by file. Rank 0 only.
-StatusOr<std::vector<safetensors::SourceTensors>> SelectForImport(
-    ImportRun& run) {
+// Leaves the tensors that the options choose in the headers. Rank 0 only.
+Status SelectForImport(ImportRun& run) {
   const StatusOr<KeyPatterns> patterns = KeyPatterns::Compile(run.options.keys);
   if (!patterns.ok()) return OfImport(run, patterns.status());
   std::vector<std::string_view> names;
-  std::vector<safetensors::SourceTensors> sources;
+  std::vector<std::vector<bool>> is_chosen;
   for (const SafetensorsFile& file : run.opened) {
-    sources.push_back({.data_offset = file.data_offset});
+    is_chosen.emplace_back();
     for (const FileTensor& tensor : file.header.tensors) {
       names.push_back(tensor.name);
+      is_chosen.back().push_back(false);
       if (!run.options.keys.empty() && patterns->Find(tensor.name) < 0)
         continue;
       if (tensor.foreign_dtype.empty()) {
-        sources.back().tensors.push_back(tensor);
+        is_chosen.back().back() = true;
         ++run.result.num_tensors;
         run.result.bytes += tensor.end - tensor.begin;
         continue;
@@ -119,20 +119,24 @@ StatusOr<std::vector<safetensors::SourceTensors>> SelectForImport(
     }
   }
   BELAY_RETURN_IF_ERROR(OfImport(run, patterns->CheckAllMatch(names)));
-  return sources;
+  for (size_t i = 0; i < run.opened.size(); ++i) {
+    std::vector<FileTensor>& tensors = run.opened[i].header.tensors;
+    size_t number = 0;
+    std::erase_if(tensors,
+                  [&](const FileTensor&) { return !is_chosen[i][number++]; });
+  }
+  return absl::OkStatus();
 }
 
 // What rank 0 tells all ranks.
-std::string EncodeCommon(
-    const ImportRun& run,
-    const std::vector<safetensors::SourceTensors>& sources) {
+std::string EncodeCommon(const ImportRun& run) {
   WireWriter common;
   common.Put<uint64_t>(run.opened.size());
-  for (size_t i = 0; i < run.opened.size(); ++i) {
-    common.PutText(run.opened[i].path);
-    common.Put<int64_t>(sources[i].tensors.size());
-    common.Put(run.opened[i].bytes);
-    common.Put(run.opened[i].modified_ns);
+  for (const SafetensorsFile& file : run.opened) {
+    common.PutText(file.path);
+    common.Put<int64_t>(file.header.tensors.size());
+    common.Put(file.bytes);
+    common.Put(file.modified_ns);
   }
   common.Put(run.result.num_tensors);
   common.Put<int64_t>(run.metadata.size());
@@ -169,13 +173,18 @@ void DecodeCommon(std::string_view bytes, ImportRun& run) {
 StatusOr<RootMessages> OpenOnRoot(ImportRun& run, int num_ranks) {
   BELAY_ASSIGN_OR_RETURN(run.opened, OpenSafetensors(run.in));
   BELAY_RETURN_IF_ERROR(TakeMetadata(run));
-  BELAY_ASSIGN_OR_RETURN(const std::vector<safetensors::SourceTensors> sources,
-                         SelectForImport(run));
-  RootMessages messages{.common = EncodeCommon(run, sources)};
-  for (const auto& part : safetensors::PlanImport(sources, num_ranks)) {
-    messages.parts.push_back(safetensors::EncodeRankImport(part));
+  BELAY_RETURN_IF_ERROR(SelectForImport(run));
+  RootMessages messages{.common = EncodeCommon(run)};
+  // There may be very many tensors: each is in one place at a time.
+  std::vector<safetensors::SourceTensors> sources;
+  for (SafetensorsFile& file : run.opened) {
+    sources.push_back({file.data_offset, std::move(file.header.tensors)});
   }
-  run.opened.clear();  // there may be very many tensors
+  run.opened.clear();
+  for (auto& part : safetensors::PlanImport(std::move(sources), num_ranks)) {
+    messages.parts.push_back(safetensors::EncodeRankImport(part));
+    part = {};
+  }
   return messages;
 }
 
@@ -276,6 +285,7 @@ StatusOr<ImportResult> ImportSafetensors(const Comm& comm,
              {.path = dir.empty() ? "" : StepPath(dir, step),
               .step = step,
               .state = run.state,
+              .spent = &run.state,
               .messages = run.messages,
               .stages = run.stages,
               .progress = ProgressUpTo(run.part_bytes, options.progress)},

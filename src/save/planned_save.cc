@@ -37,13 +37,15 @@ std::span<const StoredDataset> DatasetsOfFile(const SavePlan& plan,
 // Adds what a creator and the hdf5 transfer need to know of a file.
 void PutDatasets(const SavePlan& plan, int32_t file,
                  const std::vector<std::string>& paths, WireWriter& out) {
-  std::vector<h5::DatasetSpec> specs;
+  WireWriter specs;
+  specs.Put<uint64_t>(DatasetsOfFile(plan, file).size());
   for (const StoredDataset& dataset : DatasetsOfFile(plan, file)) {
     const StoredArray& array = plan.arrays[dataset.array];
-    specs.push_back(SpecOf(DatasetPath(paths[dataset.array], array, dataset),
-                           array, dataset));
+    PutDatasetSpec(
+        specs, SpecOf(DatasetPath(paths[dataset.array], array, dataset), array,
+                      dataset));
   }
-  out.PutText(EncodeDatasetSpecs(specs));
+  out.PutText(specs.bytes());
   for (const StoredDataset& dataset : DatasetsOfFile(plan, file)) {
     out.Put(plan.calls[&dataset - plan.datasets.data()]);
     out.PutShape(dataset.box.offset);
@@ -214,13 +216,18 @@ Status PlanOnRoot(const ListedRanks& listed, const SaveOptions& options,
                         .args = options.args,
                         .round_bytes = options.max_bytes_in_flight}));
   planned.saved.file_layout = planned.plan.file_layout;
-  planned.saved.arrays = planned.plan.arrays;
-  planned.saved.datasets = planned.plan.datasets;
-  planned.saved.files = planned.plan.files;
   BELAY_ASSIGN_OR_RETURN(planned.saved.values,
                          MergeValues(ValuesOf(listed), planned.plan.arrays,
                                      options.check_replicas.value_or(true)));
   return absl::OkStatus();
+}
+
+// Moves arrays, datasets and files from the plan to what the index says, or
+// back, whichever has them: there may be very many, so only one of them does.
+void SwapTables(PlannedSave& planned) {
+  std::swap(planned.plan.arrays, planned.saved.arrays);
+  std::swap(planned.plan.datasets, planned.saved.datasets);
+  std::swap(planned.plan.files, planned.saved.files);
 }
 
 // Rank 0: puts the places that the creators found into plan and index. Returns
@@ -247,12 +254,6 @@ std::vector<Striping> TakePlaces(const std::vector<std::string>& skeletons,
       const StoredDataset& dataset = plan.datasets[order.dataset];
       if (dataset.filters.empty()) order.extent.offset += dataset.offset;
     }
-  }
-  for (size_t i = 0; i < plan.datasets.size(); ++i) {
-    planned.saved.datasets[i].offset = plan.datasets[i].offset;
-  }
-  for (size_t i = 0; i < plan.files.size(); ++i) {
-    planned.saved.files[i].bytes = plan.files[i].bytes;
   }
   return stripings;
 }
@@ -340,21 +341,23 @@ StatusOr<PlannedSave> PlanTogether(CommContext& context,
                                    SentLists& sent_lists) {
   BELAY_ASSIGN_OR_RETURN_AGREED(mine.node, NodeOfRank(context));
   PlannedSave planned;
-  const auto plan = [&](const ListedRanks& listed) -> StatusOr<RootMessages> {
+  const auto plan = [&](ListedRanks listed) -> StatusOr<RootMessages> {
     BELAY_RETURN_IF_ERROR(PlanOnRoot(listed, options, planned));
     planned.nodes = NodesOf(listed);
     planned.keys_of_some = FindKeysOfSomeRanks(listed);
+    listed = {};
     WarnOfNfs(directory, planned.nodes, planned.plan);
     RootMessages messages{
         .parts =
             EncodeParts(planned.plan,
                         FindNeighbours(planned.nodes, planned.plan), options)};
     context.agreement_bytes += SizeOf(messages.parts);
+    SwapTables(planned);
     return messages;
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const RootMessage message,
-      GatherDescriptions(context, mine, sent_lists, plan));
+      GatherDescriptions(context, std::move(mine), sent_lists, plan));
   DecodePart(message.part, planned);
   return planned;
 }
@@ -374,6 +377,7 @@ Status Place(CommContext& context,
   const auto place = [&]() -> StatusOr<RootMessages> {
     return CatchBadAlloc(
         "the orders of all ranks", [&]() -> StatusOr<RootMessages> {
+          SwapTables(planned);
           const std::vector<Striping> found = TakePlaces(places, planned);
           planned.stripes =
               CountStripesOfPlan(planned.plan, planned.nodes, found);
@@ -381,6 +385,7 @@ Status Place(CommContext& context,
           RootMessages messages{.common = {},
                                 .parts = EncodeOrders(found, planned)};
           context.agreement_bytes += SizeOf(messages.parts);
+          SwapTables(planned);
           return messages;
         });
   };

@@ -59,7 +59,8 @@ struct PlannedSave {
   bool is_syncer = false;
   int32_t node_ranks = 1;
   std::vector<PlannedFile> files;
-  // Rank 0 only: the plan, and what the index will say.
+  // Rank 0 only: the plan, and what the index will say. Until Place, `saved`
+  // has the arrays, datasets and files of the plan.
   SavePlan plan;
   std::vector<int32_t> nodes;  // of each rank; as the plan, until Place
   std::string keys_of_some;    // as of FindKeysOfSomeRanks

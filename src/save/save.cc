@@ -98,6 +98,8 @@ StatusOr<PreparedSave> PrepareSave(const SaveFrame& frame, const SaveJob& job,
   BELAY_ASSIGN_OR_RETURN_AGREED(prepared.plan,
                                 MakePlan(frame, job, std::move(last), cache,
                                          prepared.listed, prepared.blocks));
+  // For the next plan, of which there is none.
+  if (frame.options.cache == nullptr) cache.sent_lists = {};
   if (!prepared.listed.reuse) {
     BELAY_RETURN_IF_AGREED(CompareReplicas(
         frame, prepared.plan.planned.replicas, prepared.listed.shards));

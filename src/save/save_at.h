@@ -22,6 +22,9 @@ struct SaveJob {
   std::string path;  // of the committed directory
   int64_t step = 0;
   const State& state;
+  // `state` itself, if nobody needs it when it is listed: its shards are moved
+  // out of it, as there may be very many. May be null.
+  State* spent = nullptr;
   // Whose attributes have the keys of `state`, all of them. Rank 0 only, or
   // null.
   const ObjectGraph* graph = nullptr;

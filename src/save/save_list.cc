@@ -91,10 +91,12 @@ Status FindDifference(const SaveFrame& frame) {
 // Asks the handlers what the values consist of. Local.
 Status ListValues(const SaveFrame& frame, const SaveJob& job,
                   ListedSave& listed) {
-  BELAY_ASSIGN_OR_RETURN(listed.listing, CatchExceptions([&] {
-                           return ListForSave(job.state,
-                                              *listed.origin.handlers);
-                         }));
+  BELAY_ASSIGN_OR_RETURN(
+      listed.listing, CatchExceptions([&] {
+        const HandlerTable& table = *listed.origin.handlers;
+        return job.spent != nullptr ? ListForSave(std::move(*job.spent), table)
+                                    : ListForSave(job.state, table);
+      }));
   // Ranks may have different objects, and a copy divides all among them.
   if (job.graph_fingerprint == 0 && !job.keeps_layouts) {
     listed.on_all_ranks = FindOnAllRanks(listed.listing.shards);

@@ -62,6 +62,17 @@ Status CreateAgain(const NewFile& file,
   return absl::OkStatus();
 }
 
+// Forgets what only the making of the files has needed: there may be very many
+// datasets. Collective writes through HDF5 open them by name.
+void ForgetDatasets(const SaveFrame& frame, PlannedSave& planned) {
+  if (planned.has_filters || frame.options.transfer == Transfer::kHdf5) return;
+  for (PlannedFile& file : planned.files) {
+    std::exchange(file.datasets, {});  // with its memory
+    std::exchange(file.calls, {});
+    std::exchange(file.corners, {});
+  }
+}
+
 // Makes the files that this rank is to make. Local.
 Status CreateMyFiles(const SaveFrame& frame, uint64_t nonce, bool reuse,
                      ReusablePlan& plan, LaterWrites* later) {
@@ -78,6 +89,7 @@ Status CreateMyFiles(const SaveFrame& frame, uint64_t nonce, bool reuse,
     plan.skeletons.push_back(
         std::make_shared<const SkeletonImage>(std::move(image)));
   }
+  if (!reuse) ForgetDatasets(frame, plan.planned);
   return absl::OkStatus();
 }
 

@@ -223,22 +223,24 @@ State ListForReading(const CopiedPieces& pieces) {
   return state;
 }
 
-State ListForCopy(const CopyPlan& plan, const CopiedPieces& pieces) {
+State ListForCopy(const CopyPlan& plan, CopiedPieces& pieces) {
   State state;
   auto family = std::make_shared<Family>();
   for (const StoredValue& value : plan.values) {
     if (!IsPlain(value)) AddFamily(value, *family);
   }
   for (size_t i = 0; i < pieces.shards.size(); ++i) {
-    const Shard& shard = pieces.shards[i];
+    Shard shard = std::move(pieces.shards[i]);
     const size_t value = pieces.value_of[i];
     if (value >= plan.values.size() || IsPlain(plan.values[value])) {
-      state.AddShard(shard);
+      state.AddShard(std::move(shard));
       continue;
     }
     const auto holder = HolderOf(shard.key, /*itself=*/true, *family);
-    holder->second.pieces.emplace_back(Behind(holder->first, shard.key), shard);
+    std::string key = Behind(holder->first, shard.key);
+    holder->second.pieces.emplace_back(std::move(key), std::move(shard));
   }
+  std::exchange(pieces.shards, {});  // with its memory
   for (const StoredValue& value : plan.values) {
     if (!IsPlain(value)) AddCopied(value.key, family->at(value.key), state);
   }

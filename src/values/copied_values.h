@@ -45,8 +45,9 @@ void PlaceIn(std::byte* memory, CopiedPieces& pieces);
 // What is read: each piece under its whole key.
 State ListForReading(const CopiedPieces& pieces);
 
-// What is saved: values under their typestr.
-State ListForCopy(const CopyPlan& plan, const CopiedPieces& pieces);
+// What is saved: values under their typestr. Moves the shards out of `pieces`,
+// as there may be very many.
+State ListForCopy(const CopyPlan& plan, CopiedPieces& pieces);
 
 }  // namespace belay
 

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "belay/state.h"
 
@@ -24,6 +26,11 @@ struct StateVersion {
   static void Change(State& state) {
     static std::atomic<uint64_t> last{0};
     state.version_ = ++last;
+  }
+  // Leaves the State without them.
+  static std::vector<Shard> TakeShards(State& state) {
+    Change(state);
+    return std::exchange(state.shards_, {});
   }
 
   bool operator==(const StateVersion&) const = default;

@@ -18,6 +18,7 @@
 #include "values/array_access.h"
 #include "values/memory_layout.h"
 #include "values/owned_objects.h"
+#include "values/state_version.h"
 
 namespace belay {
 namespace {
@@ -96,11 +97,15 @@ class Lister {
 
   // Adds what was added to `state` by the value `outer` and its handler, or by
   // the program if that is empty. Adds the names of its parts to `names`, if
-  // not null.
+  // not null. The shards are moved out of `taken`, if not null, which has those
+  // of the State.
   Status AddParts(const State& state, const std::string& outer, FindStored find,
-                  Names* names, const TypeHandler* lister = nullptr) {
+                  Names* names, const TypeHandler* lister = nullptr,
+                  std::vector<Shard>* taken = nullptr) {
     BELAY_RETURN_IF_ERROR(state.status());
-    std::vector<bool> is_handled(state.shards().size());
+    const std::vector<Shard>& shards =
+        taken != nullptr ? *taken : state.shards();
+    std::vector<bool> is_handled(shards.size());
     for (const TypedValue& value : state.typed()) {
       StatusOr<TypeHandlerPtr> found = HandlerFor(value, table_);
       if (!found.ok()) {
@@ -129,7 +134,7 @@ class Lister {
     }
     for (size_t i = 0; i < is_handled.size(); ++i) {
       if (is_handled[i]) continue;
-      Shard shard = state.shards()[i];
+      Shard shard = taken != nullptr ? std::move((*taken)[i]) : shards[i];
       if (names != nullptr) names->insert(shard.key);
       if (!outer.empty()) shard.key = PartKey(outer, shard.key);
       if (!is_save_ && shard.is_const) return ConstValueError(shard.key);
@@ -364,6 +369,14 @@ StatusOr<HandlerListing> ListForSave(const State& state,
                                      const HandlerTable& table) {
   Lister lister(table, /*is_save=*/true);
   BELAY_RETURN_IF_ERROR(lister.AddParts(state, "", NotStored, nullptr));
+  return lister.Take();
+}
+
+StatusOr<HandlerListing> ListForSave(State&& state, const HandlerTable& table) {
+  std::vector<Shard> shards = StateVersion::TakeShards(state);
+  Lister lister(table, /*is_save=*/true);
+  BELAY_RETURN_IF_ERROR(
+      lister.AddParts(state, "", NotStored, nullptr, nullptr, &shards));
   return lister.Take();
 }
 

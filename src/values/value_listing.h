@@ -50,6 +50,9 @@ StatusOr<TypeHandlerPtr> HandlerFor(const TypedValue& value,
 StatusOr<HandlerListing> ListForSave(const State& state,
                                      const HandlerTable& table);
 
+// The same of a State that nobody needs again: moves its shards out of it.
+StatusOr<HandlerListing> ListForSave(State&& state, const HandlerTable& table);
+
 // Lists all values. `stored`, ascending by key, has those of `values.handled`.
 // Elements of all shards are found anew after containers have given up memory.
 // Errors: as ListForSave; NotFound - a value is not stored;

@@ -104,7 +104,7 @@ std::optional<Tree> TreeOf(const FileObjects& objects) {
   Tree tree(1);
   NodesByPath nodes;
   bool is_plain = true;
-  const auto add = [&](const std::string& path, NodeKind kind, size_t number) {
+  const auto add = [&](std::string_view path, NodeKind kind, size_t number) {
     is_plain = is_plain && AddPath(path, kind, number, tree, nodes);
   };
   for (const DatasetSpec& spec : objects.datasets) {
@@ -261,10 +261,9 @@ StatusOr<std::optional<FileMetadata>> EncodeFileMetadata(
   file.file_bytes = PlaceFrom(data, contents);
   encoded.clear();
   const int64_t root = PutObjects(encoded, contents);
-  file.bytes.reserve(data);
-  file.bytes = Superblock(root, file.file_bytes);
-  file.bytes += encoded;
-  file.bytes.resize(data, '\0');
+  encoded.insert(0, Superblock(root, file.file_bytes));
+  encoded.resize(data, '\0');
+  file.bytes = std::move(encoded);
   file.offsets = std::move(contents.offsets);
   return file;
 }

@@ -152,6 +152,7 @@ int64_t LinkHeapWriter::Put(std::string& out, int64_t start) {
   const int64_t heap = above + above_bytes;
   for (int64_t i = 0; i < num_blocks; ++i) {
     PutBlock(out, heap, i * block_bytes_, block_bytes_, blocks_[i]);
+    blocks_[i] = std::string();  // with its memory
   }
   if (num_entries > 0) {
     PutBlockOfBlocks(out, heap, first_block, num_blocks, block_bytes_,

@@ -32,6 +32,7 @@ struct IndexParts {
   std::vector<std::string_view> values;  // by dataset
   std::vector<h5::ExternalLink> links;
   std::vector<h5::VirtualDataset> virtuals;
+  std::vector<std::string> paths;  // of the arrays, which links borrow
 };
 
 // Shows an array under its key: a link to its dataset, or its pieces put
@@ -63,7 +64,7 @@ void PresentArray(const std::string& path, const SavedCheckpoint& saved,
 }
 
 void PresentArrays(const SavedCheckpoint& saved, IndexParts& parts) {
-  const std::vector<std::string> paths = ObjectPaths(saved.arrays);
+  parts.paths = ObjectPaths(saved.arrays);
   size_t begin = 0;
   for (size_t i = 0; i < saved.arrays.size(); ++i) {
     size_t end = begin;
@@ -71,7 +72,7 @@ void PresentArrays(const SavedCheckpoint& saved, IndexParts& parts) {
            saved.datasets[end].array == static_cast<int32_t>(i)) {
       ++end;
     }
-    PresentArray(paths[i], saved, saved.arrays[i],
+    PresentArray(parts.paths[i], saved, saved.arrays[i],
                  Datasets(saved.datasets).subspan(begin, end - begin), parts);
     begin = end;
   }
@@ -165,19 +166,28 @@ std::vector<int32_t> OrderOf(const std::vector<StoredDataset>& datasets) {
   return order;
 }
 
-// In this order, and with a zero for every checksum to come.
-SavedCheckpoint SortedWithRoomForChecksums(const SavedCheckpoint& saved,
-                                           const std::vector<int32_t>& order) {
-  SavedCheckpoint sorted = saved;
+// Returns `saved` with its datasets in this order: itself, or a copy that is
+// kept in `copy`.
+const SavedCheckpoint& InOrder(const SavedCheckpoint& saved,
+                               const std::vector<int32_t>& order,
+                               std::optional<SavedCheckpoint>& copy) {
+  if (std::is_sorted(order.begin(), order.end())) return saved;
+  copy = saved;
   for (size_t i = 0; i < order.size(); ++i) {
-    sorted.datasets[i] = saved.datasets[order[i]];
+    copy->datasets[i] = saved.datasets[order[i]];
   }
+  return *copy;
+}
+
+// The columns, with a zero for every checksum to come.
+IndexColumns ColumnsWithRoomForChecksums(const SavedCheckpoint& saved) {
+  IndexColumns columns = ToColumns(saved);
   int64_t blocks = 0;
-  for (const StoredArray& array : sorted.arrays) {
+  for (const StoredArray& array : saved.arrays) {
     blocks += NumBlocks(ArrayBytes(array));
   }
-  sorted.checksums.assign(sorted.has_checksums ? blocks : 0, 0);
-  return sorted;
+  columns.checksum.assign(saved.has_checksums ? blocks : 0, 0);
+  return columns;
 }
 
 // Puts the numbers of a column into its place in the file, and into the digest.
@@ -194,14 +204,18 @@ void PutNumbers(const char* path, int64_t offset,
 StatusOr<IndexDraft> DraftIndex(const std::string& path,
                                 const SavedCheckpoint& saved) {
   IndexDraft draft{.order = OrderOf(saved.datasets)};
-  const SavedCheckpoint sorted = SortedWithRoomForChecksums(saved, draft.order);
-  const IndexColumns columns = ToColumns(sorted);
-  BELAY_RETURN_IF_ERROR(CheckAllTexts(columns));
-  const StoredColumns stored = ToStoredColumns(columns);
-  const StoredColumn digest =
-      ToStoredColumn(kDigestColumn, std::vector<uint32_t>{0, 0});
+  std::optional<SavedCheckpoint> copy;
+  const SavedCheckpoint& sorted = InOrder(saved, draft.order, copy);
   IndexParts parts;
   PresentArrays(sorted, parts);
+  StoredColumns stored;
+  {
+    const IndexColumns columns = ColumnsWithRoomForChecksums(sorted);
+    BELAY_RETURN_IF_ERROR(CheckAllTexts(columns));
+    stored = ToStoredColumns(columns);
+  }
+  const StoredColumn digest =
+      ToStoredColumn(kDigestColumn, std::vector<uint32_t>{0, 0});
   for (const StoredColumn& column : stored) {
     const bool is_known = column.path != kFileBytesColumn &&
                           column.path != kDatasetOffsetColumn &&

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "bytes/wire.h"
 #include "hdf5/file.h"
 #include "hdf5/types.h"
 #include "hdf5_format/object_header.h"
@@ -214,19 +213,14 @@ Status CreateFromImage(const NewFile& file, const SkeletonImage& image,
   return opened.Close();
 }
 
-std::string EncodeDatasetSpecs(const std::vector<h5::DatasetSpec>& datasets) {
-  WireWriter out;
-  out.Put<uint64_t>(datasets.size());
-  for (const h5::DatasetSpec& spec : datasets) {
-    out.PutText(spec.path);
-    out.Put(spec.dtype);
-    out.Put(spec.string_bytes);
-    out.PutShape(spec.shape);
-    out.PutShape(spec.chunk);
-    out.PutText(FiltersText(spec.filters));
-    out.PutText(spec.fields);
-  }
-  return out.Take();
+void PutDatasetSpec(WireWriter& out, const h5::DatasetSpec& spec) {
+  out.PutText(spec.path);
+  out.Put(spec.dtype);
+  out.Put(spec.string_bytes);
+  out.PutShape(spec.shape);
+  out.PutShape(spec.chunk);
+  out.PutText(FiltersText(spec.filters));
+  out.PutText(spec.fields);
 }
 
 std::vector<h5::DatasetSpec> DecodeDatasetSpecs(std::string_view bytes) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "belay/status.h"
+#include "bytes/wire.h"
 #include "hdf5/dataset.h"
 #include "plan/plan.h"
 
@@ -83,8 +84,9 @@ StatusOr<SkeletonImage> CaptureImage(
 Status CreateFromImage(const NewFile& file, const SkeletonImage& image,
                        bool with_bytes);
 
-// For messages between ranks. Local.
-std::string EncodeDatasetSpecs(const std::vector<h5::DatasetSpec>& datasets);
+// For messages between ranks: the number of datasets as uint64_t, then each of
+// them. Local.
+void PutDatasetSpec(WireWriter& out, const h5::DatasetSpec& spec);
 std::vector<h5::DatasetSpec> DecodeDatasetSpecs(std::string_view bytes);
 
 }  // namespace belay

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "plan/policy/apply_policy.h"
+#include "plan/policy/group_by_task.h"
 #include "plan/shard_device.h"
 
 namespace belay {
@@ -179,8 +180,7 @@ std::vector<FileTeam> MakeTeams(const std::vector<int32_t>& nodes,
 }  // namespace
 
 bool MakesOneGroup(const ShardingPolicy& policy) {
-  return policy.group != nullptr &&
-         policy.group.target_type() == ShardByTask().group.target_type();
+  return policy.group.target<GroupByTask>() != nullptr;
 }
 
 Status GroupPieces(const ShardingPolicy& policy, const ListedRanks& ranks,

@@ -10,6 +10,7 @@
 #include "bytes/fingerprint.h"
 #include "bytes/wire.h"
 #include "plan/policy/apply_policy.h"
+#include "plan/policy/group_by_task.h"
 #include "plan/policy/listed_pieces.h"
 
 namespace belay {
@@ -57,14 +58,17 @@ StatusOr<Grouping> CallGuarded(const ShardingPolicy& policy,
 
 }  // namespace
 
+StatusOr<Grouping> GroupByTask::operator()(
+    const std::vector<ShardableTensor>& pieces) const {
+  std::vector<ShardGroup> groups;
+  if (!pieces.empty()) groups.push_back(pieces);
+  return Grouping(std::move(groups));
+}
+
 ShardingPolicy ShardByTask() {
   return {.description = "one group per task",
           .parameters = {{"version", "1"}},
-          .group = [](const std::vector<ShardableTensor>& pieces) {
-            std::vector<ShardGroup> groups;
-            if (!pieces.empty()) groups.push_back(pieces);
-            return groups;
-          }};
+          .group = GroupByTask()};
 }
 
 uint64_t PolicyHash(const ShardingPolicy& policy) {

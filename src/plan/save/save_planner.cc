@@ -342,7 +342,7 @@ StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
       ChunkAsAsked(options.args, options.array_layout, arrays, plan));
   BELAY_RETURN_IF_ERROR(CheckWholeStructs(plan));
   BELAY_RETURN_IF_ERROR(CheckChunkCount(plan));
-  arrays = {};  // orders need as much again
+  std::exchange(arrays, {});  // orders need as much again
   ReserveOrders(pieces, plan);
   for (size_t i = 0; i < pieces.size(); ++i) {
     AddOrders(pieces[i], datasets[i], first_blocks[pieces[i].array],

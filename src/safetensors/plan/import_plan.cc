@@ -1,5 +1,7 @@
 #include "safetensors/plan/import_plan.h"
 
+#include <utility>
+
 #include "safetensors/plan/shard_codec.h"
 #include "safetensors/plan/shares.h"
 
@@ -17,16 +19,17 @@ void AddShard(const FileTensor& tensor, const Box& box, const FilePlace& place,
 
 }  // namespace
 
-std::vector<RankImport> PlanImport(const std::vector<SourceTensors>& files,
+std::vector<RankImport> PlanImport(std::vector<SourceTensors> files,
                                    int num_ranks) {
   std::vector<FileTensor> tensors;
   std::vector<FilePlace> places;
   for (size_t i = 0; i < files.size(); ++i) {
-    for (const FileTensor& tensor : files[i].tensors) {
-      tensors.push_back(tensor);
+    for (FileTensor& tensor : files[i].tensors) {
       places.push_back({.file = static_cast<int32_t>(i),
                         .offset = files[i].data_offset + tensor.begin});
+      tensors.push_back(std::move(tensor));
     }
+    std::exchange(files[i].tensors, {});  // with its memory
   }
   std::vector<RankImport> ranks(num_ranks);
   const std::vector<std::vector<TensorRange>> shares =

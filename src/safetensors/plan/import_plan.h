@@ -36,7 +36,7 @@ struct RankImport {
 };
 
 // Gives every rank about the same number of bytes.
-std::vector<RankImport> PlanImport(const std::vector<SourceTensors>& files,
+std::vector<RankImport> PlanImport(std::vector<SourceTensors> files,
                                    int num_ranks);
 
 // For messages between ranks.

@@ -1,4 +1,5 @@
 // Links to other files and virtual datasets, as HDF5 and h5py see them.
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,8 @@ class OtherFilesTest : public H5Test {
       Value(CreateDataset(file, cache, spec));
     }
     for (const ExternalLink& link : objects.links) {
-      Ok(CreateExternalLink(file, cache, link.path, link.file, link.target));
+      Ok(CreateExternalLink(file, cache, std::string(link.path),
+                            std::string(link.file), std::string(link.target)));
     }
     for (const VirtualDataset& dataset : objects.virtuals) {
       Ok(CreateVirtualDataset(file, cache, dataset.spec.path,
@@ -81,10 +83,12 @@ TEST_F(OtherFilesTest, ALinkShowsADatasetOfAnotherFile) {
 
 TEST_F(OtherFilesTest, ManyLinksInOneGroup) {
   for (const int count : {7, 8, 9, 500, 20'000}) {
+    std::deque<std::string> paths, files;  // which links borrow
     std::vector<ExternalLink> links;
     for (int i = 0; i < count; ++i) {
-      const std::string path = absl::StrCat("g/name of ", i);
-      links.push_back({path, absl::StrCat("data_", i % 7, ".h5"), path});
+      paths.push_back(absl::StrCat("g/name of ", i));
+      files.push_back(absl::StrCat("data_", i % 7, ".h5"));
+      links.push_back({paths.back(), files.back(), paths.back()});
     }
     ExpectSame({.links = links});
   }
@@ -107,6 +111,7 @@ TEST_F(OtherFilesTest, AVirtualDatasetShowsPiecesAsOneArray) {
 TEST_F(OtherFilesTest, VirtualDatasetsOfEveryTypeBesideAllElse) {
   std::vector<VirtualDataset> virtuals;
   std::vector<DatasetSpec> datasets;
+  std::deque<std::string> texts;  // which links borrow
   std::vector<ExternalLink> links;
   Shape most_axes(32, 1);
   most_axes[0] = 2;
@@ -125,7 +130,9 @@ TEST_F(OtherFilesTest, VirtualDatasetsOfEveryTypeBesideAllElse) {
                            {"b.h5", absl::StrCat(path, "@", axes), other}}});
       datasets.push_back({path + "/below", dtype, 0, shape, {}});
       datasets.back().path[0] = 'd';
-      links.push_back({absl::StrCat("l/", links.size()), "a.h5", path});
+      const std::string& target = texts.emplace_back(path);
+      links.push_back({texts.emplace_back(absl::StrCat("l/", links.size())),
+                       "a.h5", target});
     }
   }
   ExpectSame({.datasets = datasets, .links = links, .virtuals = virtuals});

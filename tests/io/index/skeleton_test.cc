@@ -382,8 +382,10 @@ TEST_F(SkeletonTest, ChunksWithFiltersTakeNoMoreThanIsReserved) {
 
 TEST_F(SkeletonTest, SpecsComeBackFromBytes) {
   for (const auto& datasets : {Kinds(), Many(), std::vector<DatasetSpec>()}) {
-    const std::vector<DatasetSpec> back =
-        DecodeDatasetSpecs(EncodeDatasetSpecs(datasets));
+    WireWriter out;
+    out.Put<uint64_t>(datasets.size());
+    for (const DatasetSpec& spec : datasets) PutDatasetSpec(out, spec);
+    const std::vector<DatasetSpec> back = DecodeDatasetSpecs(out.bytes());
     ASSERT_EQ(back.size(), datasets.size());
     for (size_t i = 0; i < datasets.size(); ++i) {
       EXPECT_EQ(back[i].path, datasets[i].path);

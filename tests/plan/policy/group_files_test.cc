@@ -5,10 +5,12 @@
 
 #include <map>
 #include <set>
+#include <typeinfo>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "model_testing.h"
+#include "plan/policy/group_by_task.h"
 #include "plan/save/save_planner.h"
 
 namespace belay::group_files_test {
@@ -34,6 +36,8 @@ ShardingPolicy GroupPerPiece() {
 TEST(MakesOneGroupTest, OnlyTheDefaultIsKnownToDoSo) {
   ShardingPolicy policy = ShardByTask();
   EXPECT_TRUE(MakesOneGroup(policy));
+  // By a name that is the same in a program and in the library.
+  EXPECT_EQ(policy.group.target_type(), typeid(GroupByTask));
   EXPECT_TRUE(MakesOneGroup(SavePlanOptions().sharding_policy));
   EXPECT_FALSE(MakesOneGroup(MaxShardSize(INT64_MAX)));
   // A name is no proof.
