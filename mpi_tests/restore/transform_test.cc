@@ -54,6 +54,15 @@ class HalveRows : public TransformFunction {
   }
 };
 
+// Makes far more than is stored.
+class Repeat : public HalveRows {
+ public:
+  std::string description() const override { return "repeat"; }
+  StatusOr<ArrayForm> Result(const std::vector<ArrayForm>&) const override {
+    return ArrayForm{DType::kF64, {int64_t{1} << 24}};
+  }
+};
+
 class TransformTest : public testing::CheckpointTest {
  protected:
   // Saves "a0", "a1", "a2", each cut by rows, and some others.
@@ -245,6 +254,20 @@ TEST_F(TransformTest, TakesGroupsAndGivesLengths) {
   ASSERT_EQ(complex.size(), 3u);
   EXPECT_EQ(complex[0], (std::complex<double>(5, 6)));
   EXPECT_EQ(scalar, 3);
+}
+
+// The checkpoint says the lengths, so it must not say any.
+TEST_F(TransformTest, LengthsAreAsWhatIsStoredAllows) {
+  const std::vector<double> empty;
+  std::vector<double> values;
+  State state;
+  state.Add("x", values);
+  ExpectError(
+      {.transform = Transform::Apply(std::make_shared<Repeat>(), {"a0"})},
+      state, absl::StatusCode::kInvalidArgument,
+      "transforms that give lengths make too many bytes of those that "
+      "are stored (need at most 67403776 of 288, found 134217728)");
+  EXPECT_EQ(values, empty);
 }
 
 // Whatever gives a vector its length, what lies in its memory is not written.

@@ -13,6 +13,7 @@
 #include "plan/shard_store.h"
 #include "plan/stored/stored_form.h"
 #include "restore/restore_stages.h"
+#include "transform/made_bytes.h"
 #include "values/array_access.h"
 #include "values/conversions.h"
 
@@ -161,9 +162,19 @@ void MakeDistinct(std::vector<Conversion>& all) {
 Status GiveComputedLengths(const StoredAnswer& answer,
                            std::vector<ComputedValue>& values,
                            std::vector<FormerElements>& former) {
+  MadeBytes bytes;
   for (ComputedValue& value : values) {
     const StatusOr<ArrayForm> form = FormOf(value.transform, FinderIn(answer));
     if (!form.ok()) continue;
+    if (IsResizable(value.shard)) {
+      for (const std::string& key : value.transform.StoredKeys()) {
+        const ArrayForm* const stored = FindSource(answer, key);
+        if (stored != nullptr) bytes.AddStored(key, *stored);
+      }
+      bytes.AddMade(*form);
+      BELAY_RETURN_IF_ERROR(
+          Explain(WhatIs(value), bytes.Check("transforms that give lengths")));
+    }
     const ValuePart result{.dtype = form->dtype, .shape = form->shape};
     BELAY_RETURN_IF_ERROR(
         GiveLength(StoredValue{.key = value.shard.key, .parts = {result}},

@@ -168,6 +168,7 @@ Status ListComputed(const RestoreFrame& frame,
 
 // Gives those of them that can take it the length of their result, and adds the
 // memory that they gave up. Local.
+// Errors: as GiveLength, and as MadeBytes::Check for all of them together.
 Status GiveComputedLengths(const StoredAnswer& answer,
                            std::vector<ComputedValue>& values,
                            std::vector<FormerElements>& former);

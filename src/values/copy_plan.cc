@@ -13,6 +13,7 @@
 #include "plan/stored/form_key.h"
 #include "plan/stored/stored_values.h"
 #include "transform/form.h"
+#include "transform/made_bytes.h"
 #include "transform/node.h"
 
 namespace belay {
@@ -187,23 +188,14 @@ class CopyPlanner {
     return absl::OkStatus();
   }
 
-  // A few rules may name one array again and again. What is stored counts once.
   Status CheckMadeBytes() const {
-    constexpr double kMostPerByte = 1024, kAnyway = 64 << 20;
-    double stored = 0, made = 0;
+    MadeBytes bytes;
     for (const std::string& key : used_) {
-      stored += static_cast<double>(ArrayBytes(*FindArray(saved_, key)));
+      const StoredArray& array = *FindArray(saved_, key);
+      bytes.AddStored(key, {.dtype = array.dtype, .shape = array.shape});
     }
-    for (const MadeArray& one : plan_.made) {
-      made += static_cast<double>(NumElements(one.form.shape)) *
-              static_cast<double>(DTypeSize(one.form.dtype));
-    }
-    const double most = kAnyway + kMostPerByte * stored;
-    if (made <= most) return absl::OkStatus();
-    return Refuse(absl::StrFormat(
-        "the rules make too many bytes of those that are stored (need at most "
-        "%.0f of %.0f, found %.0f)",
-        most, stored, made));
+    for (const MadeArray& one : plan_.made) bytes.AddMade(one.form);
+    return bytes.Check("the rules");
   }
 
   Status CheckMade(const std::vector<std::string>& copied) const {
