@@ -57,8 +57,11 @@ class PlanCache {
 // `dir`, `step` and `options` (except `cache` and `deadline_seconds`) must be
 // equal on all ranks, and
 // so must the dtype and shape of each key.
-// Creates `dir` if its parent exists. On any error nothing is committed,
-// earlier steps are untouched, and the call may be repeated.
+// Creates `dir` if its parent exists. On an error nothing is committed,
+// earlier steps are untouched, and the call may be repeated. Only where a
+// commit fails and the file system then refuses to undo it, too, is the step
+// committed: the message says so, or, if the ranks could not exchange it, the
+// log of rank 0.
 // Errors: InvalidArgument - ranks disagree, shards overlap or leave a gap, a
 //   negative step, a value out of its range, `dir` is a step; OutOfRange - a
 //   box exceeds its shape; AlreadyExists - the step is committed and overwrite

@@ -14,9 +14,9 @@
 
 namespace belay::fault {
 
-// Starts counting at 0 and makes the `number`-th point from now fail; 0 makes
-// none fail. Local.
-void Arm(int64_t number);
+// Starts counting at 0 and makes the `number`-th point from now fail, and as
+// many after it as `how_many` says; 0 makes none fail. Local.
+void Arm(int64_t number, int64_t how_many = 1);
 
 // Stops counting and failing. Local.
 void Disarm();

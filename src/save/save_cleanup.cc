@@ -1,6 +1,7 @@
 // What follows if a save fails: its reason, and what is removed.
 #include <string>
 
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "io/steps/commit.h"
 #include "io/steps/saved_twice.h"
@@ -46,8 +47,14 @@ void CleanUp(const SaveFrame& frame, const StepInProgress& step,
   if (!step.began) return;
   // No rank may believe in a step that another one does not. Under the
   // temporary name lies the old step of a commit that stands.
-  if (!status.ok() && step.committed && !UndoCommit(path, step.nonce).ok()) {
-    return;
+  if (!status.ok() && step.committed) {
+    const Status undone = UndoCommit(path, step.nonce);
+    if (!undone.ok()) {
+      // The ranks have failed to agree, and have no other error in common.
+      Log(LogLevel::kError,
+          std::string(AfterUndo(path, status, undone).message()));
+      return;
+    }
   }
   // Another save of this step may have taken the directory over.
   if (!step.is_owner && !TakeStep(path, step.nonce).ok()) return;

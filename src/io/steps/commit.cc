@@ -53,8 +53,9 @@ struct Found {
   bool lacks_replaced = false;
 };
 
-// A listing may miss a step that is being overwritten, but then it shows the save
-// that does so: a step is looked for by its name wherever anything of it is seen.
+// A listing may miss a step that is being overwritten, but then it shows the
+// save that does so: a step is looked for by its name wherever anything of it
+// is seen.
 template <typename Counts>
 StatusOr<Found> ListLabels(const std::string& run, Counts counts) {
   BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -86,15 +87,15 @@ StatusOr<Found> ListLabels(const std::string& run, Counts counts) {
 }
 
 // The steps of which `counts` says that they are looked for. A listing may miss
-// both a step that appears meanwhile and the one that is deleted for it, so only
-// what two find empty is. While a step is replaced by renames it has another
-// name; a crash may have left that one for ever.
+// both a step that appears meanwhile and the one that is deleted for it, so
+// only what two find empty is. While a step is replaced by renames it has
+// another name; a crash may have left that one for ever.
 template <typename Counts>
 StatusOr<std::vector<StepLabel>> Look(const std::string& run, Counts counts) {
   constexpr int kLooks = 2, kLooksWhileReplaced = 50;
   for (int look = 1;; ++look) {
     BELAY_ASSIGN_OR_RETURN(Found found, ListLabels(run, counts));
-    const int most = found.lacks_replaced    ? kLooksWhileReplaced
+    const int most = found.lacks_replaced   ? kLooksWhileReplaced
                      : found.labels.empty() ? kLooks
                                             : look;
     if (look >= most) return std::move(found.labels);
@@ -243,6 +244,18 @@ Status TakeStep(const std::string& path, uint64_t nonce) {
   return CheckOurs("commit", path, nonce);
 }
 
+Status AfterUndo(const std::string& path, const Status& failure,
+                 const Status& undone) {
+  if (undone.ok()) return failure;
+  return Status(
+      failure.code(),
+      Cat(std::string(failure.message()), "; the step \"", path,
+          "\" is committed all the same, since the commit could not be undone "
+          "(",
+          std::string(undone.message()),
+          "): remove its directory, or save it again with overwrite"));
+}
+
 namespace {
 
 // CommitStep, with errors of the file system as they are.
@@ -266,8 +279,8 @@ Status Commit(const std::string& path, bool overwrite, bool durable,
   BELAY_RETURN_IF_ERROR(moved);
   if (!durable) return absl::OkStatus();
   const Status synced = SyncDirectory(ParentOf(path));
-  if (!synced.ok()) UndoCommit(path, nonce).IgnoreError();
-  return synced;
+  return synced.ok() ? synced
+                     : AfterUndo(path, synced, UndoCommit(path, nonce));
 }
 
 }  // namespace

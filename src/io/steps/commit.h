@@ -47,7 +47,8 @@ Status TakeStep(const std::string& path, uint64_t nonce);
 // Removes the marker and renames the directory that was taken to `path`: the
 // commit point. With `overwrite` a checkpoint that is there already is swapped
 // against it and waits under the temporary name. With `durable`, directories
-// are synced before and after. After an error `path` is not committed. Rank 0
+// are synced before and after. After an error `path` is not committed, unless
+// its message says so: where the commit could not be undone either. Rank 0
 // only.
 // Errors: AlreadyExists - another save has committed `path`;
 //   FailedPrecondition - a program has pinned what is there; those of Rename
@@ -58,6 +59,11 @@ Status CommitStep(const std::string& path, bool overwrite, bool durable,
 // Takes a commit back that not all ranks have heard of. Rank 0 only.
 // Errors: those of Rename; `path` is then still there.
 Status UndoCommit(const std::string& path, uint64_t nonce);
+
+// Returns why a save has failed after its commit, and, unless that is undone,
+// that the step is there. Local.
+Status AfterUndo(const std::string& path, const Status& failure,
+                 const Status& undone);
 
 // Checks that the directory in progress is the one that `nonce` began, and says
 // why it is not. A file that was opened by its name before is in that

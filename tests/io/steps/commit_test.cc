@@ -381,6 +381,34 @@ void ExpectOldOrUncommitted(const std::string& run, const Status& status) {
   EXPECT_EQ(CommittedSteps(run, "step").value(), std::vector<int64_t>({7}));
 }
 
+// All fails from some point on, so that nothing can be undone either.
+TEST_F(CommitTest, AnErrorSaysIfTheStepIsCommittedAllTheSame) {
+  int64_t times = 0;
+  for (const bool overwrite : {false, true}) {
+    const int64_t step = overwrite ? 7 : 8;
+    bool injected = true;
+    for (int64_t point = 1; injected; ++point) {
+      Save(7, "old");
+      RemoveDebris(Step(7), kNonce);
+      ASSERT_EQ(Begin(step, true), absl::OkStatus());
+      Put("run/" + InProgress(step) + "/index.h5", "new");
+      fault::Arm(point, 1000);
+      const Status status = Commit(Step(step));
+      injected = fault::Count() >= point;
+      fault::Disarm();
+      const std::string index =
+          "run/step_0000000" + std::to_string(step) + "/index.h5";
+      const bool stands = fs::exists(Path(index)) && Content(index) == "new";
+      const bool says_so = status.message().find("is committed all the same") !=
+                           std::string_view::npos;
+      EXPECT_EQ(stands, status.ok() || says_so) << point << " " << status;
+      times += says_so ? 1 : 0;
+      fs::remove_all(Run());
+    }
+  }
+  EXPECT_GE(times, 2);
+}
+
 TEST_F(CommitTest, AnErrorAnywhereLeavesTheStepUncommitted) {
   for (const bool overwrite : {false, true}) {
     const int64_t step = overwrite ? 7 : 8;
