@@ -65,7 +65,10 @@ struct ManagedSave {
   std::string reason;              // why it was not saved
   SaveResult result;               // if it was saved
   std::vector<int64_t> deleted;    // steps, ascending
-  std::vector<std::string> notes;  // failures after the commit
+  // Failures after the commit, and, of an earlier save in the background, those
+  // of the work on files that followed it; and that a step which is being saved
+  // takes no new values.
+  std::vector<std::string> notes;
   // Set if the rules or the caller asked for this save and it failed, but the
   // failure is tolerated: Unavailable, ResourceExhausted, Internal, or NotFound
   // for what a node no longer sees.

@@ -18,6 +18,7 @@
 namespace belay::testing::manager_async_test {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -271,6 +272,7 @@ TEST_F(ManagerAsyncTest, AForcedSaveOfTheStepUnderWayWaitsForIt) {
     EXPECT_TRUE(last->saved);
     EXPECT_EQ(last->result.step, step);
     EXPECT_EQ(last->finished->step, step);
+    EXPECT_THAT(last->notes, Contains(HasSubstr("this call took no new ones")));
     EXPECT_EQ(manager->Latest(), step);
     // And once it is committed.
     const auto again = manager->Save(step, {.force = true});

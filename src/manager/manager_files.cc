@@ -155,7 +155,9 @@ void FileWork::Finish() {
   thread_->Finish();
   is_told_ = true;
   const Status status = thread_->result();
-  if (!status.ok()) Log(LogLevel::kWarning, std::string(status.message()));
+  if (status.ok()) return;
+  failures_.emplace_back(status.message());
+  Log(LogLevel::kWarning, failures_.back());
 }
 
 bool FileWork::IsUnderWay() const {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/process/worker_thread.h"
@@ -68,7 +69,7 @@ StatusOr<std::vector<std::string>> CleanRunDirectory(const std::string& dir,
                                                      bool remove);
 
 // Works on files in a thread while the program goes on. What goes wrong is
-// logged. Move only; for one caller at a time.
+// logged, and kept for a note. Move only; for one caller at a time.
 class FileWork {
  public:
   FileWork() = default;
@@ -83,6 +84,12 @@ class FileWork {
   // Waits until it is done. Local. In a child process, nothing is under way.
   void Finish();
 
+  // Returns what went wrong since the last call, of work that is finished.
+  // Local.
+  std::vector<std::string> TakeFailures() {
+    return std::exchange(failures_, {});
+  }
+
  private:
   bool IsUnderWay() const;
 
@@ -90,6 +97,7 @@ class FileWork {
   pid_t process_ = 0;                     // that the thread is in
   double most_seconds_ = 0;
   bool is_told_ = true;
+  std::vector<std::string> failures_;
 };
 
 }  // namespace belay

@@ -139,6 +139,8 @@ std::string AfterCommit(Impl& impl, int64_t saved, double began,
   const auto note = [&](const Status& status) {
     if (!status.ok()) outcome.notes.emplace_back(status.message());
   };
+  impl.cleanup.Finish();
+  outcome.notes = impl.cleanup.TakeFailures();  // after the last commit
   const std::string clock_note =
       NoteOnClock(impl.options, impl.state.steps, saved);
   if (!clock_note.empty()) outcome.notes.push_back(clock_note);

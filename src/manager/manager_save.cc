@@ -271,6 +271,12 @@ StatusOr<ManagedSave> SaveAsOrdered(Impl& impl, const Order& order,
 ManagedSave SavedAlready(Impl& impl) {
   impl.stopping.is_last_save_owed = false;
   ManagedSave result{.saved = true, .result = *impl.last_saved};
+  result.notes.push_back(absl::StrFormat(
+      "step %d has the values of the save in the background that began before: "
+      "this call took no new ones; to save them, give overwrite or another "
+      "step",
+      impl.last_saved->step));
+  LogNotes(impl, result.notes);
   TellOfEnded(impl, result);
   return result;
 }
