@@ -119,6 +119,18 @@ static void TestBadPolicies(const struct c_test* test, belay_state* state,
              belay_restore(test->comm, PathOf(test, "sharding"), 1, state,
                            options, NULL));
   ExpectMessage(__FILE__, __LINE__, "option \"sharding_policy\": no such");
+  // The last call counts, in either order.
+  belay_options_set(options, "sharding_policy", "a text");
+  ExpectCode(
+      __FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+      belay_save(test->comm, PathOf(test, "sharding"), 9, state, options));
+  ExpectMessage(__FILE__, __LINE__,
+                "the function belay_options_set_sharding_policy");
+  belay_options_set_sharding_policy(options, "each piece apart", "version=1",
+                                    PiecesApart, NULL);
+  ExpectCode(
+      __FILE__, __LINE__, BELAY_OK,
+      belay_save(test->comm, PathOf(test, "sharding"), 8, state, options));
   belay_options_set(options, "max_shard_size", "100");
   ExpectCode(
       __FILE__, __LINE__, BELAY_INVALID_ARGUMENT,

@@ -104,7 +104,9 @@ void OptionReader::ReadShardingPolicy(const std::string& limit,
                                       ShardingPolicy& policy) {
   const std::string* const max_bytes = Find(limit);
   const std::string* const name = Find(kPolicyOption);
-  if (name != nullptr && !sharding_policy_) {
+  // The last call counts: a text that came after the function has replaced it.
+  if (name != nullptr &&
+      (!sharding_policy_ || *name != sharding_policy_->description)) {
     return Refuse(kPolicyOption, *name,
                   "the function belay_options_set_sharding_policy");
   }
