@@ -37,11 +37,6 @@ void TakeTree(const std::string& key, const ValueTree& tree,
 
 }  // namespace
 
-bool IsFormKey(std::string_view key) {
-  return key.starts_with(kFormsName) &&
-         (key.size() == kFormsName.size() || key[kFormsName.size()] == '/');
-}
-
 std::string FormKey(std::string_view what, std::string_view container) {
   return std::string(kFormsName) + "/" + std::string(what) + "/" +
          standard::PartName(container);
@@ -145,9 +140,9 @@ py::object Made(const std::string& kind, py::object values) {
 }
 
 py::object Like(py::handle given, py::object values) {
-  const bool is_same = py::type::handle_of(given).is(py::type::of(values)) &&
-                       (PyDict_CheckExact(given.ptr()) ||
-                        PyList_CheckExact(given.ptr()));
+  const bool is_same =
+      py::type::handle_of(given).is(py::type::of(values)) &&
+      (PyDict_CheckExact(given.ptr()) || PyList_CheckExact(given.ptr()));
   return is_same ? values : Kinds("like")(given, values);
 }
 

@@ -27,15 +27,11 @@
 
 #include "belay/handlers/type_handler.h"
 #include "belay/handlers/value_tree.h"
+#include "plan/stored/form_key.h"
 
 namespace belay::python {
 
 namespace py = pybind11;
-
-// The first part of the keys of forms.
-inline constexpr std::string_view kFormsName = ".python";
-
-bool IsFormKey(std::string_view key);
 
 // The key under which a form of a container is stored, or of a name in it.
 std::string FormKey(std::string_view what, std::string_view container);

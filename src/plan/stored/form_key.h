@@ -7,10 +7,14 @@
 
 namespace belay {
 
-// Whether this is the key of such a value. It has no arrays, no handler takes part
-// in it, and no program asks for it by its key (docs/format.md).
+// The first part of the keys of such values.
+inline constexpr std::string_view kFormsName = ".python";
+
+// Whether this is the key of such a value. It has no arrays, no handler takes
+// part in it, and no program asks for it by its key (docs/format.md).
 inline bool IsFormKey(std::string_view key) {
-  return key.starts_with(".python/");
+  return key.starts_with(kFormsName) &&
+         (key.size() == kFormsName.size() || key[kFormsName.size()] == '/');
 }
 
 }  // namespace belay
