@@ -18,8 +18,22 @@ namespace {
 constexpr size_t kNone = SIZE_MAX;
 // An allocation of just this many bytes fails.
 size_t refused_bytes = kNone;
+// So do those of one object that takes this many bytes or more.
+size_t refused_from = kNone;
 
 }  // namespace
+
+void* operator new(size_t bytes) {
+  void* memory = bytes >= refused_from ? nullptr : std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
 
 void* operator new[](size_t bytes) {
   void* memory = bytes == refused_bytes ? nullptr : std::malloc(bytes);
@@ -90,6 +104,26 @@ TEST_F(ConversionTest, NoMemoryOnAnyRankIsAgreed) {
     refused_bytes = kNone;
   }
   RestoreStep(state, kCast);
+}
+
+// What a rank needs to list very many values, before it has told anybody.
+TEST_F(ConversionTest, NoMemoryToListValuesIsAgreed) {
+  std::vector<float> values(3000);
+  State state;
+  for (size_t i = 0; i < values.size(); ++i) {
+    state.Add(absl::StrCat("value ", i), values[i]);
+  }
+  for (const size_t bytes : {size_t{1} << 20, size_t{100'000}}) {
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank_ == rank) refused_from = bytes;
+      const Status saved = Save(comm_, run(), 1, state).status();
+      refused_from = kNone;
+      EXPECT_EQ(saved.code(), absl::StatusCode::kResourceExhausted) << saved;
+      EXPECT_THAT(std::string(saved.message()),
+                  HasSubstr(absl::StrCat("[rank ", rank, " of ", size_, "]")));
+    }
+  }
+  EXPECT_TRUE(Save(comm_, run(), 1, state).ok());
 }
 
 // Memory through which it would only be faster.

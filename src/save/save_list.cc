@@ -168,6 +168,29 @@ Status FindForms(const SaveFrame& frame, const SaveJob& job,
   return CheckHandledForms(listed.listing.values, listed.shards, listed.forms);
 }
 
+// Lists the values of this rank. `fits`: the plan of the last save holds here,
+// whose replicas add `replicas` to the sum. Local.
+Status ListLocally(const SaveFrame& frame, const SaveJob& job,
+                   const std::string& options,
+                   std::optional<ReusablePlan>& last, ListedSave& listed,
+                   bool& fits, uint64_t& replicas) {
+  BELAY_RETURN_IF_ERROR(CheckArguments(frame, job));
+  const bool is_kept = TakeListing(last, listed);
+  if (!is_kept) {
+    BELAY_RETURN_IF_ERROR(ListValues(frame, job, listed));
+    listed.fingerprint = FingerprintOf(frame, job, listed, options);
+  }
+  const bool holds = last && last->fingerprint == listed.fingerprint;
+  if (!holds) return FindForms(frame, job, listed);
+  // For nothing: the sum travels with what has to be agreed on anyway.
+  BELAY_RETURN_IF_ERROR(CatchBadAlloc("the bytes of replicas", [&] {
+    replicas = SumReplicas(frame.options, *last, listed.shards);
+    return absl::OkStatus();
+  }));
+  fits = true;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
@@ -175,25 +198,11 @@ StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
   frame.stages.Enter("list");
   const std::string options = EncodeOptions(frame.options);
   ListedSave listed{.origin = OriginOf(frame, job, options)};
-  Status status = CheckArguments(frame, job);
-  const bool is_kept = status.ok() && TakeListing(last, listed);
-  if (status.ok() && !is_kept) status = ListValues(frame, job, listed);
   bool fits = false;
   uint64_t replicas = 0;
-  if (status.ok()) {
-    if (!is_kept) {
-      listed.fingerprint = FingerprintOf(frame, job, listed, options);
-    }
-    fits = last && last->fingerprint == listed.fingerprint;
-    // For nothing: the sum travels with what has to be agreed on anyway.
-    status = fits ? CatchBadAlloc("the bytes of replicas",
-                                  [&] {
-                                    replicas = SumReplicas(frame.options, *last,
-                                                           listed.shards);
-                                    return absl::OkStatus();
-                                  })
-                  : FindForms(frame, job, listed);
-  }
+  const Status status = CatchBadAlloc("the list of values", [&] {
+    return ListLocally(frame, job, options, last, listed, fits, replicas);
+  });
   WireWriter same;
   same.PutText(frame.target.path);
   same.Put(frame.target.step);
