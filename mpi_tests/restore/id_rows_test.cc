@@ -206,7 +206,8 @@ TEST_F(IdRowsTest, Mistakes) {
   }
   ExpectRefused(Save(comm_, run(), 3, mixed).status(),
                 absl::StatusCode::kInvalidArgument,
-                "ranks have rows of other forms (rank 0 has f64 [], rank 1 has "
+                "the rows of the ranks differ in dtype, shape or ids (rank 0 "
+                "has f64 [], rank 1 has "
                 "f64 [] with ids)");
 }
 
@@ -258,10 +259,11 @@ TEST_F(IdRowsTest, ARankHasOtherRows) {
     return;
   }
   ExpectRefused(mixed, absl::StatusCode::kFailedPrecondition,
-                "restore \"value\": ranks have rows of other forms (rank 0 has "
-                "f64 with ids, and this one has not)");
+                "restore \"value\": the rows of the ranks differ in dtype, "
+                "shape or ids (rank 0 has "
+                "f64 with ids, and this rank does not)");
   ExpectRefused(of_other_type, absl::StatusCode::kFailedPrecondition,
-                "restore \"value\": ranks have rows of other forms");
+                "restore \"value\": the rows of the ranks differ in");
 }
 
 // Two keys of one array may have other dtypes.
@@ -359,10 +361,11 @@ TEST_F(IdRowsTest, IdsThatAreRowsThemselves) {
   Ok(Restore(comm_, run(), 1, state));  // they stay what they are
   ids = {3, 4};
   next = {5, 6};
-  ExpectRefused(Restore(comm_, run(), 1, state).status(),
-                absl::StatusCode::kInvalidArgument,
-                "restore \"value\": its ids are rows with ids of the same "
-                "restore");
+  ExpectRefused(
+      Restore(comm_, run(), 1, state).status(),
+      absl::StatusCode::kInvalidArgument,
+      "restore \"value\": its ids are rows with ids themselves, which "
+      "the same restore reads");
 }
 
 // Ids that are restored otherwise come first.

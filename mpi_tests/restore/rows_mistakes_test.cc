@@ -27,8 +27,8 @@ TEST_F(RowsMistakesTest, OfASave) {
   odd.AddRows("x", x, {.row = {3}});
   ExpectRefused(Save(comm_, run(), 1, odd).status(),
                 absl::StatusCode::kInvalidArgument,
-                "list \"x\": the range has no whole rows of [3] (found 4 "
-                "numbers)");
+                "list \"x\": the range does not consist of whole rows of shape "
+                "[3] (need a multiple of 3 numbers, found 4)");
   State twice;
   twice.AddRows("x", x);
   twice.AddRows("x", x);
@@ -37,7 +37,7 @@ TEST_F(RowsMistakesTest, OfASave) {
   State span;
   span.AddRows("x", std::span(x.data(), 3), {.row = {2}});
   ExpectRefused(Save(comm_, run(), 3, span).status(),
-                absl::StatusCode::kInvalidArgument, "no whole rows of [2]");
+                absl::StatusCode::kInvalidArgument, "whole rows of shape [2]");
 }
 
 TEST_F(RowsMistakesTest, OfTheForm) {
@@ -80,10 +80,10 @@ TEST_F(RowsMistakesTest, ATextHasNoEvenPart) {
   even.AddPerRank("text", text, {.other_ranks = OtherRanks::kEven});
   ExpectRefused(Save(comm_, run(), 2, even).status(),
                 absl::StatusCode::kInvalidArgument,
-                "list \"text\": the text of a rank has no even part");
+                "list \"text\": OtherRanks::kEven cannot divide the texts");
   ExpectRefused(Restore(comm_, run(), 1, even).status(),
                 absl::StatusCode::kInvalidArgument,
-                "list \"text\": the text of a rank has no even part");
+                "list \"text\": OtherRanks::kEven cannot divide the texts");
 }
 
 TEST_F(RowsMistakesTest, OfOwners) {
@@ -157,7 +157,8 @@ TEST_F(RowsMistakesTest, RanksHaveRowsOfOtherForms) {
   }
   ExpectRefused(Save(comm_, run(), 1, state).status(),
                 absl::StatusCode::kInvalidArgument,
-                "plan \"x\": ranks have rows of other forms (rank 0 has f32 "
+                "plan \"x\": the rows of the ranks differ in dtype, shape or "
+                "ids (rank 0 has f32 "
                 "[], rank 1 has f64 [2])");
 }
 

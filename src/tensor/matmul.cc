@@ -71,8 +71,8 @@ Status CheckShapes(const Tensor& a, const Tensor& b) {
   }
   if (a.shape()[1] == b.shape()[0]) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      Cat("the first has another number of columns than the second has rows "
-          "(need ",
+      Cat("the number of columns of the first must equal the number of rows of "
+          "the second (need ",
           a.shape()[1], " rows, found ", b.shape()[0], ")"));
 }
 

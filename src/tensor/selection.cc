@@ -111,7 +111,7 @@ class Resolver {
   Status operator()(const Tensor* mask) {
     BELAY_RETURN_IF_ERROR(CheckIsMask(mask));
     return absl::InvalidArgumentError(
-        "a mask stands alone (need 1 item, found more)");
+        "a mask must be the only item of an index (need 1 item, found more)");
   }
 
   Selection TakeSelection() { return std::move(selection_); }

@@ -194,7 +194,7 @@ TEST(IndexingTest, D6EmptyTuplesAndMasksAreDefined) {
   const Tensor mask = Tensor::Of<bool>({2}, {true, false});
   const Status inside = Error(x, {&mask, 0});
   EXPECT_EQ(inside.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(inside.message(), HasSubstr("a mask stands alone"));
+  EXPECT_THAT(inside.message(), HasSubstr("a mask must be the only item"));
   const Tensor scalar = Tensor::Of<bool>({}, {true});
   const Status alone = Error(x, {&scalar});
   EXPECT_EQ(alone.code(), absl::StatusCode::kInvalidArgument);

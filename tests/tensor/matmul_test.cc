@@ -93,11 +93,12 @@ TEST(MatMulTest, AnEmptySumIsZero) {
 
 TEST(MatMulTest, ChecksItsOperands) {
   const Tensor a(DType::kF32, {2, 3});
-  EXPECT_EQ(MatMul(a, a).status(),
-            absl::InvalidArgumentError(
-                "matmul \"f32 [2, 3]\" and \"f32 [2, 3]\": the first has another "
-                "number of columns than the second has rows (need 3 rows, "
-                "found 2)"));
+  EXPECT_EQ(
+      MatMul(a, a).status(),
+      absl::InvalidArgumentError(
+          "matmul \"f32 [2, 3]\" and \"f32 [2, 3]\": the number of columns "
+          "of the first must equal the number of rows of the second "
+          "(need 3 rows, found 2)"));
   EXPECT_EQ(
       MatMul(a, Tensor(DType::kF32, {3})).status(),
       absl::InvalidArgumentError(

@@ -20,9 +20,9 @@ Status ReadStreamText(const std::string& text,
   read(in, object);
   if (!in.fail() && (in >> std::ws).eof()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "the state that is stored is none of this random engine, or another "
-      "standard library has written it: restore it with that library, or seed "
-      "the engine anew");
+      "the stored state does not fit this random engine, or another standard "
+      "library wrote it: restore it with the engine and library that saved it, "
+      "or leave it out and seed the engine");
 }
 
 }  // namespace belay::standard

@@ -96,13 +96,16 @@ bool ReadNumber(std::string_view name, uint64_t& number) {
 Status NoNumberError(std::string_view name) {
   return absl::FailedPreconditionError(
       Cat("the keys of the map are numbers, but the key \"", name,
-          "\" is stored, which is none of their type"));
+          "\" is stored, which does not fit their type: restore into a map "
+          "whose keys can hold it"));
 }
 
 Status LengthError(size_t needed, size_t found) {
   return absl::FailedPreconditionError(
-      Cat("a list of another length than the tuple's is stored (need ", needed,
-          " values, found ", found, ")"));
+      Cat("the stored list and the tuple have different lengths (need ", needed,
+          " values, found ", found,
+          "): restore into a std::vector, or into a "
+          "tuple of the stored length"));
 }
 
 StatusOr<size_t> StoredAlternative(int64_t index, size_t alternatives) {
@@ -110,8 +113,8 @@ StatusOr<size_t> StoredAlternative(int64_t index, size_t alternatives) {
     return static_cast<size_t>(index);
   }
   return absl::FailedPreconditionError(
-      Cat("an alternative is stored that the std::variant does not have (need "
-          "an index below ",
+      Cat("the std::variant does not have the stored alternative (need an "
+          "index below ",
           alternatives, ", found ", index, ")"));
 }
 

@@ -60,10 +60,11 @@ StatusOr<int64_t> InUnit(int64_t count, const TimeUnit& from,
       !__builtin_mul_overflow(count / divisor, factor, &found)) {
     return found;
   }
-  return absl::FailedPreconditionError(
-      Cat("a time is stored that is no whole number in the unit of the "
-          "program (need a multiple of ",
-          UnitText(to), ", found ", count, " times ", UnitText(from), ")"));
+  return absl::FailedPreconditionError(Cat(
+      "the stored time is not a whole number of the program's units (need a "
+      "multiple of ",
+      UnitText(to), ", found ", count, " times ", UnitText(from),
+      "): restore it into a duration with a smaller unit"));
 }
 
 StatusOr<double> InUnit(double count, const TimeUnit& from,
@@ -75,15 +76,14 @@ StatusOr<double> InUnit(double count, const TimeUnit& from,
 
 Status CountDtypeError(DType stored, DType wanted) {
   return absl::FailedPreconditionError(
-      Cat("a time is stored that is counted in another dtype (need ",
+      Cat("the stored time has another dtype than the program's (need ",
           DTypeName(wanted), ", found ", DTypeName(stored),
           "): restore it into a duration that counts in ", DTypeName(stored)));
 }
 
 Status CountError(int64_t count, const TimeUnit& unit, size_t bytes) {
   return absl::FailedPreconditionError(
-      Cat("a time is stored that is too large for the type of the program "
-          "(need ",
+      Cat("the stored time is too large for the program's type (need ",
           8 * bytes, " bits, found ", count, " times ", UnitText(unit), ")"));
 }
 

@@ -101,10 +101,11 @@ StatusOr<size_t> FindBlock(const std::vector<IdBlock>& blocks,
       if (HasFormOf(group, blocks[i].shard)) return i;
     }
   }
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "\"%s\": ranks have rows of other forms (rank %d has %s with ids, and "
-      "this one has not)",
-      StoredKeyOfId(group.key), rank, DTypeName(group.dtype)));
+  return absl::FailedPreconditionError(
+      absl::StrFormat("\"%s\": the rows of the ranks differ in dtype, shape or "
+                      "ids (rank %d has %s "
+                      "with ids, and this rank does not)",
+                      StoredKeyOfId(group.key), rank, DTypeName(group.dtype)));
 }
 
 std::vector<IdWindow> CutWindows(const std::vector<IdBlock>& blocks,

@@ -157,7 +157,8 @@ Status CheckSameIds(const std::vector<IdBlock>& blocks,
     if (is_same) continue;
     return absl::InvalidArgumentError(
         Cat("restore \"", blocks[b].shard.key, "\": its ids are rows with ids ",
-            "of the same restore; restore them before it"));
+            "themselves, which the same restore reads; restore the ids first, ",
+            "in a call of their own"));
   }
   return absl::OkStatus();
 }

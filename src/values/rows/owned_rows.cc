@@ -130,9 +130,10 @@ Status PackByOwner(const std::vector<Shard>& shards, Messages& to) {
   for (const Shard& shard : shards) {
     if (!HasOwner(shard)) continue;
     if (!ids.insert(RowsId(shard)).second) {
-      return absl::InvalidArgumentError(Cat(
-          "restore \"", shard.key, "\": it is added twice, and a row has one ",
-          "place at its owner"));
+      return absl::InvalidArgumentError(
+          Cat("restore \"", shard.key,
+              "\": it is added twice, but each row goes to ",
+              "one place at its owner: add the key once"));
     }
     BELAY_RETURN_IF_ERROR(Pack(shard, to));
   }

@@ -245,15 +245,16 @@ StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements) {
   if (rows.is_text && rows.source == nullptr &&
       rows.other_ranks == OtherRanks::kEven) {
     return absl::InvalidArgumentError(Cat(
-        "list \"", shard.key, "\": the text of a rank has no even part for ",
-        "another number of ranks; use OtherRanks::kFirst, or a function ",
-        "`source`"));
+        "list \"", shard.key, "\": OtherRanks::kEven cannot divide the texts ",
+        "of ranks evenly among another number of ranks; use ",
+        "OtherRanks::kFirst, or a function `source`"));
   }
   const int64_t width = Width(rows);
   if (width <= 0 || elements % width != 0) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "list \"%s\": the range has no whole rows of %s (found %d numbers)",
-        shard.key, ShapeText(shard.rows->row), elements));
+        "list \"%s\": the range does not consist of whole rows of shape %s "
+        "(need a multiple of %d numbers, found %d)",
+        shard.key, ShapeText(shard.rows->row), width, elements));
   }
   Shape shape = {elements / width};
   shape.insert(shape.end(), shard.rows->row.begin(), shard.rows->row.end());

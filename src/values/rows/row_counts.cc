@@ -74,7 +74,8 @@ Status AddCounts(std::string_view bytes, int rank, int num_ranks,
     }
     if (one.form != form) {
       return absl::InvalidArgumentError(
-          Cat("plan \"", key, "\": ranks have rows of other forms (rank ",
+          Cat("plan \"", key,
+              "\": the rows of the ranks differ in dtype, shape or ids (rank ",
               one.rank, " has ", RowFormText(one.form), ", rank ", rank,
               " has ", RowFormText(form), ")"));
     }
