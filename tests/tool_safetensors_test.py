@@ -119,6 +119,16 @@ class SafetensorsTest(ToolCase):
         self.assertEqual(child.returncode, 0)
         return usage.ru_maxrss * 1024
 
+    def test_memory_of_an_import_is_charged(self):
+        self.export("x.safetensors", "--leave-out-others")
+        os.environ["BELAY_MAX_METADATA_BYTES"] = "30000"
+        self.addCleanup(os.environ.pop, "BELAY_MAX_METADATA_BYTES")
+        err = self.fails("import", "x.safetensors", "imported")
+        self.assertIn("the tensors take too much memory; if you trust the file,"
+                      " allow more with BELAY_MAX_METADATA_BYTES (need ", err)
+        os.environ["BELAY_MAX_METADATA_BYTES"] = "100000"
+        self.run_belay("import", "x.safetensors", "imported")
+
     def test_memory_for_each_of_many_tensors(self):
         count = 40_000
         memory = {}

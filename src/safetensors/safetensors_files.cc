@@ -4,6 +4,7 @@
 #include <deque>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "base/text.h"
 #include "format/paths.h"
 #include "io/files/posix_file.h"
+#include "io/index/hdf5_bytes.h"
 #include "safetensors/plan/file_plan.h"
 
 namespace belay {
@@ -60,6 +62,21 @@ class Headers {
         kMaxHeaderBytesOfAll, bytes_));
   }
 
+  // Charges the memory that the tensors take until they are saved.
+  Status Charge(const std::vector<FileTensor>& tensors) {
+    for (const FileTensor& tensor : tensors) {
+      memory_ += kMemoryPerTensor + kMemoryPerNameByte * tensor.name.size();
+    }
+    BELAY_ASSIGN_OR_RETURN(const std::optional<int64_t> said,
+                           MaxMetadataBytes());
+    const int64_t most = said ? *said : MetadataBudget(bytes_);
+    if (memory_ <= most) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "the tensors take too much memory; if you trust the file, allow more "
+        "with %s (need %d bytes, found %d)",
+        kMaxMetadataBytes, memory_, most));
+  }
+
   Status AddNames(const SafetensorsFile& file) {
     paths_.push_back(file.path);
     for (const FileTensor& tensor : file.header.tensors) {
@@ -72,7 +89,13 @@ class Headers {
   }
 
  private:
+  // As measured: of each of 300,000 tensors with short names and with longer
+  // ones. A header has at least 50 bytes for each.
+  static constexpr int64_t kMemoryPerTensor = 1800;
+  static constexpr int64_t kMemoryPerNameByte = 15;
+
   int64_t bytes_ = 0;
+  int64_t memory_ = 0;
   std::deque<std::string> paths_;
   absl::flat_hash_map<std::string, std::string_view> path_of_;
 };
@@ -103,6 +126,9 @@ StatusOr<SafetensorsFile> OpenFile(const std::string& path, Links links,
       });
   if (!header.ok()) return OfFile(path, header.status());
   opened.header = *std::move(header);
+  if (const Status fits = headers.Charge(opened.header.tensors); !fits.ok()) {
+    return OfFile(path, fits);
+  }
   if (const Status added = headers.AddNames(opened); !added.ok()) {
     return OfFile(path, added);
   }

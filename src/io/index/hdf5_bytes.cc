@@ -20,15 +20,14 @@ constexpr int64_t kMemoryPerByte = 40;
 constexpr int64_t kMostCompressed = 8;
 constexpr int64_t kLeastBudget = int64_t{16} << 20;
 
-// So that a damaged length does not exhaust memory.
-int64_t BudgetOf(const PosixFile& file, const FileStat& stat) {
-  const int64_t claimed = BytesWithoutHoles(file, stat);
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  if (claimed > (kMost - kLeastBudget) / kMemoryPerByte) return kMost;
-  return claimed * kMemoryPerByte + kLeastBudget;
-}
-
 }  // namespace
+
+// So that a damaged length does not exhaust memory.
+int64_t MetadataBudget(int64_t stored_bytes) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  if (stored_bytes > (kMost - kLeastBudget) / kMemoryPerByte) return kMost;
+  return stored_bytes * kMemoryPerByte + kLeastBudget;
+}
 
 StatusOr<std::optional<int64_t>> MaxMetadataBytes() {
   const char* const text = std::getenv(kMaxMetadataBytes);
@@ -64,7 +63,8 @@ StatusOr<std::unique_ptr<Hdf5Bytes>> Hdf5Bytes::Open(const std::string& path) {
                          PosixFile::Open(path, PosixFile::Mode::kRead));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
   BELAY_ASSIGN_OR_RETURN(const std::optional<int64_t> said, MaxMetadataBytes());
-  const int64_t budget = said ? *said : BudgetOf(file, stat);
+  const int64_t budget =
+      said ? *said : MetadataBudget(BytesWithoutHoles(file, stat));
   return std::unique_ptr<Hdf5Bytes>(
       new Hdf5Bytes(std::move(file), stat, budget));
 }

@@ -22,6 +22,10 @@ int64_t BytesWithoutHoles(const PosixFile& file, const FileStat& stat);
 // metadata of one file may take.
 inline constexpr char kMaxMetadataBytes[] = "BELAY_MAX_METADATA_BYTES";
 
+// What the metadata of a file may take if it is not set: 40 times its stored
+// bytes, and 16 MiB. Local.
+int64_t MetadataBudget(int64_t stored_bytes);
+
 // What it says; nothing if it is not set. Local.
 // Errors: InvalidArgument - that is no number of bytes.
 StatusOr<std::optional<int64_t>> MaxMetadataBytes();
