@@ -362,6 +362,28 @@ TEST_F(ManagerAsyncTest, AForcedSaveLooksWhetherTheStepIsThere) {
   EXPECT_EQ(OnDisk(), Steps({5}));
 }
 
+// Its thread works after the call that began it.
+TEST_F(ManagerAsyncTest, WhatTheCleanupMeetsIsANoteOfTheNextSave) {
+  namespace fs = std::filesystem;
+  auto manager = Manage({.async = AsyncOptions()});
+  ASSERT_TRUE(BeginStep(*manager, 1)->begun);
+  const fs::path state = fs::path(Run()) / "step.manager.json";
+  const fs::path aside = fs::path(Run()) / "aside";
+  if (program_.comm().rank() == 0) {  // no file takes the place of a directory
+    fs::rename(state, aside);
+    fs::create_directory(state);
+  }
+  ASSERT_TRUE((*manager->WaitUntilFinished())->saved);
+  if (program_.comm().rank() == 0) {
+    fs::remove(state);
+    fs::rename(aside, state);
+  }
+  const auto next = SaveStep(*manager, 2, {.force = true});
+  ASSERT_EQ(next.status(), absl::OkStatus());
+  EXPECT_THAT(next->notes, Contains(HasSubstr("step.manager.json")));
+  EXPECT_THAT(SaveStep(*manager, 3, {.force = true})->notes, IsEmpty());
+}
+
 TEST_F(ManagerAsyncTest, AStateIsSavedAlike) {
   auto manager =
       CheckpointManager::Create(program_.comm(), program_.state(), Run(),
