@@ -11,13 +11,15 @@ configure_file(${PROJECT_SOURCE_DIR}/include/belay/version.h.in
 # installed is linked with its final RUNPATH: otherwise CMake ends the one in the
 # build folder with an empty element, for which the loader takes the current
 # directory.
-set_target_properties(belay PROPERTIES
+set_target_properties(belay read_hdf5 PROPERTIES
   INSTALL_RPATH_USE_LINK_PATH ON BUILD_WITH_INSTALL_RPATH ON)
 
 set(BELAY_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/belay)
 install(TARGETS belay EXPORT belayTargets
         LIBRARY COMPONENT library NAMELINK_COMPONENT development
         ARCHIVE COMPONENT development)
+install(TARGETS read_hdf5 RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/belay
+        COMPONENT library)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/belay
                   ${PROJECT_BINARY_DIR}/include/belay
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development

@@ -1,7 +1,8 @@
 """Builds wheels of the package `belay` for pip, with CMake and nothing else.
 
-A wheel has the Python files, the module belay._core, and the library that it
-was built with, which the module finds beside itself.
+A wheel has the Python files, the module belay._core, the library that it was
+built with, which the module finds beside itself, and the program that the
+library starts.
 
 Environment variables:
   CMAKE_ARGS          more arguments for CMake, such as -DMPI_HOME=/opt/openmpi
@@ -111,6 +112,9 @@ def _files(prefix):
   files += [(f"belay/{path.name}", path)
             for path in prefix.rglob("libbelay.so.*")
             if path.name.count(".") == 2]
+  # Which the library looks for beside itself.
+  files += [("belay/belay/read-hdf5", path)
+            for path in prefix.rglob("belay/read-hdf5")]
   return sorted(files)
 
 
@@ -146,7 +150,8 @@ def _pack(prefix, directory):
                        zipfile.ZIP_DEFLATED) as file:
     for name, data in contents:
       entry = zipfile.ZipInfo(name)  # of 1980: the same bytes each time
-      mode = 0o755 if ".so" in name else 0o644
+      is_binary = ".so" in name or name.endswith("/read-hdf5")
+      mode = 0o755 if is_binary else 0o644
       entry.external_attr = (0o100000 | mode) << 16
       entry.compress_type = zipfile.ZIP_DEFLATED
       file.writestr(entry, data)

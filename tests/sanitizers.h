@@ -26,12 +26,6 @@ inline constexpr bool kCanRunOutOfMemory =
 inline constexpr char kEndsWithoutMemory[] =
     "the sanitizer ends a process that runs out of memory";
 
-// A child hangs if another thread held a lock of the sanitizer's allocator when
-// the process forked.
-inline constexpr bool kCanForkBesideThreads = !kHasAddressSanitizer;
-inline constexpr char kHangsAfterFork[] =
-    "the sanitizer's locks may be held when the process forks";
-
 }  // namespace belay::testing
 
 #endif  // BELAY_TESTS_SANITIZERS_H_

@@ -4,7 +4,8 @@ set(root ${CPACK_TEMPORARY_INSTALL_DIRECTORY})
 
 # ld.so finds the libraries in /usr/lib: neither they nor programs that link
 # them have to remember where they lie.
-file(GLOB_RECURSE binaries ${root}/*/usr/bin/* ${root}/*.so ${root}/*.so.*)
+file(GLOB_RECURSE binaries ${root}/*/usr/bin/* ${root}/*.so ${root}/*.so.*
+     ${root}/*/read-hdf5)
 foreach(binary IN LISTS binaries)
   if(NOT IS_SYMLINK ${binary})
     file(RPATH_REMOVE FILE ${binary})

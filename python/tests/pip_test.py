@@ -32,6 +32,8 @@ import belay
 comm = MPI.COMM_WORLD
 belay.save(comm, sys.argv[1], 1, {"a": numpy.arange(6.0), "n": comm.size})
 assert belay.open(sys.argv[1])["a"][2:4].tolist() == [2, 3]
+comm.barrier()
+assert not belay.verify_checkpoint(sys.argv[1]).damage  # starts its program
 assert belay.simulate("gpt2-small")["save"]["ranks"] == 1  # finds its models
 package = os.path.dirname(belay.__file__)
 assert package.startswith(sys.prefix), package
@@ -96,6 +98,7 @@ class PipTest(unittest.TestCase):
       self.assertIsNone(file.testzip())
       names = file.namelist()
     self.assertIn("belay/__init__.pyi", names)
+    self.assertIn("belay/belay/read-hdf5", names)
     self.assertEqual(len([name for name in names if "/_core" in name]), 1)
 
   def backend(self, source, code, **environment):

@@ -8,8 +8,7 @@ namespace {
 
 constexpr int64_t kOff = -1;
 
-// The only mutable globals of the library: a point can be passed anywhere and
-// on any thread.
+// Global, since a point can be passed anywhere and on any thread.
 std::atomic<int64_t> chosen{kOff};
 std::atomic<int64_t> last{kOff};
 std::atomic<int64_t> passed{0};
@@ -23,6 +22,8 @@ void Arm(int64_t number, int64_t how_many) {
 }
 
 void Disarm() { chosen.store(kOff); }
+
+int64_t Armed() { return chosen.load(); }
 
 int64_t Count() { return passed.load(); }
 

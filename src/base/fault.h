@@ -15,7 +15,8 @@
 namespace belay::fault {
 
 // Starts counting at 0 and makes the `number`-th point from now fail, and as
-// many after it as `how_many` says; 0 makes none fail. Local.
+// many after it as `how_many` says; 0 makes none fail; a negative number is
+// Disarm. Local.
 void Arm(int64_t number, int64_t how_many = 1);
 
 // Stops counting and failing. Local.
@@ -24,8 +25,10 @@ void Disarm();
 // Returns how many points were passed since Arm. Local.
 int64_t Count();
 
-// Goes on from there: a process that was forked has passed points up to this
-// one. Local.
+// Returns what Arm got last; negative after Disarm. Local.
+int64_t Armed();
+
+// Goes on from there: a child has passed points up to this one. Local.
 void SkipTo(int64_t count);
 
 // Returns OK, or Internal `SITE: injected fault` if this is the point that was

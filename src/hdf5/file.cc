@@ -2,8 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <atomic>
-
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "hdf5/error.h"
@@ -61,10 +59,6 @@ Status CheckRegular(const std::string& path, Links links) {
       Cat("open file \"", path, "\": not a regular file"));
 }
 
-// HDF5 takes a file for one that is open if driver, device and number are the
-// same. A driver that the library uses for nothing else has no file open.
-std::atomic<bool> reads_anew{false};
-
 StatusOr<Handle> ReaderAccess(const std::string& path) {
   // Files that links lead to stay open with the one that has the links.
   constexpr unsigned kLinkedFiles = 16;
@@ -72,15 +66,10 @@ StatusOr<Handle> ReaderAccess(const std::string& path) {
   BELAY_RETURN_IF_ERROR(
       Check(H5Pset_elink_file_cache_size(access.get(), kLinkedFiles),
             "set cache of linked files", path));
-  if (!reads_anew) return access;
-  BELAY_RETURN_IF_ERROR(
-      Check(H5Pset_fapl_log(access.get(), nullptr, 0, 0), "set driver", path));
   return access;
 }
 
 }  // namespace
-
-void ForgetOpenFiles() { reads_anew = true; }
 
 StatusOr<Handle> CreateFile(const std::string& path, const FileLayoutHint& hint,
                             Before before) {
@@ -106,7 +95,6 @@ Handle OpenIfThere(const std::string& path) {
   InitLibrary();
   if (!CheckRegular(path, Links::kFollowed).ok()) return Handle();
   const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-  if (reads_anew) H5Pset_fapl_log(access, nullptr, 0, 0);
   Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), path);
   H5Pclose(access);
   H5Eclear2(H5E_DEFAULT);

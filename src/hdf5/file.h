@@ -51,11 +51,6 @@ StatusOr<Handle> OpenFileReadOnly(const std::string& path,
 // no fault point. Local.
 Handle OpenIfThere(const std::string& path);
 
-// For a process that was forked, and has no descriptors of the files that its
-// parent had open: HDF5, which knows them still, opens files anew from now on.
-// Local.
-void ForgetOpenFiles();
-
 // Opens an existing file for reading and writing on all ranks of `comm`.
 // Collective. Same on all ranks: path, hints. The Status is not agreed. `file`
 // may be open although this rank failed: agree on file.is_open(). If all ranks

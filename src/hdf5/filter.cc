@@ -22,7 +22,8 @@ Status CheckCan(const std::vector<Filter>& filters, unsigned need,
     if (is_there == 0) {
       return absl::FailedPreconditionError(
           Cat("HDF5 does not have ", name,
-              ": install its plugin, and set HDF5_PLUGIN_PATH to where it is"));
+              ": install its plugin, and set HDF5_PLUGIN_PATH to where it is "
+              "(H5Zregister in the program is not enough)"));
     }
     unsigned can = 0;
     BELAY_RETURN_IF_ERROR(

@@ -5,31 +5,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <span>
 
 #include "base/status_macros.h"
-#include "base/symbolic_links.h"
 #include "base/text.h"
 #include "bytes/wire.h"
 #include "geometry/runs.h"
-#include "hdf5/dataset.h"
-#include "hdf5/error.h"
-#include "hdf5/file.h"
-#include "hdf5/filter.h"
-#include "hdf5/native_read.h"
+#include "hdf5/program/program.h"
 
 namespace belay::h5 {
 namespace {
-
-enum class Request : uint8_t {
-  kOpen,
-  kList,
-  kDescribe,
-  kRead,
-  kReadStored,
-  kReadText
-};
 
 // Large enough that few chunks are cut, which are read once for each part.
 constexpr int64_t kTileBytes = int64_t{16} << 20;
@@ -47,16 +31,6 @@ constexpr double kBytesReadPerCpuSecond = 10e6;
 constexpr int64_t kMostMemory = int64_t{1} << 60;
 constexpr double kMostSeconds = 1e9;
 
-// --- In the child ---
-
-void PutArray(const NativeArray& array, WireWriter& out) {
-  out.Put(array.dtype);
-  out.PutShape(array.shape);
-  out.PutText(array.problem);
-  out.Put(array.bytes);
-  out.Put(array.stored_bytes);
-}
-
 NativeArray GetArray(WireReader& in) {
   NativeArray array;
   array.dtype = in.Get<DType>();
@@ -66,96 +40,6 @@ NativeArray GetArray(WireReader& in) {
   array.stored_bytes = in.Get<int64_t>();
   return array;
 }
-
-class Server {
- public:
-  Server(std::string path, WrittenBy written_by)
-      : path_(std::move(path)), is_ours_(written_by == WrittenBy::kBelay) {}
-
-  StatusOr<std::string> Answer(std::string_view request,
-                               std::span<std::byte> shared) {
-    StatusOr<std::string> answer = Find(request, shared);
-    const Status& status = answer.status();
-    const bool is_damage =
-        is_ours_ && (absl::IsNotFound(status) ||
-                     (absl::IsInternal(status) && !IsOfSystem(status)));
-    if (!is_damage) return answer;
-    return absl::DataLossError(Cat("damaged: ", std::string(status.message())));
-  }
-
- private:
-  StatusOr<std::string> Find(std::string_view request,
-                             std::span<std::byte> shared) {
-    WireReader in(request);
-    const auto kind = in.Get<Request>();
-    if (kind == Request::kOpen) {
-      ForgetOpenFiles();
-      BELAY_ASSIGN_OR_RETURN(
-          file_, OpenFileReadOnly(
-                     path_, is_ours_ ? Links::kRefused : Links::kFollowed));
-      return std::string();
-    }
-    if (kind == Request::kList) return List();
-    const std::string path(in.GetText());
-    if (kind == Request::kReadStored) return ReadStored(path, in, shared);
-    BELAY_ASSIGN_OR_RETURN(const Handle dataset,
-                           OpenToRead(file_, path, OtherFiles::kFollowed));
-    switch (kind) {
-      case Request::kDescribe:
-        return Describe(dataset, in.Get<bool>());
-      case Request::kReadText:
-        return ReadNativeText(dataset);
-      default:
-        break;
-    }
-    const auto dtype = in.Get<DType>();
-    const Box box = in.GetBox();
-    BELAY_RETURN_IF_ERROR(ReadNative(dataset, dtype, box, shared.data()));
-    return std::string();
-  }
-
-  StatusOr<std::string> List() const {
-    BELAY_ASSIGN_OR_RETURN(const std::vector<ListedDataset> listed,
-                           ListDatasets(file_));
-    WireWriter out;
-    out.Put<uint64_t>(listed.size());
-    for (const ListedDataset& dataset : listed) {
-      out.PutText(dataset.path);
-      PutArray(dataset.array, out);
-    }
-    return out.Take();
-  }
-
-  StatusOr<std::string> Describe(const Handle& dataset,
-                                 bool checks_sources) const {
-    BELAY_ASSIGN_OR_RETURN(const NativeArray array, DescribeDataset(dataset));
-    if (checks_sources) {
-      BELAY_RETURN_IF_ERROR(CheckSources(dataset, file_.name()));
-    }
-    WireWriter out;
-    PutArray(array, out);
-    return out.Take();
-  }
-
-  StatusOr<std::string> ReadStored(const std::string& path, WireReader& in,
-                                   std::span<std::byte> shared) const {
-    ElementType type{.dtype = in.Get<DType>()};
-    type.fields = in.GetText();
-    const auto filters =
-        in.GetAll<Filter>([&] { return Filter{.id = in.Get<int32_t>()}; });
-    const Box box = in.GetBox();
-    // Only here, since it loads the plugins.
-    BELAY_RETURN_IF_ERROR(CheckCanRead(filters));
-    BELAY_RETURN_IF_ERROR(ReadHyperslab(file_, path, type, box, shared.data()));
-    return std::string();
-  }
-
-  std::string path_;
-  bool is_ours_;
-  Handle file_;
-};
-
-// --- In the parent ---
 
 // The bytes that a file takes; none of one that is not there. Some file systems
 // count what they have stored only later.
@@ -171,7 +55,7 @@ Status CutShort() {
   return absl::DataLossError("what HDF5 says of a file is cut short");
 }
 
-WireWriter RequestFor(Request kind, const std::string& path) {
+WireWriter RequestFor(FileRequest kind, const std::string& path) {
   WireWriter out;
   out.Put(kind);
   out.PutText(path);
@@ -203,20 +87,17 @@ StatusOr<GuardedFile> GuardedFile::Open(const std::string& path,
                           ? kMostMemory
                           : kLeastMemory + kMemoryPerByte * bytes,
       .shared_bytes = kTileBytes};
-  auto server = std::make_shared<Server>(path, written_by);
+  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> command,
+                         ProgramFor(kReadsFile));
   BELAY_ASSIGN_OR_RETURN(
       ChildProcess child,
-      ChildProcess::Start(
-          Cat("read \"", path, "\" by HDF5"), limits,
-          [server](std::string_view request, std::span<std::byte> shared) {
-            return server->Answer(request, shared);
-          }));
+      ChildProcess::Start(Cat("read \"", path, "\" by HDF5"), command, limits));
   const double cpu =
       kLeastCpuSeconds + static_cast<double>(bytes) / kBytesPerCpuSecond;
   GuardedFile file(std::move(child), is_trusted ? kMostSeconds : cpu,
                    deadline_seconds);
-  WireWriter open;
-  open.Put(Request::kOpen);
+  WireWriter open = RequestFor(FileRequest::kOpen, path);
+  open.Put(written_by);
   BELAY_RETURN_IF_ERROR(file.Ask(open.bytes()).status());
   return file;
 }
@@ -229,7 +110,7 @@ StatusOr<std::string> GuardedFile::Ask(std::string_view request) {
 
 StatusOr<std::vector<ListedDataset>> GuardedFile::List() {
   WireWriter request;
-  request.Put(Request::kList);
+  request.Put(FileRequest::kList);
   BELAY_ASSIGN_OR_RETURN(const std::string answer, Ask(request.bytes()));
   WireReader in(answer);
   auto listed = in.GetAll<ListedDataset>([&] {
@@ -244,7 +125,7 @@ StatusOr<std::vector<ListedDataset>> GuardedFile::List() {
 
 StatusOr<NativeArray> GuardedFile::Describe(const std::string& path,
                                             bool checks_sources) {
-  WireWriter request = RequestFor(Request::kDescribe, path);
+  WireWriter request = RequestFor(FileRequest::kDescribe, path);
   request.Put(checks_sources);
   BELAY_ASSIGN_OR_RETURN(const std::string answer, Ask(request.bytes()));
   WireReader in(answer);
@@ -254,12 +135,12 @@ StatusOr<NativeArray> GuardedFile::Describe(const std::string& path,
 }
 
 StatusOr<std::string> GuardedFile::ReadText(const std::string& path) {
-  return Ask(RequestFor(Request::kReadText, path).bytes());
+  return Ask(RequestFor(FileRequest::kReadText, path).bytes());
 }
 
 Status GuardedFile::ReadTile(const std::string& path, DType dtype,
                              const Box& tile, void* data) {
-  WireWriter request = RequestFor(Request::kRead, path);
+  WireWriter request = RequestFor(FileRequest::kRead, path);
   request.Put(dtype);
   request.PutBox(tile);
   cpu_seconds_ +=
@@ -277,7 +158,7 @@ Status GuardedFile::ReadStored(const std::string& path, const ElementType& type,
   cpu_seconds_ += kLeastCpuSecondsOfRead;
   const int64_t size = DTypeSize(type.dtype);
   return TryForEachTile(box, kTileBytes / size, [&](const Box& tile) -> Status {
-    WireWriter request = RequestFor(Request::kReadStored, path);
+    WireWriter request = RequestFor(FileRequest::kReadStored, path);
     request.Put(type.dtype);
     request.PutText(type.fields);
     request.Put<uint64_t>(filters.size());

@@ -18,13 +18,10 @@
 #include "belay/values/save_args.h"
 #include "hdf5/dataset_listing.h"
 #include "hdf5/native_type.h"
+#include "hdf5/program/file_requests.h"
 #include "hdf5_format/element_type.h"
 
 namespace belay::h5 {
-
-// Whose file it is. One of ours is no symbolic link, and lacks nothing that its
-// index promises: what HDF5 does not find or cannot make sense of is damage.
-enum class WrittenBy : uint8_t { kAnybody, kBelay };
 
 // The variable of the environment that lifts the limits for files of other
 // programs.
@@ -41,7 +38,8 @@ class GuardedFile {
   // `deadline_seconds` (0: no limit). How much memory and time to compute
   // libhdf5 may take follows from the space the file takes and from what is
   // read, unless BELAY_TRUST_HDF5 is 1 in the environment. Local.
-  // Errors: as OpenFileReadOnly.
+  // Errors: as OpenFileReadOnly; FailedPrecondition - the program that reads it
+  //   is not installed.
   static StatusOr<GuardedFile> Open(const std::string& path,
                                     double deadline_seconds,
                                     WrittenBy written_by = WrittenBy::kAnybody);

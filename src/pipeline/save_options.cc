@@ -5,6 +5,8 @@
 #include "base/text.h"
 #include "bytes/wire.h"
 #include "hdf5/filter.h"
+#include "hdf5/program/filters.h"
+#include "hdf5_format/read/chunk_filters.h"
 #include "plan/policy/apply_policy.h"
 #include "plan/save/save_args.h"
 
@@ -27,6 +29,15 @@ Status CheckEnum(std::string_view start, const char* name, Enum value,
                  Enum last) {
   return CheckRange(start, name, static_cast<int64_t>(value), 0,
                     static_cast<int64_t>(last));
+}
+
+// Names the arguments.
+Status OfArguments(std::string_view start, const SaveArgsFor& one,
+                   const Status& filters) {
+  if (filters.ok()) return filters;
+  return Status(filters.code(),
+                absl::StrFormat("%s: arguments for \"%s\": %s", AbslView(start),
+                                one.keys, filters.message()));
 }
 
 template <typename T>
@@ -65,14 +76,20 @@ Status CheckSaveOptions(std::string_view start, const SaveOptions& options) {
                   absl::StrFormat("%s: %s", AbslView(start), status.message()));
   }
   for (const SaveArgsFor& one : options.args) {
-    const Status filters = h5::CheckCanWrite(one.args.filters);
-    if (filters.ok()) continue;
-    return Status(
-        filters.code(),
-        absl::StrFormat("%s: arguments for \"%s\": %s", AbslView(start),
-                        one.keys, filters.message()));
+    BELAY_RETURN_IF_ERROR(
+        OfArguments(start, one, h5::CheckCanWrite(one.args.filters)));
   }
   return CheckDeadlineSeconds(start, options.deadline_seconds);
+}
+
+Status CheckFiltersCanBeRead(std::string_view start,
+                             const SaveOptions& options) {
+  for (const SaveArgsFor& one : options.args) {
+    if (h5::CanUndo(one.args.filters)) continue;
+    BELAY_RETURN_IF_ERROR(
+        OfArguments(start, one, h5::CheckProgramCanRead(one.args.filters)));
+  }
+  return absl::OkStatus();
 }
 
 ReplicaChecks ChecksOf(const SaveOptions& options) {

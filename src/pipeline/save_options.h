@@ -27,6 +27,13 @@ Status CheckBytesInFlight(std::string_view start, int64_t bytes);
 // Errors: InvalidArgument - one is out of its range; those of CompileArgs.
 Status CheckSaveOptions(std::string_view start, const SaveOptions& options);
 
+// Checks that what passes filters of plugins can be read again, by a process
+// that is started for it. For one rank: it says the same on all. Local.
+// Errors: FailedPrecondition - a filter is not there in it; those of
+//   ChildProcess.
+Status CheckFiltersCanBeRead(std::string_view start,
+                             const SaveOptions& options);
+
 // How replicas are compared; see SaveOptions::check_replicas.
 enum class ReplicaChecks : uint8_t {
   kNone = 0,

@@ -59,8 +59,11 @@ Status CheckArguments(const SaveFrame& frame, const SaveJob& job) {
         ParentOf(path), INT64_MAX, frame.target.step));
   }
   BELAY_RETURN_IF_ERROR(CheckPath(path));
-  return CheckSaveOptions(absl::StrFormat("save \"%s\"", ParentOf(path)),
-                          frame.options);
+  const std::string start = absl::StrFormat("save \"%s\"", ParentOf(path));
+  BELAY_RETURN_IF_ERROR(CheckSaveOptions(start, frame.options));
+  // One rank asks for all.
+  if (frame.context.rank() != 0) return absl::OkStatus();
+  return CheckFiltersCanBeRead(start, frame.options);
 }
 
 std::string EncodeOptions(const SaveOptions& options) {

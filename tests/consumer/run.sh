@@ -68,6 +68,20 @@ mpicxx -std=c++20 "$source/tests/consumer/main.cc" -o "$scratch/consumer" \
   $(pkg-config --cflags --libs belay)
 run "$scratch/consumer" "$scratch/run-pkg-config"
 
+# The installed command starts the program that lies beside the library.
+if [ -x "$scratch/moved/bin/belay" ]; then
+  "$scratch/moved/bin/belay" verify "$source/tests/golden/format_1_0"
+  program=$(find "$scratch/moved" -name read-hdf5)
+  mv "$program" "$program.gone"
+  if "$scratch/moved/bin/belay" verify "$source/tests/golden/format_1_0" \
+    2>"$scratch/missing"; then
+    echo "belay verify does not need $program"
+    exit 1
+  fi
+  grep -qF "$program" "$scratch/missing" || { cat "$scratch/missing"; exit 1; }
+  mv "$program.gone" "$program"
+fi
+
 # The static library, where it was installed, with all that it needs.
 if [ -f "${pc%/*/*}/libbelay.a" ]; then
   # shellcheck disable=SC2046

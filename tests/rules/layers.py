@@ -30,6 +30,7 @@ LAYERS = {
     "io/files": _VALUES | {"format", "io/files"},
     "io/steps": _VALUES | {"format", "manager/rules", "io/files", "io/steps"},
     "io": _VALUES | {"format", "hdf5_format", "mpi", "hdf5", "io/files", "io/steps", "io"},
+    "read_hdf5": {"base", "bytes", "hdf5", "io", "read_hdf5"},
     "pipeline": _WRITES,
     "save": _WRITES | {"save"},
     "async": _WRITES | {"save", "async"},

@@ -3,10 +3,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
+#include <spawn.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,15 +12,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
-#include <cstdint>
-#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/catch_bad_alloc.h"
-#include "base/catch_exceptions.h"
 #include "base/errno_status.h"
 #include "base/fault.h"
+#include "base/process/child_messages.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 
@@ -31,16 +27,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kChildSocket = 3;
 constexpr uint64_t kMostAnswerBytes = uint64_t{1} << 30;
-
-// What goes before the bytes of a request and of an answer.
-struct Head {
-  uint64_t bytes = 0;
-  int64_t fault_count = 0;
-  double cpu_seconds = 0;  // of a request
-  int32_t code = 0;        // of an answer
-};
+constexpr int kFirstOther = kChildMemory + 1;
 
 Clock::time_point After(double seconds) {
   constexpr double kMost = 1e9;
@@ -49,130 +37,113 @@ Clock::time_point After(double seconds) {
              std::chrono::duration<double>(std::clamp(seconds, 0.0, kMost)));
 }
 
-int MillisecondsUntil(Clock::time_point until) {
-  const std::chrono::duration<double, std::milli> left = until - Clock::now();
-  return static_cast<int>(std::ceil(std::clamp(left.count(), 0.0, 1e6)));
-}
-
-// Whether all bytes were sent. Waits for room.
-bool SendAll(int socket, const void* data, size_t bytes) {
-  const char* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t sent = ::send(socket, from, bytes, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    from += sent;
-    bytes -= static_cast<size_t>(sent);
+// A descriptor above those that a child has, so that none of them is in its
+// way, also where the program has closed its standard files. Closed at the end.
+class HighDescriptor {
+ public:
+  // Takes over `low`, or the error if it is negative.
+  explicit HighDescriptor(int low)
+      : number_(low < 0 ? low : ::fcntl(low, F_DUPFD_CLOEXEC, kFirstOther)) {
+    const int error = errno;
+    if (low >= 0) ::close(low);
+    errno = error;
   }
-  return true;
-}
-
-// Whether all bytes came before `until`.
-bool ReceiveAll(int socket, void* data, size_t bytes, Clock::time_point until) {
-  char* to = static_cast<char*>(data);
-  while (bytes > 0) {
-    pollfd wait = {socket, POLLIN, 0};
-    const int ready = ::poll(&wait, 1, MillisecondsUntil(until));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0 && Clock::now() < until) continue;
-    if (ready <= 0) return false;
-    const ssize_t got = ::recv(socket, to, bytes, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    to += got;
-    bytes -= static_cast<size_t>(got);
+  ~HighDescriptor() {
+    if (number_ >= 0) ::close(number_);
   }
-  return true;
+  HighDescriptor(const HighDescriptor&) = delete;
+  HighDescriptor& operator=(const HighDescriptor&) = delete;
+
+  int get() const { return number_; }
+  int Release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+// Memory of a fixed size: a child that shortens it would end this process.
+int NewMemory(int64_t bytes) {
+  const int memory = ::memfd_create("belay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (memory < 0) return memory;
+  if (::ftruncate(memory, bytes) == 0 &&
+      ::fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ==
+          0) {
+    return memory;
+  }
+  const int error = errno;
+  ::close(memory);
+  errno = error;
+  return -1;
 }
 
-// --- In the child ---
+// The parts of a spawn, freed at the end.
+struct SpawnParts {
+  SpawnParts() {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+  }
+  ~SpawnParts() {
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+  }
+  SpawnParts(const SpawnParts&) = delete;
+  SpawnParts& operator=(const SpawnParts&) = delete;
 
-// Bytes of address space that this process has.
-int64_t AddressSpace() {
-  FILE* file = ::fopen("/proc/self/statm", "re");
-  if (file == nullptr) return 0;
-  long pages = 0;
-  const int read = ::fscanf(file, "%ld", &pages);
-  ::fclose(file);
-  return read == 1 ? int64_t{pages} * ::sysconf(_SC_PAGESIZE) : 0;
-}
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+};
 
-void LimitMemory(int64_t bytes) {
-  rlimit limit = {};
-  const int64_t used = AddressSpace();
-  if (used == 0 || bytes > INT64_MAX - used) return;
-  if (::getrlimit(RLIMIT_AS, &limit) != 0) return;
-  const auto most = static_cast<rlim_t>(used + bytes);
-  limit.rlim_cur = std::min(most, limit.rlim_max);
-  ::setrlimit(RLIMIT_AS, &limit);
-}
-
-// Since the child began.
-void LimitCpu(double seconds) {
-  rlimit limit = {};
-  if (::getrlimit(RLIMIT_CPU, &limit) != 0) return;
-  const double most = std::ceil(std::min(seconds, 1e9)) + 1;
-  limit.rlim_cur = std::min(static_cast<rlim_t>(most), limit.rlim_max);
-  ::setrlimit(RLIMIT_CPU, &limit);
-}
-
-// No handler of the program runs, no file of it stays open (with its locks),
-// and no core is left behind. What is sent to all processes of a job is for the
-// parent: of signals only those of a crash and of a limit are not blocked, as
-// they were when the child began.
-void LeaveParent(int socket, pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(0);
-  sigset_t own;
-  sigemptyset(&own);
+// What is sent to all processes of a job is for the parent: of signals only
+// those of a crash and of a limit are not blocked, and no handler is left.
+void SetSignals(posix_spawnattr_t& attributes) {
+  sigset_t all;
+  sigset_t blocked;
+  sigfillset(&all);
+  sigfillset(&blocked);
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS,
                            SIGTRAP, SIGXCPU, SIGXFSZ}) {
-    ::signal(signal, SIG_DFL);
-    sigaddset(&own, signal);
+    sigdelset(&blocked, signal);
   }
-  ::sigprocmask(SIG_UNBLOCK, &own, nullptr);
-  const int nowhere = ::open("/dev/null", O_RDWR);
-  for (int standard = 0; standard < kChildSocket; ++standard) {
-    if (nowhere >= 0 && ::fcntl(standard, F_GETFD) < 0) {
-      ::dup2(nowhere, standard);
-    }
-  }
-  if (socket != kChildSocket) ::dup2(socket, kChildSocket);
-  ::close_range(kChildSocket + 1, ~0U, 0);
-  const rlimit no_core = {};
-  ::setrlimit(RLIMIT_CORE, &no_core);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setsigmask(&attributes, &blocked);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
-[[noreturn]] void ServeAll(const ChildProcess::Serve& serve,
-                           std::span<std::byte> shared) {
-  const Clock::time_point never = Clock::time_point::max();
-  for (;;) {
-    Head head;
-    if (!ReceiveAll(kChildSocket, &head, sizeof(head), never)) ::_exit(0);
-    std::string request(head.bytes, '\0');
-    if (!ReceiveAll(kChildSocket, request.data(), request.size(), never)) {
-      ::_exit(0);
-    }
-    LimitCpu(head.cpu_seconds);
-    fault::SkipTo(head.fault_count);
-    const StatusOr<std::string> answer =
-        CatchExceptions([&] { return serve(request, shared); });
-    const std::string_view text =
-        answer.ok() ? std::string_view(*answer)
-                    : std::string_view(answer.status().message().data(),
-                                       answer.status().message().size());
-    const Head back = {.bytes = text.size(),
-                       .fault_count = fault::Count(),
-                       .code = static_cast<int32_t>(answer.status().code())};
-    if (!SendAll(kChildSocket, &back, sizeof(back)) ||
-        !SendAll(kChildSocket, text.data(), text.size())) {
-      ::_exit(0);
-    }
+// Starts the program; no file of this process stays open in it, with its
+// locks, but where it may complain. Returns an error number.
+int Spawn(const std::vector<std::string>& command, int socket, int memory,
+          pid_t& pid) {
+  SpawnParts with;
+  posix_spawn_file_actions_addopen(&with.actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&with.actions, 1, "/dev/null", O_WRONLY, 0);
+  if (::fcntl(2, F_GETFD) < 0) {
+    posix_spawn_file_actions_addopen(&with.actions, 2, "/dev/null", O_WRONLY,
+                                     0);
   }
+  posix_spawn_file_actions_adddup2(&with.actions, socket, kChildSocket);
+  if (memory >= 0) {
+    posix_spawn_file_actions_adddup2(&with.actions, memory, kChildMemory);
+  }
+  posix_spawn_file_actions_addclosefrom_np(
+      &with.actions, memory >= 0 ? kFirstOther : kChildMemory);
+  SetSignals(with.attributes);
+  std::vector<char*> words;
+  for (const std::string& word : command) {
+    words.push_back(const_cast<char*>(word.c_str()));
+  }
+  words.push_back(nullptr);
+  return ::posix_spawn(&pid, words[0], &with.actions, &with.attributes,
+                       words.data(), ::environ);
 }
 
-// Why a child has ended, by the signal that ended it; 0: nobody knows.
-Status WhyEnded(const std::string& name, int signal) {
+// Why a child has ended, by what waitpid says of it; no value: nobody knows.
+Status WhyEnded(const std::string& name, std::optional<int> how) {
+  if (how.has_value() && WIFEXITED(*how)) {
+    return absl::UnavailableError(Cat(
+        name, ": its process has ended (exit code ", WEXITSTATUS(*how), ")"));
+  }
+  const int signal = how.has_value() && WIFSIGNALED(*how) ? WTERMSIG(*how) : 0;
   switch (signal) {
     case SIGXCPU:
       return absl::ResourceExhaustedError(
@@ -200,45 +171,44 @@ Status WhyEnded(const std::string& name, int signal) {
 
 }  // namespace
 
-StatusOr<ChildProcess> ChildProcess::Start(std::string name,
-                                           const ChildLimits& limits,
-                                           Serve serve) {
+StatusOr<ChildProcess> ChildProcess::Start(
+    std::string name, const std::vector<std::string>& command,
+    const ChildLimits& limits) {
   ChildProcess child;
   child.name_ = std::move(name);
-  if (limits.shared_bytes > 0) {
+  const bool has_memory = limits.shared_bytes > 0;
+  const HighDescriptor memory(has_memory ? NewMemory(limits.shared_bytes) : -1);
+  if (has_memory) {
     const auto bytes = static_cast<size_t>(limits.shared_bytes);
-    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return ErrnoStatus(errno, "map", child.name_);
-    child.shared_ = {static_cast<std::byte*>(memory), bytes};
+    void* shared = memory.get() < 0
+                       ? MAP_FAILED
+                       : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                MAP_SHARED, memory.get(), 0);
+    if (shared == MAP_FAILED) return ErrnoStatus(errno, "map", child.name_);
+    child.shared_ = {static_cast<std::byte*>(shared), bytes};
   }
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return ErrnoStatus(errno, "make sockets for", child.name_);
   }
-  // Where the program has closed its standard files, these are none of them.
-  for (int& end : ends) {
-    const int above = ::fcntl(end, F_DUPFD_CLOEXEC, kChildSocket);
-    ::close(std::exchange(end, above));
+  HighDescriptor mine(ends[0]);
+  const HighDescriptor its(ends[1]);
+  if (mine.get() < 0 || its.get() < 0) {
+    return ErrnoStatus(errno, "make sockets for", child.name_);
   }
-  child.socket_ = ends[0];
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t parent = ::getpid();
-  const pid_t pid = ends[0] < 0 || ends[1] < 0 ? -1 : ::fork();
-  if (pid == 0) {
-    LeaveParent(ends[1], parent);
-    LimitMemory(limits.memory_bytes);
-    ServeAll(serve, child.shared_);
+  child.socket_ = mine.Release();
+  const ChildBegin begin = {.parent = ::getpid(),
+                            .memory_bytes = limits.memory_bytes,
+                            .shared_bytes = limits.shared_bytes};
+  // There is room for it.
+  SendAll(child.socket_, &begin, sizeof(begin));
+  pid_t pid = -1;
+  const int error = Spawn(command, its.get(), memory.get(), pid);
+  if (error == 0) {
+    child.pid_ = pid;
+    return child;
   }
-  const int error = errno;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (ends[1] >= 0) ::close(ends[1]);
-  if (pid < 0) return ErrnoStatus(error, "start a process for", child.name_);
-  child.pid_ = pid;
-  return child;
+  return ErrnoStatus(error, Cat("start \"", command[0], "\" to"), child.name_);
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
@@ -274,10 +244,11 @@ StatusOr<std::string> ChildProcess::Ask(std::string_view request,
                                         double cpu_seconds,
                                         double deadline_seconds) {
   const Clock::time_point until = After(deadline_seconds);
-  const Head head = {.bytes = request.size(),
-                     .fault_count = fault::Count(),
-                     .cpu_seconds = cpu_seconds};
-  Head back;
+  const ChildHead head = {.bytes = request.size(),
+                          .fault_count = fault::Count(),
+                          .fault_number = fault::Armed(),
+                          .cpu_seconds = cpu_seconds};
+  ChildHead back;
   if (!is_running() || !SendAll(socket_, &head, sizeof(head)) ||
       !SendAll(socket_, request.data(), request.size()) ||
       !ReceiveAll(socket_, &back, sizeof(back), until)) {
@@ -320,7 +291,7 @@ Status ChildProcess::Lost(double deadline_seconds) {
     return absl::DeadlineExceededError(
         Cat(name_, ": no answer within ", deadline_seconds, " s"));
   }
-  return WhyEnded(name_, ended > 0 && WIFSIGNALED(how) ? WTERMSIG(how) : 0);
+  return WhyEnded(name_, ended > 0 ? std::optional<int>(how) : std::nullopt);
 }
 
 }  // namespace belay

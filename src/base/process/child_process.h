@@ -1,9 +1,9 @@
 // Work in a process of its own: what crashes there, does not end or takes too
 // much memory is an error here.
 //
-// For libraries that were not written for hostile input. The child is a copy of
-// this process, without its threads: it must not use MPI, nor wait for a
-// thread.
+// For libraries that were not written for hostile input. The child is a program
+// of its own, which calls ServeParent: nothing of this process is copied, which
+// may have threads, and memory that a network card reads.
 
 #ifndef BELAY_BASE_PROCESS_CHILD_PROCESS_H_
 #define BELAY_BASE_PROCESS_CHILD_PROCESS_H_
@@ -12,32 +12,30 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "belay/status.h"
 
 namespace belay {
 
 struct ChildLimits {
-  int64_t memory_bytes = int64_t{256} << 20;  // beside what the copy has
+  int64_t memory_bytes = int64_t{256} << 20;  // beside what the program has
   int64_t shared_bytes = 0;  // memory in which the child leaves large results
 };
 
 // A child that answers requests. Move only; for one thread at a time.
 class ChildProcess {
  public:
-  // Answers a request, and may write to the shared memory. Called in the child.
-  using Serve = std::function<StatusOr<std::string>(
-      std::string_view request, std::span<std::byte> shared)>;
-
-  // Starts a child, which has no open files but those that it opens. `name` is
-  // that of its work in errors, such as `read "a.h5"`. Local.
-  // Errors: what the system says.
+  // Starts a program: its path and its arguments. It has no open files but
+  // those that it opens, and this process's standard error. `name` is that of
+  // its work in errors, such as `read "a.h5"`. Local. Errors: what the system
+  // says.
   static StatusOr<ChildProcess> Start(std::string name,
-                                      const ChildLimits& limits, Serve serve);
+                                      const std::vector<std::string>& command,
+                                      const ChildLimits& limits);
 
   // Nothing runs.
   ChildProcess() = default;

@@ -157,18 +157,6 @@ StatusOr<Skeleton> CreateSkeleton(
   return std::move(image.skeleton);
 }
 
-h5::DatasetSpec SpecOf(const std::string& path, const StoredArray& array,
-                       const StoredDataset& dataset) {
-  const bool is_text = array.dtype == DType::kString;
-  return {.path = path,
-          .dtype = array.dtype,
-          .string_bytes = array.string_bytes,
-          .shape = is_text ? Shape{} : dataset.box.shape,
-          .chunk = dataset.chunk,
-          .filters = dataset.filters,
-          .fields = array.fields};
-}
-
 int64_t MostFilteredBytes(const std::vector<h5::DatasetSpec>& datasets) {
   int64_t most = 0;
   for (const h5::DatasetSpec& spec : datasets) {

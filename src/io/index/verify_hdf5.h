@@ -12,12 +12,13 @@
 namespace belay {
 
 // Looks for every dataset of the data files and every array of the index as
-// other programs do, by HDF5 in a process of its own. An array of the index
-// must show the datasets that belay reads. Returns a line for each file in
-// which one is not what the index says; the index is looked at where all data
-// files are good. Local.
-// Errors: what the system says when a file is opened or read, or a process is
-//   started; DeadlineExceeded.
+// other programs do, by HDF5 in a process of its own, which reads the index
+// again. An array of it must show the datasets that belay reads. Returns a line
+// for each file in which one is not what the index says; the index is looked at
+// where all data files are good. Local. Errors: what the system says when a
+// file is opened or read, or a process is
+//   started; FailedPrecondition - its program is not installed;
+//   DeadlineExceeded.
 StatusOr<std::vector<std::string>> FindHdf5Damage(const std::string& directory,
                                                   const SavedCheckpoint& saved);
 

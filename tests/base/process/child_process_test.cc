@@ -9,11 +9,8 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -28,13 +25,10 @@ namespace {
 constexpr double kCpu = 5;
 constexpr double kDeadline = 60;
 
-// A child that does what `work` does with each request.
-ChildProcess Start(std::function<std::string(std::string_view)> work,
-                   const ChildLimits& limits = {}) {
-  auto child = ChildProcess::Start(
-      "do it", limits,
-      [work](std::string_view request, std::span<std::byte>)
-          -> StatusOr<std::string> { return work(request); });
+// A child that does with each request what child_program.cc says of `work`.
+ChildProcess Start(const std::string& work, const ChildLimits& limits = {}) {
+  auto child =
+      ChildProcess::Start("do it", {BELAY_CHILD_PROGRAM, work}, limits);
   EXPECT_TRUE(child.ok()) << child.status();
   return *std::move(child);
 }
@@ -46,33 +40,18 @@ void ExpectError(const Status& status, absl::StatusCode code,
 }
 
 TEST(ChildProcessTest, AnswersRequestsInTurn) {
-  std::string kept = "parent";
-  ChildProcess child = Start([&kept](std::string_view request) {
-    kept += request;
-    return kept;
-  });
-  EXPECT_EQ(*child.Ask(" a", kCpu, kDeadline), "parent a");
-  EXPECT_EQ(*child.Ask(" b", kCpu, kDeadline), "parent a b");
-  EXPECT_EQ(kept, "parent");
+  ChildProcess child = Start("append");
+  EXPECT_EQ(*child.Ask(" a", kCpu, kDeadline), " a");
+  EXPECT_EQ(*child.Ask(" b", kCpu, kDeadline), " a b");
   ChildProcess moved = std::move(child);
   EXPECT_FALSE(child.is_running());
-  EXPECT_EQ(*moved.Ask("", kCpu, kDeadline), "parent a b");
+  EXPECT_EQ(*moved.Ask("", kCpu, kDeadline), " a b");
   const std::string large(30 << 20, 'x');
-  EXPECT_EQ(moved.Ask(large, kCpu, kDeadline)->size(), 10 + large.size());
+  EXPECT_EQ(moved.Ask(large, kCpu, kDeadline)->size(), 4 + large.size());
 }
 
 TEST(ChildProcessTest, ErrorsAndExceptionsAreAnswers) {
-  auto started =
-      ChildProcess::Start("do it", {},
-                          [](std::string_view request,
-                             std::span<std::byte>) -> StatusOr<std::string> {
-                            if (request == "throw")
-                              throw std::runtime_error("thrown");
-                            if (request == "memory")
-                              return std::string(size_t{1} << 40, 'x');
-                            return absl::NotFoundError(std::string(request));
-                          });
-  ChildProcess child = *std::move(started);
+  ChildProcess child = Start("fail");
   EXPECT_EQ(child.Ask("x", kCpu, kDeadline).status(), absl::NotFoundError("x"));
   ExpectError(child.Ask("throw", kCpu, kDeadline).status(),
               absl::StatusCode::kInternal, "thrown");
@@ -85,11 +64,8 @@ TEST(ChildProcessTest, ErrorsAndExceptionsAreAnswers) {
 
 TEST(ChildProcessTest, ACrashIsAnError) {
   for (const int signal : {SIGSEGV, SIGABRT, SIGBUS}) {
-    ChildProcess child = Start([signal](std::string_view) {
-      std::raise(signal);
-      return std::string();
-    });
-    ExpectError(child.Ask("", kCpu, kDeadline).status(),
+    ChildProcess child = Start("raise");
+    ExpectError(child.Ask(std::to_string(signal), kCpu, kDeadline).status(),
                 absl::StatusCode::kDataLoss,
                 "do it: its process has crashed (signal " +
                     std::to_string(signal) + ")");
@@ -101,42 +77,26 @@ TEST(ChildProcessTest, ACrashIsAnError) {
 
 // Such as a batch system sends to all processes of a job.
 TEST(ChildProcessTest, SignalsOfTheJobAreForTheParent) {
-  ChildProcess child = Start([](std::string_view request) {
-    if (request == "kill") std::raise(SIGKILL);
-    for (const int signal : {SIGUSR1, SIGTERM, SIGINT, SIGHUP}) {
-      ::kill(::getpid(), signal);
-    }
-    return std::string("still here");
-  });
-  EXPECT_EQ(*child.Ask("", kCpu, kDeadline), "still here");
-  ExpectError(child.Ask("kill", kCpu, kDeadline).status(),
+  ChildProcess child = Start("kill");
+  for (const int signal : {SIGUSR1, SIGTERM, SIGINT, SIGHUP}) {
+    EXPECT_EQ(*child.Ask(std::to_string(signal), kCpu, kDeadline),
+              "still here");
+  }
+  ExpectError(child.Ask(std::to_string(SIGKILL), kCpu, kDeadline).status(),
               absl::StatusCode::kResourceExhausted, "was killed");
 }
 
 TEST(ChildProcessTest, WorksWithoutStandardFiles) {
-  // In a child of its own, which loses them.
-  ChildProcess outer = Start([](std::string_view) {
-    for (const int standard : {0, 1, 2}) ::close(standard);
-    ChildProcess inner =
-        Start([](std::string_view request) { return std::string(request); });
-    std::string all;
-    for (const char* text : {"a", "b"}) {
-      const auto answer = inner.Ask(text, kCpu, kDeadline);
-      all += answer.ok() ? *answer : answer.status().ToString();
-    }
-    return all;
-  });
-  EXPECT_EQ(*outer.Ask("", kCpu, kDeadline), "ab");
+  // In a child of its own, which loses them, and starts another one.
+  ChildProcess outer = Start("close");
+  EXPECT_EQ(*outer.Ask(BELAY_CHILD_PROGRAM, kCpu, kDeadline), "ab");
 }
 
 // Where the program lets the system wait for its children.
 TEST(ChildProcessTest, SomebodyElseMayWaitForIt) {
   ::signal(SIGCHLD, SIG_IGN);
-  ChildProcess child = Start([](std::string_view) {
-    std::raise(SIGSEGV);
-    return std::string();
-  });
-  ExpectError(child.Ask("", kCpu, kDeadline).status(),
+  ChildProcess child = Start("raise");
+  ExpectError(child.Ask(std::to_string(SIGSEGV), kCpu, kDeadline).status(),
               absl::StatusCode::kUnavailable, "has ended");
   ::signal(SIGCHLD, SIG_DFL);
 }
@@ -153,10 +113,7 @@ TEST(ChildProcessTest, EndsWithItsParent) {
   ASSERT_EQ(::pipe(ends), 0);
   const pid_t parent = ::fork();
   if (parent == 0) {
-    ChildProcess child = Start([](std::string_view request) -> std::string {
-      while (request == "wait") ::pause();
-      return std::to_string(::getpid());
-    });
+    ChildProcess child = Start("pid");
     const pid_t pid = std::stoi(*child.Ask("", kCpu, kDeadline));
     std::thread asks([&] { child.Ask("wait", kCpu, kDeadline).IgnoreError(); });
     ::usleep(100'000);
@@ -173,19 +130,12 @@ TEST(ChildProcessTest, EndsWithItsParent) {
 }
 
 TEST(ChildProcessTest, WhatDoesNotEndIsEnded) {
-  ChildProcess busy = Start([](std::string_view) {
-    std::atomic<int> rounds = 0;
-    while (rounds >= 0) rounds = (rounds + 1) % 1000;
-    return std::string();
-  });
+  ChildProcess busy = Start("compute");
   ExpectError(busy.Ask("", 0.1, kDeadline).status(),
               absl::StatusCode::kResourceExhausted, "too long to compute");
-  ChildProcess idle = Start([](std::string_view) {
-    for (;;) ::pause();
-    return std::string();
-  });
+  ChildProcess idle = Start("pid");
   const auto begin = std::chrono::steady_clock::now();
-  ExpectError(idle.Ask("", kCpu, 0.2).status(),
+  ExpectError(idle.Ask("wait", kCpu, 0.2).status(),
               absl::StatusCode::kDeadlineExceeded, "no answer within 0.2 s");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   EXPECT_FALSE(idle.is_running());
@@ -193,11 +143,7 @@ TEST(ChildProcessTest, WhatDoesNotEndIsEnded) {
 
 TEST(ChildProcessTest, MemoryIsLimitedBesideWhatIsThere) {
   if (!testing::kCanRunOutOfMemory) GTEST_SKIP() << testing::kEndsWithoutMemory;
-  const auto fill = [](std::string_view request) {
-    const std::string filled(std::stoll(std::string(request)) << 20, 'x');
-    return std::to_string(filled.back());
-  };
-  ChildProcess child = Start(fill, {.memory_bytes = int64_t{64} << 20});
+  ChildProcess child = Start("fill", {.memory_bytes = int64_t{64} << 20});
   EXPECT_EQ(*child.Ask("16", kCpu, kDeadline), "120");
   ExpectError(child.Ask("200", kCpu, kDeadline).status(),
               absl::StatusCode::kResourceExhausted, "memory");
@@ -206,15 +152,9 @@ TEST(ChildProcessTest, MemoryIsLimitedBesideWhatIsThere) {
 
 TEST(ChildProcessTest, SharedMemoryHoldsLargeResults) {
   constexpr size_t kBytes = 1 << 20;
-  auto child = ChildProcess::Start(
-      "do it", {.shared_bytes = kBytes},
-      [](std::string_view request,
-         std::span<std::byte> shared) -> StatusOr<std::string> {
-        std::memset(shared.data(), request[0], shared.size());
-        return std::string();
-      });
-  ASSERT_TRUE(child->Ask("a", kCpu, kDeadline).ok());
-  const std::span<const std::byte> shared = child->shared();
+  ChildProcess child = Start("share", {.shared_bytes = kBytes});
+  ASSERT_TRUE(child.Ask("a", kCpu, kDeadline).ok());
+  const std::span<const std::byte> shared = child.shared();
   ASSERT_EQ(shared.size(), kBytes);
   EXPECT_EQ(shared[0], std::byte{'a'});
   EXPECT_EQ(shared[kBytes - 1], std::byte{'a'});
@@ -225,7 +165,7 @@ TEST(ChildProcessTest, FilesOfTheParentAreNotKeptOpen) {
   const std::string path = ::testing::TempDir() + "belay_child_lock";
   const int held = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_EQ(::flock(held, LOCK_EX), 0);
-  ChildProcess child = Start([](std::string_view) { return std::string("x"); });
+  ChildProcess child = Start("append");
   ASSERT_TRUE(child.Ask("", kCpu, kDeadline).ok());
   ::close(held);
   const int other = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -234,35 +174,42 @@ TEST(ChildProcessTest, FilesOfTheParentAreNotKeptOpen) {
   std::filesystem::remove(path);
 }
 
-// Nor do its signals and threads matter.
+// Nor do the locks that its threads hold.
 TEST(ChildProcessTest, ManyAtOnceBesideThreads) {
-  if (!testing::kCanForkBesideThreads) GTEST_SKIP() << testing::kHangsAfterFork;
+  std::atomic<bool> is_done = false;
+  std::thread allocates([&] {
+    while (!is_done) std::vector<std::string>(100, std::string(1000, 'x'));
+  });
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([i] {
       for (int round = 0; round < 20; ++round) {
-        ChildProcess child = Start([](std::string_view request) {
-          return std::string(request) + std::string(100, 'x');
-        });
+        ChildProcess child = Start("append");
         const auto answer = child.Ask(std::to_string(i), kCpu, kDeadline);
         ASSERT_TRUE(answer.ok()) << answer.status();
-        EXPECT_EQ(answer->substr(0, 1), std::to_string(i));
+        EXPECT_EQ(*answer, std::to_string(i));
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
+  is_done = true;
+  allocates.join();
+}
+
+TEST(ChildProcessTest, WhatIsNoSuchProgram) {
+  const std::string none = "/no/such/program";
+  ExpectError(ChildProcess::Start("do it", {none}, {}).status(),
+              absl::StatusCode::kNotFound, none);
+  // One that does not answer.
+  auto child = ChildProcess::Start("do it", {"/bin/false"}, {});
+  ASSERT_TRUE(child.ok()) << child.status();
+  ExpectError(child->Ask("", kCpu, kDeadline).status(),
+              absl::StatusCode::kUnavailable, "has ended (exit code 1)");
 }
 
 TEST(ChildProcessTest, FaultPointsCountInTheParent) {
-  const auto pass = [](std::string_view) {
-    for (int i = 0; i < 3; ++i) {
-      const Status status = fault::Point("point");
-      if (!status.ok()) return std::string(status.message());
-    }
-    return std::string();
-  };
   fault::Arm(5);
-  ChildProcess child = Start(pass);
+  ChildProcess child = Start("pass");
   EXPECT_TRUE(fault::Point("mine").ok());
   EXPECT_EQ(*child.Ask("", kCpu, kDeadline), "");
   EXPECT_EQ(fault::Count(), 4);

@@ -1,0 +1,59 @@
+// read-hdf5 VERSION file|step FOLDER...: reads files by HDF5 for the process
+// that has started it. It looks for plugins in these folders.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/process/serve_parent.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "belay/status.h"
+#include "belay/version.h"
+#include "hdf5/program/file_server.h"
+#include "hdf5/program/program.h"
+#include "io/index/find_damage.h"
+
+namespace belay {
+namespace {
+
+constexpr int kFirstFolder = 3;
+
+// Another library may have been installed since the program began.
+Status CheckVersion(std::string_view library) {
+  if (library == BELAY_VERSION) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Cat("the program that reads files by HDF5 is of another version than the "
+          "library: install both together (need ",
+          library, ", found ", BELAY_VERSION, ")"));
+}
+
+Status Begin(std::span<char* const> arguments) {
+  if (std::ssize(arguments) < kFirstFolder) {
+    return absl::InvalidArgumentError("no version, or no work");
+  }
+  BELAY_RETURN_IF_ERROR(CheckVersion(arguments[1]));
+  return h5::LookForPluginsIn(arguments.subspan(kFirstFolder));
+}
+
+}  // namespace
+}  // namespace belay
+
+int main(int argc, char** argv) {
+  const std::span<char* const> arguments(argv, static_cast<size_t>(argc));
+  bool has_begun = false;
+  belay::h5::FileServer files;
+  belay::ServeParent(
+      [&](std::string_view request,
+          std::span<std::byte> shared) -> belay::StatusOr<std::string> {
+        if (!std::exchange(has_begun, true)) {
+          BELAY_RETURN_IF_ERROR(belay::Begin(arguments));
+        }
+        if (std::string_view(arguments[2]) == belay::h5::kReadsFile) {
+          return files.Answer(request, shared);
+        }
+        return belay::FindDamageHere(std::string(request));
+      });
+  return 2;
+}
