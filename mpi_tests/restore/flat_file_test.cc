@@ -4,15 +4,22 @@
 #include "restore/flat_file.h"
 
 #include <gtest/gtest.h>
+#include <hdf5.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "belay/async_saver.h"
 #include "belay/checkpoint.h"
+#include "belay/checkpoint_reader.h"
+#include "belay/save_restore.h"
 #include "mpi_test.h"
 
 namespace belay::flat_file_test {
@@ -147,6 +154,61 @@ TEST_F(FlatFileOnRanksTest, LargerThanItsFile) {
             refused.message().npos)
       << refused;
   EXPECT_TRUE(values.empty());
+}
+
+// Threads that take memory and its locks, read chunks under a plugin's filter
+// and write a save do not matter for the processes that are started meanwhile.
+TEST_F(FlatFileOnRanksTest, BesideThreadsAndASaveInTheBackground) {
+  const Comm comm = *Comm::Duplicate(MPI_COMM_WORLD);
+  ASSERT_GE(H5PLprepend(BELAY_TEST_PLUGINS), 0);
+  const std::map<std::string, StoredForm> forms = Forms();
+  std::vector<int64_t> values(5000);
+  std::iota(values.begin(), values.end(), 7);
+  State state;
+  state.AddReplicated("v", {std::ssize(values)}, AtAddress(values.data()));
+  const auto filtered = Save(
+      comm, dir_.File("run"), 1, state,
+      {.args = {{"v", {.chunk_byte_size = 8000, .filters = {{300, {0}}}}}}});
+  ASSERT_TRUE(filtered.ok()) << filtered.status();
+  AsyncSaver saver(comm, {.max_bytes_per_second = 100000});
+  const auto pending = saver.Save(dir_.File("run"), 2, state, {});
+  ASSERT_TRUE(pending.ok()) << pending.status();
+  const auto reader = CheckpointReader::Open(filtered->path);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  std::atomic<bool> is_done = false;
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] {
+    while (!is_done) std::vector<std::string>(100, std::string(5000, 'x'));
+  });
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      do {
+        const auto read = reader->ReadTensor("v");
+        ASSERT_TRUE(read.ok()) << read.status();
+        const auto found = read->values<int64_t>();
+        EXPECT_TRUE(std::equal(found.begin(), found.end(), values.begin(),
+                               values.end()));
+      } while (!is_done);
+    });
+  }
+  const std::string key = "storage/gzip";
+  std::vector<float> gzip(kRows * kColumns);
+  const Shard wanted{.key = key,
+                     .dtype = DType::kF32,
+                     .global_shape = {kRows, kColumns},
+                     .box = WholeBox({kRows, kColumns}),
+                     .data = gzip.data()};
+  for (int round = 0; round < 5; ++round) {
+    std::fill(gzip.begin(), gzip.end(), -1);
+    const Status status =
+        ReadFlatFile(dir_.File("flat.h5"), {wanted}, {forms.at(key)});
+    EXPECT_TRUE(status.ok()) << status;
+    for (int64_t i = 0; i < kRows * kColumns; ++i) EXPECT_EQ(gzip[i], i % 100);
+  }
+  is_done = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(saver.Wait().ok());
+  EXPECT_GE(H5PLremove(0), 0);
 }
 
 }  // namespace
