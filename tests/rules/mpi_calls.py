@@ -2,7 +2,8 @@
 
 Elsewhere, in every language, only MPI functions may be called that wait for no
 other rank. Whole programs may begin and end MPI. Samples, tests, benchmarks and
-examples are programs of their own.
+examples are programs of their own. And nothing forks: memory that a network card
+reads, and locks that threads hold, do not survive it; posix_spawn does no harm.
 """
 
 import re
@@ -22,6 +23,7 @@ LOCAL = {
 }
 PROGRAMS = {"tools/mpi_session.h": {"MPI_Init", "MPI_Finalize"}}
 _CALL = re.compile(r"\bP?(MPI_[A-Z]\w*)\s*\(")
+_FORK = re.compile(r"\bv?fork\s*\(")
 _COMMENT = {"c": re.compile(r"//[^\n]*|/\*.*?\*/", re.S),
             "fortran": re.compile(r"![^\n]*")}
 
@@ -40,6 +42,9 @@ def check(tree):
       continue
     # Fortran does not tell capitals apart, nor do its comments look like C's.
     code = _COMMENT["fortran" if fortran else "c"].sub(_spaces, text)
+    for match in _FORK.finditer(code):
+      line = code.count("\n", 0, match.start()) + 1
+      problems.append(f"{path}:{line}: fork: start a program by posix_spawn")
     allowed = LOCAL | PROGRAMS.get(path, set())
     names = {name.upper() for name in allowed} if fortran else allowed
     pattern = re.compile(_CALL.pattern, re.I) if fortran else _CALL
@@ -65,10 +70,12 @@ BAD = [
     ({"fortran/a.f90": "  call mpi_barrier(comm)\n"}, "mpi_barrier"),
     ({"fortran/a.c": "MPI_Recv(a);\n"}, "MPI_Recv"),
     ({"tools/a.cc": "MPI_Init(0, 0);\n"}, "MPI_Init"),
+    ({"src/base/a.cc": "// So\npid = ::fork();\n"}, "a.cc:2: fork"),
     ({"tools/mpi_session.h": "MPI_Comm_dup(a, &b);\n"}, "MPI_Comm_dup"),
 ]
 GOOD = [
     {"src/mpi/a.cc": "MPI_Bcast(&a, 1);\n"},
+    {"src/base/a.cc": "posix_spawn(&pid);  // no fork()\n"},
     {"src/save/a.cc": "MPI_Comm_rank(comm, &rank);  // not MPI_Bcast(a)\n"},
     {"tools/mpi_session.h": "MPI_Init(0, 0);\nMPI_Finalize();\n"},
     {"examples/a.cc": "MPI_Barrier(comm);\n"},
