@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "belay/arrays/box.h"
-#include "bytes/checksum.h"
-#include "geometry/runs.h"
+#include "core/checksum.h"
+#include "core/strided_copy.h"
 
 namespace belay {
 namespace {

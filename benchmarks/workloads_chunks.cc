@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "contenders.h"
-#include "plan/chunks/chunk_shape_by_size.h"
+#include "plan/chunks.h"
 #include "workloads.h"
 
 namespace belay::bench {

@@ -1,6 +1,6 @@
-# belay_folder(NAME targets...)
-# One folder of src/, with those in it, as an object library that sees Abseil and
-# the targets it names: the others cannot include <mpi.h> or <hdf5.h>.
+# belay_sources(NAME DIRECTORY targets...)
+# The sources of a folder as an object library that sees Abseil and the targets
+# it names: the others cannot include <mpi.h> or <hdf5.h>.
 set(BELAY_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
     -Woverloaded-virtual -Wcast-align -Wunused -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -33,8 +33,8 @@ target_link_libraries(belay_common_headers PUBLIC absl::status absl::statusor
   absl::flat_hash_map absl::hash)
 target_precompile_headers(belay_common_headers PRIVATE ${BELAY_COMMON_HEADERS})
 
-function(belay_folder name)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${name}/*.cc)
+function(belay_sources name directory)
+  file(GLOB sources CONFIGURE_DEPENDS ${directory}/*.cc)
   add_library(belay_in_${name} OBJECT ${sources})
   target_include_directories(belay_in_${name} PUBLIC
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
@@ -43,3 +43,8 @@ function(belay_folder name)
   target_link_libraries(belay_in_${name} PUBLIC belay_common_headers ${ARGN})
   target_precompile_headers(belay_in_${name} REUSE_FROM belay_common_headers)
 endfunction()
+
+# belay_folder(NAME targets...): one folder of src/.
+macro(belay_folder name)
+  belay_sources(${name} ${CMAKE_CURRENT_SOURCE_DIR}/${name} ${ARGN})
+endmacro()

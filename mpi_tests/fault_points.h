@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/fault.h"
 #include "belay/status.h"
+#include "core/fault.h"
 #include "small_state.h"
 
 namespace belay::testing {

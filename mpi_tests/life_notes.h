@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "belay/save_restore.h"
-#include "bytes/fingerprint.h"
+#include "core/wire.h"
 #include "fault_points.h"
 #include "file_bytes.h"
 

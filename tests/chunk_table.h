@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "file_bytes.h"
-#include "hdf5_format/metadata_bytes.h"
+#include "format/object_header.h"
 
 namespace belay::testing {
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <utility>
 
-#include "base/status_macros.h"
 #include "belay/status.h"
-#include "io/index/index_file.h"
-#include "io/index/index_image.h"
+#include "core/status_macros.h"
 #include "plan/plan.h"
+#include "storage/index_file.h"
+#include "storage/index_image.h"
 
 namespace belay {
 

@@ -12,8 +12,8 @@
 #include <functional>
 #include <string>
 
-#include "base/fault.h"
 #include "belay/status.h"
+#include "core/fault.h"
 #include "file_bytes.h"
 
 namespace belay {

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string>
 
-#include "bytes/element_conversion.h"
+#include "core/element_conversion.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;

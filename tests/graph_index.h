@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
-#include "base/status_macros.h"
+#include "core/status_macros.h"
 #include "create_index.h"
 #include "format/paths.h"
 #include "graph/stored_graph_conversion.h"
-#include "io/index/index_file.h"
+#include "storage/index_file.h"
 
 namespace belay {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "belay/objects/trackable.h"
+#include "graph/graph_match.h"
 #include "graph/live_graph.h"
-#include "graph/match/graph_match.h"
-#include "graph/match/load_report.h"
+#include "graph/load_report.h"
 #include "graph/object_graph.h"
 #include "gtest/gtest.h"
 #include "thing.h"

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
-#include "base/status_macros.h"
+#include "core/status_macros.h"
 #include "hdf5/dataset.h"
-#include "hdf5/error.h"
-#include "hdf5/property.h"
+#include "hdf5/file.h"
+#include "hdf5/handle.h"
 #include "hdf5/types.h"
 
 namespace belay::h5 {

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "belay/arrays/layout.h"
-#include "geometry/runs.h"
+#include "core/strided_copy.h"
 #include "plan/listed_ranks.h"
 #include "plan/plan.h"
-#include "plan/save/save_planner.h"
+#include "plan/save_planner.h"
 
 namespace belay {
 

@@ -11,15 +11,15 @@
 #include <tuple>
 #include <vector>
 
-#include "bytes/checksum.h"
+#include "core/checksum.h"
 #include "create_index.h"
 #include "format/index_columns.h"
 #include "format/paths.h"
-#include "io/files/posix_file.h"
-#include "io/index/index_file.h"
-#include "io/index/skeleton.h"
 #include "model_testing.h"
-#include "plan/save/save_planner.h"
+#include "plan/save_planner.h"
+#include "storage/index_file.h"
+#include "storage/posix_file.h"
+#include "storage/skeleton.h"
 #include "stored_graph_testing.h"
 
 namespace belay {

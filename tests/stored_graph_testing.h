@@ -7,8 +7,8 @@
 #include <string>
 
 #include "model_testing.h"
-#include "plan/stored/stored_graph.h"
-#include "plan/stored/stored_values.h"
+#include "plan/stored_objects.h"
+#include "plan/stored_values.h"
 
 namespace belay {
 

@@ -19,8 +19,8 @@
 
 #include "belay/arrays/box.h"
 #include "belay/values/transform.h"
-#include "geometry/runs.h"
-#include "transform/plan.h"
+#include "core/strided_copy.h"
+#include "state/transform_plan.h"
 
 namespace belay::transform_plan_test {
 

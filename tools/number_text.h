@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "base/amount_text.h"
-#include "base/printable.h"
 #include "belay/arrays/tensor.h"
+#include "core/text.h"
 
 namespace belay::tools {
 

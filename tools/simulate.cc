@@ -1,3 +1,5 @@
+#include "workload/simulate.h"
+
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -9,7 +11,6 @@
 #include "commands.h"
 #include "json_output.h"
 #include "number_text.h"
-#include "workload/simulation.h"
 
 namespace belay::tools {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/fault.h"
 #include "belay/async_saver.h"
+#include "core/fault.h"
 #include "fault_points.h"
 #include "values.h"
 

@@ -9,9 +9,9 @@
 #include <new>
 
 #include "absl/strings/str_cat.h"
-#include "base/fault.h"
 #include "converted_matrix.h"
-#include "io/files/slow_target.h"
+#include "core/fault.h"
+#include "storage/file_system.h"
 
 namespace {
 

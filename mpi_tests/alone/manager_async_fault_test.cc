@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/fault.h"
+#include "core/fault.h"
 #include "fault_points.h"
 #include "manager_testing.h"
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "belay/checkpoint_manager.h"
-#include "io/steps/lease.h"
 #include "manager_testing.h"
+#include "storage/lease.h"
 
 namespace belay {
 namespace {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/fault.h"
+#include "core/fault.h"
 #include "manager_testing.h"
 
 namespace belay {

@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
-#include "base/fault.h"
 #include "belay/checkpoint_manager.h"
+#include "core/fault.h"
 #include "manager_testing.h"
 
 namespace belay {

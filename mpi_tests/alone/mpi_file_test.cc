@@ -12,7 +12,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "base/fault.h"
+#include "core/fault.h"
 #include "file_bytes.h"
 #include "mpi_test.h"
 

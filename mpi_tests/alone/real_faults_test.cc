@@ -16,8 +16,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "base/process/host_name.h"
 #include "belay/checkpoint_manager.h"
+#include "core/process.h"
 #include "format/paths.h"
 #include "small_state.h"
 

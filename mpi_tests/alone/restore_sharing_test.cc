@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "fault_points.h"
-#include "io/index/index_file.h"
-#include "io/transfer/deliver.h"
-#include "plan/restore/restore_planner.h"
+#include "plan/restore_planner.h"
+#include "storage/deliver.h"
+#include "storage/index_file.h"
 #include "values.h"
 
 namespace belay {

@@ -1,7 +1,7 @@
 // What rank 0 needs for an import does not grow with the number of ranks, and
 // where it has no memory all ranks hear of it.
 
-#include "bytes/wire.h"
+#include "core/wire.h"
 #include "counted_memory.h"
 #include "safetensors_testing.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "base/fault.h"
+#include "core/fault.h"
 #include "fault_points.h"
 #include "manager_testing.h"
 

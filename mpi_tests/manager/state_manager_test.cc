@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fault.h"
+#include "core/fault.h"
 #include "state_manager_testing.h"
 
 namespace belay::testing::state_manager_test {

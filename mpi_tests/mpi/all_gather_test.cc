@@ -1,12 +1,11 @@
-#include "mpi/all_gather.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 
 #include "absl/strings/str_cat.h"
-#include "base/fault.h"
 #include "comm_fixture.h"
+#include "core/fault.h"
+#include "mpi/collective.h"
 #include "mpi_test.h"
 
 namespace belay::all_gather_test {

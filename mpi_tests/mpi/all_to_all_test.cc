@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "base/fault.h"
 #include "comm_fixture.h"
+#include "core/fault.h"
 #include "mpi_test.h"
 #include "sanitizers.h"
 

@@ -7,8 +7,8 @@
 #include <new>
 
 #include "absl/strings/str_cat.h"
-#include "base/fault.h"
 #include "comm_fixture.h"
+#include "core/fault.h"
 #include "mpi/agree_same.h"
 #include "mpi_test.h"
 

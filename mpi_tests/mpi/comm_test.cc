@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fault.h"
+#include "core/fault.h"
 #include "mpi_test.h"
 
 namespace belay::comm_test {

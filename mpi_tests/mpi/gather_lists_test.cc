@@ -1,9 +1,8 @@
 // What travels to rank 0 before a save is planned, counted over real messages.
-#include "pipeline/gather_lists.h"
-
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "pipeline/listing.h"
 #include "sent_bytes.h"
 #include "values.h"
 

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "belay/checkpoint_reader.h"
-#include "bytes/wire.h"
+#include "core/wire.h"
 #include "safetensors_testing.h"
 
 namespace belay::safetensors_import_test {

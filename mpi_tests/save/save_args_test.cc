@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
-#include "bytes/element_conversion.h"
 #include "converted_matrix.h"
+#include "core/element_conversion.h"
 #include "h5_testing.h"
 #include "thing.h"
 

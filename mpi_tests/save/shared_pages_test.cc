@@ -12,9 +12,9 @@
 #include <thread>
 #include <utility>
 
-#include "io/files/file_pages.h"
-#include "io/files/file_system.h"
-#include "io/files/posix_file.h"
+#include "storage/file_system.h"
+#include "storage/mapped_file.h"
+#include "storage/posix_file.h"
 #include "values.h"
 
 namespace belay::shared_pages_test {

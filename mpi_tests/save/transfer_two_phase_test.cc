@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/fault.h"
 #include "comm_fixture.h"
+#include "core/fault.h"
 #include "file_bytes.h"
-#include "io/transfer/file_domains.h"
-#include "io/transfer/transfer.h"
 #include "mpi_test.h"
 #include "small_state.h"
+#include "storage/transfer.h"
+#include "storage/two_phase.h"
 
 namespace belay::testing::transfer_two_phase_test {
 namespace {

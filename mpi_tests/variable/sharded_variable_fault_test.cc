@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "base/fault.h"
+#include "core/fault.h"
 #include "variables.h"
 
 namespace belay::sharded_variable_fault_test {

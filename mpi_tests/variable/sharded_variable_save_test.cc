@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
-#include "base/fault.h"
+#include "core/fault.h"
 #include "variables.h"
 
 namespace belay::sharded_variable_save_test {

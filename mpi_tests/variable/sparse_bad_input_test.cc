@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "base/fault.h"
 #include "belay/variable/sparse_ops.h"
+#include "core/fault.h"
 #include "sparse_oracle.h"
 
 namespace belay::sparse_bad_input_test {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/option_words.h"
 #include "callbacks.h"
+#include "core/program_words.h"
 #include "log.h"
 #include "mpi/agree_same.h"
 #include "together.h"

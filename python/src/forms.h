@@ -27,7 +27,7 @@
 
 #include "belay/handlers/type_handler.h"
 #include "belay/handlers/value_tree.h"
-#include "plan/stored/form_key.h"
+#include "plan/stored_values.h"
 
 namespace belay::python {
 

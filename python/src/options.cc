@@ -1,8 +1,8 @@
 #include "options.h"
 
 #include "arrays.h"
-#include "base/close_keys.h"
 #include "callbacks.h"
+#include "core/keys.h"
 #include "sharding.h"
 
 namespace belay::python {

@@ -16,7 +16,6 @@
 #include "callbacks.h"
 #include "comm.h"
 #include "errors.h"
-#include "mpi/all_gather.h"
 #include "mpi/collective.h"
 #include "options.h"
 #include "state.h"

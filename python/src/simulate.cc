@@ -1,5 +1,7 @@
 // belay.simulate: what `belay simulate` counts, as a dict.
 
+#include "workload/simulate.h"
+
 #include <pybind11/stl.h>
 
 #include <string>
@@ -7,7 +9,6 @@
 #include "errors.h"
 #include "options.h"
 #include "save_restore.h"
-#include "workload/simulation.h"
 
 namespace belay::python {
 namespace {

@@ -19,7 +19,6 @@
 namespace belay::c {
 
 // Calls a function that adds to the state, and remembers what went wrong.
-// Local.
 template <typename Function>
 int Add(belay_state* state, const char* key, Function function) {
   return Call([&]() -> Status {
@@ -32,24 +31,24 @@ int Add(belay_state* state, const char* key, Function function) {
   });
 }
 
-// Returns an InvalidArgument about a value that is added. Local.
+// Returns an InvalidArgument about a value that is added.
 Status Mistake(const std::string& key, const std::string& text);
 
-// Whether a struct of the program says what this version does not know. Local.
+// Whether a struct of the program says what this version does not know.
 inline bool HasReserved(std::span<const int64_t> reserved) {
   return std::ranges::any_of(reserved, [](int64_t one) { return one != 0; });
 }
 
-// Returns the dtype with this number. Local.
+// Returns the dtype with this number.
 // Errors: InvalidArgument - there is none, or it is that of strings.
 StatusOr<DType> DTypeOf(const std::string& key, int dtype);
 
-// Returns as many numbers as the array has axes. Local.
+// Returns as many numbers as the array has axes.
 // Errors: InvalidArgument - a negative `ndim`, or `numbers` is null.
 StatusOr<Shape> NumbersOf(const std::string& key, const char* name, int ndim,
                           const int64_t* numbers);
 
-// Returns the elements of a box at this address; `strides` may be null. Local.
+// Returns the elements of a box at this address; `strides` may be null.
 // Errors: InvalidArgument - a shape that has no number of elements.
 StatusOr<Memory> MemoryOf(DType dtype, const Shape& shape,
                           const int64_t* strides, void* data);

@@ -1,14 +1,17 @@
 // belay_comm: a duplicate of the program's communicator, and its plans.
-
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "belay/belay_c.h"
+#include "belay/log.h"
 #include "belay/status.h"
 #include "c/error.h"
 #include "c/handles.h"
-#include "c/option_reader.h"
-#include "c/prepare.h"
+#include "c/options.h"
 
 using belay::Status;
 using belay::c::Call;
@@ -62,6 +65,29 @@ int belay_comm_size(const belay_comm* comm, int* size) {
   return Call([&]() -> Status {
     if (comm == nullptr) return NullArgument("comm");
     belay::c::Give(size, comm->comm.size());
+    return absl::OkStatus();
+  });
+}
+
+// belay_set_log: messages go to a function of the program.
+
+int belay_set_log(void (*sink)(void* context, int level, const char* message),
+                  void* context, int least) {
+  return belay::c::Call([&]() -> belay::Status {
+    if (least < BELAY_LOG_DEBUG || least > BELAY_LOG_ERROR) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("set log: not a log level (need %d to %d, found %d)",
+                          BELAY_LOG_DEBUG, BELAY_LOG_ERROR, least));
+    }
+    if (sink == nullptr) {
+      belay::SetLogSink(nullptr);
+      return absl::OkStatus();
+    }
+    belay::SetLogSink(
+        [sink, context](belay::LogLevel level, std::string_view message) {
+          sink(context, static_cast<int>(level), std::string(message).c_str());
+        },
+        static_cast<belay::LogLevel>(least));
     return absl::OkStatus();
   });
 }

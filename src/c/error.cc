@@ -1,14 +1,18 @@
 #include "c/error.h"
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "base/option_words.h"
-#include "base/text.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "belay/version.h"
-#include "c/fortran_words.h"
-#include "mpi/end_on_error.h"
+#include "core/program_words.h"
+#include "core/text.h"
+#include "mpi/mpi_error.h"
 
 namespace belay::c {
 namespace {
@@ -119,3 +123,154 @@ const char* belay_code_name(int code) {
 }
 
 const char* belay_version() { return BELAY_VERSION; }
+
+// --- Fortran words ---
+
+namespace belay::c {
+namespace {
+
+using Numbers = std::vector<int64_t>;
+
+absl::string_view InAbseilsType(std::string_view text) {
+  return {text.data(), text.size()};
+}
+
+// Numbers with `separator` between them; nothing if it is something else.
+std::optional<Numbers> NumbersIn(std::string_view text,
+                                 std::string_view separator) {
+  Numbers numbers;
+  for (const absl::string_view part :
+       absl::StrSplit(InAbseilsType(text), InAbseilsType(separator))) {
+    if (!absl::SimpleAtoi(part, &numbers.emplace_back())) return std::nullopt;
+  }
+  return numbers;
+}
+
+// "2,3:0,4", offset and length of each axis, as "(1:4, 3:5)".
+std::optional<std::string> SectionOf(std::string_view box, size_t& num_axes) {
+  std::string section;
+  size_t axes = 0;
+  for (const absl::string_view axis : absl::StrSplit(InAbseilsType(box), ':')) {
+    const auto both = NumbersIn({axis.data(), axis.size()}, ",");
+    if (!both || both->size() != 2) return std::nullopt;
+    const int64_t first = (*both)[0] + 1, last = (*both)[0] + (*both)[1];
+    section = Cat(first, ":", last, section.empty() ? "" : ", ", section);
+    ++axes;
+  }
+  num_axes = axes;
+  return Cat("(", section, ")");
+}
+
+// "[8, 6]" without its brackets, as "(6, 8)".
+std::optional<std::string> ShapeOf(std::string_view text, size_t& num_axes) {
+  const std::optional<Numbers> lengths = NumbersIn(text, ", ");
+  if (!lengths) return std::nullopt;
+  std::string shape;
+  for (const int64_t length : *lengths) {
+    shape = Cat(length, shape.empty() ? "" : ", ", shape);
+  }
+  num_axes = lengths->size();
+  return Cat("(", shape, ")");
+}
+
+// A part of a message that has other words, and how long it is there.
+struct Replaced {
+  size_t length = 0;
+  std::string text;
+};
+
+// What begins with `open` and ends with `close`, if `convert` takes it.
+template <typename Convert>
+std::optional<Replaced> Between(std::string_view text, std::string_view open,
+                                std::string_view close, Convert convert) {
+  if (!text.starts_with(open)) return std::nullopt;
+  const size_t end = text.find(close, open.size());
+  if (end == text.npos) return std::nullopt;
+  const std::optional<std::string> converted =
+      convert(text.substr(open.size(), end - open.size()));
+  if (!converted) return std::nullopt;
+  return Replaced{end + close.size(), *converted};
+}
+
+// "axis 0" of so many axes.
+std::optional<Replaced> AxisAt(std::string_view text, size_t num_axes) {
+  constexpr std::string_view kAxis = "axis ";
+  if (!text.starts_with(kAxis)) return std::nullopt;
+  size_t end = kAxis.size();
+  while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
+  const auto numbers =
+      NumbersIn(text.substr(kAxis.size(), end - kAxis.size()), ",");
+  if (!numbers || static_cast<size_t>(numbers->front()) >= num_axes) {
+    return std::nullopt;
+  }
+  return Replaced{
+      end, Cat(kAxis, static_cast<int64_t>(num_axes) - numbers->front())};
+}
+
+// The offset of an axis is one less than its lower bound.
+std::optional<Replaced> LowerBoundAt(std::string_view text, size_t num_axes) {
+  constexpr std::string_view kOffset = "offset of ";
+  constexpr std::string_view kNegative = " is negative (need 0 or more, found ";
+  if (!text.starts_with(kOffset)) return std::nullopt;
+  const auto axis = AxisAt(text.substr(kOffset.size()), num_axes);
+  if (!axis) return std::nullopt;
+  const size_t at = kOffset.size() + axis->length;
+  const auto found =
+      Between(text.substr(at), kNegative, ")",
+              [](std::string_view number) -> std::optional<std::string> {
+                const auto numbers = NumbersIn(number, ",");
+                if (!numbers) return std::nullopt;
+                return Cat(" is below 1 (need 1 or more, found ",
+                           numbers->front() + 1, ")");
+              });
+  if (!found) return std::nullopt;
+  return Replaced{at + found->length,
+                  Cat("the first index of ", axis->text, found->text)};
+}
+
+// The number of axes of the first shape in the text, else `otherwise`.
+size_t AxesIn(std::string_view text, size_t otherwise) {
+  const size_t open = text.find(" of [");
+  if (open == text.npos) return otherwise;
+  size_t num_axes = otherwise;
+  Between(text.substr(open + 4), "[", "]",
+          [&](std::string_view lengths) { return ShapeOf(lengths, num_axes); });
+  return num_axes;
+}
+
+}  // namespace
+
+std::string InAxesOfFortran(std::string_view message) {
+  std::string text;
+  size_t num_axes = 0;  // of the last box or shape
+  for (size_t at = 0; at < message.size();) {
+    const std::string_view rest = message.substr(at);
+    const bool is_word =
+        at == 0 || message[at - 1] == ' ' || message[at - 1] == '(';
+    std::optional<Replaced> replaced;
+    if (is_word) {
+      replaced = Between(rest, "box \"", "\"", [&](std::string_view box) {
+        const auto section = SectionOf(box, num_axes);
+        return section ? std::optional(Cat("section ", *section)) : section;
+      });
+      const size_t axes = AxesIn(rest, num_axes);
+      if (!replaced) replaced = LowerBoundAt(rest, axes);
+      if (!replaced) replaced = AxisAt(rest, axes);
+      if (!replaced) {
+        replaced = Between(rest, "[", "]", [&](std::string_view lengths) {
+          return ShapeOf(lengths, num_axes);
+        });
+      }
+    }
+    if (!replaced && rest[0] == '"') {
+      const size_t end = rest.find('"', 1);
+      const size_t length = end == rest.npos ? rest.size() : end + 1;
+      replaced = Replaced{length, std::string(rest.substr(0, length))};
+    }
+    text += replaced ? replaced->text : std::string(1, rest[0]);
+    at += replaced ? replaced->length : 1;
+  }
+  return text;
+}
+
+}  // namespace belay::c

@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <new>
+#include <string>
 #include <string_view>
 
 #include "belay/belay_c.h"
@@ -13,10 +14,9 @@
 namespace belay::c {
 
 // Sets belay_error_message of this thread, and returns the code. Never throws.
-// Local.
 int Fail(int code, std::string_view message) noexcept;
 
-// The same for a Status; BELAY_OK if it is OK. Local.
+// The same for a Status; BELAY_OK if it is OK.
 int CodeOf(const Status& status) noexcept;
 
 // Calls a function that returns a Status, and returns its code. No exception
@@ -34,14 +34,21 @@ int Call(Function function) noexcept {
   }
 }
 
-// Returns an InvalidArgument for an argument that must not be null. Local.
+// Returns an InvalidArgument for an argument that must not be null.
 Status NullArgument(std::string_view name);
 
-// Does nothing if the pointer for a result is null. Local.
+// Does nothing if the pointer for a result is null.
 template <typename T, typename U>
 void Give(T* result, const U& value) {
   if (result != nullptr) *result = static_cast<T>(value);
 }
+
+// Errors name axes, boxes and shapes as C has them: from 0, the slowest axis
+// first. Fortran counts from 1, and its first axis is the fastest.
+
+// Returns a message with boxes as sections, such as (1:4, 3:8), and with shapes
+// and axes in the order of Fortran. What else stands in quotes stays as it is.
+std::string InAxesOfFortran(std::string_view message);
 
 }  // namespace belay::c
 

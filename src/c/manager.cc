@@ -1,5 +1,4 @@
 // belay_manager: the steps of a run.
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -8,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "base/program_words.h"
 #include "belay/belay_c.h"
 #include "belay/checkpoint_manager.h"
 #include "belay/manager/manager_options.h"
@@ -16,8 +14,8 @@
 #include "belay/status.h"
 #include "c/error.h"
 #include "c/handles.h"
-#include "c/option_reader.h"
-#include "c/prepare.h"
+#include "c/options.h"
+#include "core/program_words.h"
 
 namespace {
 

@@ -1,5 +1,4 @@
 // belay_reader: a step without MPI.
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

@@ -31,13 +31,13 @@ struct ProgramRows {
   bool may_move = false;
 };
 
-// Takes the counts of the program's rows, and finds their memory. Local.
+// Takes the counts of the program's rows, and finds their memory.
 // Errors: InvalidArgument - a count is no count, exceeds the capacity, or there
 //   are no ids for it; ResourceExhausted - no memory; FailedPrecondition - a
 //   function gives other memory whenever it is called; all name the key.
 Status TakeRows(std::deque<ProgramRows>& all);
 
-// Tells the program how many rows it has after a restore. Local. Rows of the
+// Tells the program how many rows it has after a restore. Rows of the
 // keys `missing`, ascending, were not restored: they get the number of rows of
 // those that they share a count with, or keep their own.
 // Errors: FailedPrecondition - rows that share a count have other numbers, and
@@ -47,7 +47,7 @@ Status GiveCounts(const std::vector<std::string>& missing,
                   std::deque<ProgramRows>& all);
 
 // After a restore that has failed: tells the program how many rows it has where
-// its own function has made room for others. Local.
+// its own function has made room for others.
 void GiveCountsOfResized(const std::deque<ProgramRows>& all);
 
 }  // namespace belay::c

@@ -7,7 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
 #include "belay/values/save_args.h"
-#include "plan/chunks/default_chunks.h"
+#include "plan/chunks.h"
 
 namespace belay {
 namespace {

@@ -12,17 +12,17 @@
 
 namespace belay {
 
-// Whether so many elements of this size have a number of bytes. Local.
+// Whether so many elements of this size have a number of bytes.
 bool HasBytes(const Shape& shape, int64_t element_size);
 
 // Whether a file of this length has room for a dataset where it is said to lie;
-// with filters, for its chunks wherever they are. Local.
+// with filters, for its chunks wherever they are.
 bool IsInFile(const StoredDataset& dataset, int64_t element_size,
               int64_t file_bytes, bool is_filtered);
 
 // Checks that no two files have one name, and that no two datasets whose places
 // are known have a byte in common: bytes that are stored once count once,
-// whoever names them. `path` is that of the index. Local. Requires datasets for
+// whoever names them. `path` is that of the index. Requires datasets for
 // which IsInFile holds.
 // Errors: DataLoss - they do.
 Status CheckBytesCountOnce(const SavedCheckpoint& saved,
@@ -30,7 +30,7 @@ Status CheckBytesCountOnce(const SavedCheckpoint& saved,
 
 // Checks that the files can hold what the datasets with filters claim, before
 // anybody takes memory for that. Several may claim the same bytes, which only
-// the files tell (CheckStoredChunks). `path` is that of the index. Local.
+// the files tell (CheckStoredChunks). `path` is that of the index.
 // Requires datasets of existing arrays and files. Errors: DataLoss - a file is
 // too short, however well its bytes compress.
 Status CheckFilteredFit(const SavedCheckpoint& saved, const std::string& path);

@@ -1,16 +1,20 @@
 #include "format/index_columns.h"
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "bytes/checksum.h"
+#include "core/checksum.h"
+#include "core/status_macros.h"
+#include "core/text.h"
 #include "format/dataset_place.h"
-#include "plan/chunks/default_chunks.h"
-#include "plan/chunks/filters.h"
-#include "plan/stored/single_array.h"
+#include "format/stored_columns.h"
+#include "plan/chunks.h"
+#include "plan/filters.h"
+#include "plan/stored_arrays.h"
 
 namespace belay {
 namespace {
@@ -361,6 +365,56 @@ StatusOr<SavedCheckpoint> FromColumns(IndexColumns columns,
   BELAY_RETURN_IF_ERROR(CheckDamage(path, DamageOfTilings(saved)));
   BELAY_RETURN_IF_ERROR(CheckBytesCountOnce(saved, path));
   return saved;
+}
+
+// The digest of the index: what goes into it, in which order.
+
+void ColumnCrc::AddBytes(const void* data, size_t bytes) {
+  state_ = CrcRegister(state_, data, bytes);
+  bytes_ += bytes;
+}
+
+void ColumnCrc::Add(const StoredColumn& column) {
+  const auto rows = static_cast<uint64_t>(column.rows);
+  AddBytes(&rows, sizeof(rows));
+  if (column.dtype != DType::kString) {
+    return AddBytes(column.bytes.get(), BytesOf(column).size());
+  }
+  // Many short texts, put together first: a sum is fast over long bytes.
+  constexpr size_t kPartBytes = 16 << 10;
+  std::string part;
+  for (int64_t row = 0; row < column.rows; ++row) {
+    const std::string_view text = TextOf(column, row);
+    const uint64_t bytes = text.size();
+    if (part.size() + text.size() > kPartBytes) {
+      AddBytes(part.data(), part.size());
+      part.clear();
+    }
+    part.append(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
+    part.append(text);
+  }
+  AddBytes(part.data(), part.size());
+}
+
+bool IsValueColumn(std::string_view path) {
+  return path == kStepColumn || path == kTimeColumn || path == kChecksumColumn;
+}
+
+IndexDigest DigestOf(const StoredColumns& columns) {
+  ColumnCrc structure, values;
+  for (const StoredColumn& column : columns) {
+    (IsValueColumn(column.path) ? values : structure).Add(column);
+  }
+  return {.structure = structure.value(), .values = values.value()};
+}
+
+uint32_t DigestOfValues(int64_t step, int64_t time,
+                        const std::vector<uint32_t>& checksums) {
+  ColumnCrc crc;
+  crc.Add(ToStoredColumn(kStepColumn, std::vector<int64_t>{step}));
+  crc.Add(ToStoredColumn(kTimeColumn, std::vector<int64_t>{time}));
+  crc.Add(ToStoredColumn(kChecksumColumn, checksums));
+  return crc.value();
 }
 
 }  // namespace belay

@@ -12,7 +12,7 @@
 
 #include "belay/status.h"
 #include "plan/plan.h"
-#include "plan/stored/stored_structs.h"
+#include "plan/stored_arrays.h"
 
 namespace belay {
 
@@ -78,7 +78,7 @@ struct IndexColumns {
 
 // Calls fn(path inside the index, column) for every column, in format order;
 // the one list of names. The columns that are known last stand last. `Columns`
-// is IndexColumns or const IndexColumns. Local.
+// is IndexColumns or const IndexColumns.
 template <typename Columns, typename Fn>
 void ForEachColumn(Columns& columns, Fn&& fn) {
   fn(".belay/header/magic", columns.magic);
@@ -112,10 +112,9 @@ void ForEachColumn(Columns& columns, Fn&& fn) {
   fn(kChecksumColumn, columns.checksum);
 }
 
-// Local.
 IndexColumns ToColumns(const SavedCheckpoint& saved);
 
-// Checks and converts columns that came from a file named `path`. Local.
+// Checks and converts columns that came from a file named `path`.
 // Errors: DataLoss - a column is too short or too long, or a number is outside
 //   its range; names the column. Or the datasets of an array do not tile it;
 //   names the key.

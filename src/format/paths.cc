@@ -5,8 +5,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/text.h"
-#include "geometry/digits.h"
+#include "core/integers.h"
+#include "core/text.h"
 
 namespace belay {
 namespace {

@@ -26,58 +26,58 @@ struct StepLabel {
   friend auto operator<=>(const StepLabel&, const StepLabel&) = default;
 };
 
-// "step_00000042": a committed step. Local.
+// "step_00000042": a committed step.
 std::string StepName(int64_t step, std::string_view prefix = "step");
-// What makes up such a name, or nothing for any other name. Local.
+// What makes up such a name, or nothing for any other name.
 std::optional<StepLabel> ParseStepName(std::string_view name);
-// Checks that names of steps may begin with it. Local.
+// Checks that names of steps may begin with it.
 // Errors: InvalidArgument - it is empty, too long, or has a character that is
 //   neither a letter nor a digit nor one of "-_=".
 Status CheckStepPrefix(std::string_view prefix);
-// "run/step_00000042.inprogress": a checkpoint that is being written. Local.
+// "run/step_00000042.inprogress": a checkpoint that is being written.
 std::string InProgressPath(std::string_view path);
 // "x.safetensors.00c0ffee00c0ffee.inprogress": the same of one of several
-// writers, who may not meet. Local.
+// writers, who may not meet.
 std::string InProgressPath(std::string_view path, uint64_t nonce);
 // Takes the end of such a name off, of either form, and returns whether it was
-// there. Local.
+// there.
 bool WithoutInProgress(std::string_view& path);
-// Whether a path is that of one that is being written. Local.
+// Whether a path is that of one that is being written.
 bool IsInProgress(std::string_view path);
 // The name that a committed step has for a moment while it is replaced on a
-// file system that cannot swap names: `path` and ".replaced". Local.
+// file system that cannot swap names: `path` and ".replaced".
 std::string ReplacedName(std::string_view path);
-// Whether a path is such a name. Local.
+// Whether a path is such a name.
 bool IsReplaced(std::string_view path);
 // "step.aside_0001": a directory with steps that a training went back behind. A
-// number has four digits or more. Local.
+// number has four digits or more.
 std::string AsideName(std::string_view prefix, int64_t number);
-// The directory that holds `path`; "." for a bare name. Local.
+// The directory that holds `path`; "." for a bare name.
 std::string ParentOf(std::string_view path);
-// The last name of `path`. Local.
+// The last name of `path`.
 std::string NameOf(std::string_view path);
-// `path` without slashes at its end. Local.
+// `path` without slashes at its end.
 std::string WithoutSlashes(std::string_view path);
-// The file whose presence proves that ranks see the same directory. Local.
+// The file whose presence proves that ranks see the same directory.
 std::string MarkerName(uint64_t nonce);
-// Whether this is one, of any save. Local.
+// Whether this is one, of any save.
 bool IsMarker(std::string_view name);
-// "index.h5". Local.
+// "index.h5".
 std::string IndexName();
-// "metadata.json". Local.
+// "metadata.json".
 std::string MetadataName();
-// `parent`/`name`. Local.
+// `parent`/`name`.
 std::string JoinPath(std::string_view parent, std::string_view name);
 
 // The HDF5 path of every array, by position: the key with its '/' as groups.
 // '%', '@', control bytes, empty parts and the parts "." and "..", and a first
 // part ".belay", are percent-escaped; a key that is also the beginning of
 // another one ("x" beside "x/y") becomes "x/%value". `arrays` is ascending by
-// key. Local.
+// key.
 std::vector<std::string> ObjectPaths(const std::vector<StoredArray>& arrays);
 
 // The HDF5 path of a dataset in its data file: the array's path if it holds
-// the whole array, else the path, '@' and the box. Local.
+// the whole array, else the path, '@' and the box.
 std::string DatasetPath(const std::string& object_path,
                         const StoredArray& array, const StoredDataset& dataset);
 

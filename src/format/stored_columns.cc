@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "bytes/checksum.h"
+#include "core/checksum.h"
 
 namespace belay {
 namespace {

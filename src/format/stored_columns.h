@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "belay/arrays/dtype.h"
-#include "bytes/checksum.h"
-#include "bytes/huge_pages.h"
+#include "core/checksum.h"
+#include "core/huge_pages.h"
 #include "format/index_columns.h"
 
 namespace belay {
@@ -41,27 +41,27 @@ struct StoredColumn {
 // without rows.
 using StoredColumns = std::vector<StoredColumn>;
 
-// The column with this path; one without rows if there is none. Local.
+// The column with this path; one without rows if there is none.
 const StoredColumn& ColumnOf(const StoredColumns& columns,
                              std::string_view path);
 
-// The text of a row, without the NULs that fill it up. Local.
+// The text of a row, without the NULs that fill it up.
 std::string_view TextOf(const StoredColumn& column, int64_t row);
 
-// All bytes of a column. Local.
+// All bytes of a column.
 inline std::string_view BytesOf(const StoredColumn& column) {
   return {reinterpret_cast<const char*>(column.bytes.get()),
           static_cast<size_t>(column.rows * column.width)};
 }
 
-// The numbers of a column of Ts. Local.
+// The numbers of a column of Ts.
 template <typename T>
 std::span<const T> NumbersOf(const StoredColumn& column) {
   return {reinterpret_cast<const T*>(column.bytes.get()),
           static_cast<size_t>(column.rows)};
 }
 
-// All rows of a column of Ts, or of texts. Local.
+// All rows of a column of Ts, or of texts.
 template <typename T>
 std::vector<T> RowsOf(const StoredColumn& column) {
   std::vector<T> rows;
@@ -87,9 +87,7 @@ struct IndexDigest {
 // The CRC32C of the content of columns, one after the other.
 class ColumnCrc {
  public:
-  // Local.
   void Add(const StoredColumn& column);
-  // Local.
   uint32_t value() const { return StandardCrc(state_, bytes_); }
 
  private:
@@ -99,26 +97,26 @@ class ColumnCrc {
   uint64_t bytes_ = 0;
 };
 
-// Whether the column is in the second part of the digest. Local.
+// Whether the column is in the second part of the digest.
 bool IsValueColumn(std::string_view path);
-// That of all columns. Local.
+// That of all columns.
 IndexDigest DigestOf(const StoredColumns& columns);
-// The part that covers step, time and checksums. Local.
+// The part that covers step, time and checksums.
 uint32_t DigestOfValues(int64_t step, int64_t time,
                         const std::vector<uint32_t>& checksums);
 
-// A column of such rows; each text takes as much as the longest. Local.
+// A column of such rows; each text takes as much as the longest.
 template <typename T>
 StoredColumn ToStoredColumn(std::string path, const std::vector<T>& rows);
 
-// All columns. Local.
+// All columns.
 StoredColumns ToStoredColumns(const IndexColumns& columns);
 
-// And back. Local.
+// And back.
 IndexColumns ToIndexColumns(StoredColumns stored);
 
 // The columns of an index that has no arrays but those of `keys` that are
-// there, and neither objects nor values. Local. Whether the columns of arrays
+// there, and neither objects nor values. Whether the columns of arrays
 // and datasets have the right lengths is checked; of what other arrays have, no
 // more than that. Nothing: they do not, or a key is there twice, or one of
 // these arrays has chunks with filters, whose names in their file follow from

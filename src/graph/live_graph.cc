@@ -1,13 +1,12 @@
 #include "graph/live_graph.h"
 
 #include "absl/strings/str_format.h"
-#include "base/catch_exceptions.h"
-#include "base/text.h"
 #include "belay/arrays/tensor.h"
 #include "belay/sharded_variable.h"
+#include "core/catch_exceptions.h"
+#include "core/text.h"
 #include "graph/graph_builder.h"
-#include "values/memory_layout.h"
-#include "values/variable_shards.h"
+#include "state/memory_layout.h"
 
 namespace belay {
 namespace {

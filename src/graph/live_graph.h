@@ -1,5 +1,4 @@
-// The objects of this rank as they describe themselves: their graph, and where
-// the values are. Pure: nothing is read but pointers.
+// Finding what is named in a list.
 
 #ifndef BELAY_GRAPH_LIVE_GRAPH_H_
 #define BELAY_GRAPH_LIVE_GRAPH_H_
@@ -12,14 +11,41 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "belay/arrays/shard.h"
 #include "belay/handlers/type_handler_registry.h"
 #include "belay/objects/trackable.h"
 #include "belay/state.h"
 #include "belay/status.h"
+#include "core/text.h"
 #include "graph/object_graph.h"
 
 namespace belay {
+
+// Finds what is named in a list. Two lists that are compared mostly have the
+// same order, so the place in the other list is tried first.
+template <typename Named>
+class Finder {
+ public:
+  explicit Finder(const std::vector<Named>& all) : all_(all) {}
+
+  const Named* Find(const std::string& name, size_t place) {
+    if (place < all_.size() && all_[place].name == name) return &all_[place];
+    if (by_name_.empty()) {
+      for (const Named& one : all_) by_name_.emplace(AbslView(one.name), &one);
+    }
+    const auto found = by_name_.find(AbslView(name));
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+
+ private:
+  const std::vector<Named>& all_;
+  absl::flat_hash_map<absl::string_view, const Named*> by_name_;
+};
+
+// The objects of this rank as they describe themselves: their graph, and where
+// the values are. Pure: nothing is read but pointers.
 
 // State that only the program can read, and the text that is its shard.
 struct OpaqueState {

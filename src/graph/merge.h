@@ -1,17 +1,29 @@
-// The object graphs of all ranks as one. Pure.
+// The object graph of a copy.
 
 #ifndef BELAY_GRAPH_MERGE_H_
 #define BELAY_GRAPH_MERGE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "belay/status.h"
 #include "graph/object_graph.h"
+#include "plan/plan.h"
+#include "state/copy_plan.h"
 
 namespace belay {
+
+// The graph of the source with the values that the copy has. Those that rules
+// make become values of the object that their key names; nothing, if there is
+// no such object. Requires that the source has a graph. Errors: those of
+// FromStoredGraph.
+StatusOr<std::optional<ObjectGraph>> CopiedGraph(const SavedCheckpoint& saved,
+                                                 const CopyPlan& plan);
+
+// The object graphs of all ranks as one.
 
 // The graph of a rank. `fingerprint` is any number that equal graphs have, and
 // no others: only the first rank with it needs to bring its graph along, that

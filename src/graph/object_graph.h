@@ -1,5 +1,5 @@
 // The object graph of a checkpoint as a plain table: which object holds which
-// others under which names, and which values each of them has. Pure.
+// others under which names, and which values each of them has.
 //
 // Keys are made from the names by TensorFlow's rules and are names of datasets
 // only: nothing is ever read back out of them.
@@ -15,8 +15,9 @@
 
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
+#include "belay/objects/object_info.h"
 #include "belay/status.h"
-#include "bytes/entries.h"
+#include "core/list_exchange.h"
 
 namespace belay {
 
@@ -140,6 +141,19 @@ StatusOr<ObjectGraph> GraphOfEntries(const Entries& entries);
 // Equal for equal graphs, on all ranks. Of a graph of 100,000 values as long
 // as it takes to encode it.
 uint64_t GraphFingerprint(const ObjectGraph& graph);
+
+// The object graph as users see it.
+
+// The bytes of the paths in a listing: few long names can make very many. At
+// most INT64_MAX. Of a sound graph.
+int64_t PathBytes(const ObjectGraph& graph);
+
+// Whether they are few enough to be listed.
+// Errors: ResourceExhausted - they are not; names the bytes.
+Status CheckPathBytes(const ObjectGraph& graph);
+
+// One for each node, with its number.
+std::vector<ObjectInfo> ListObjects(const ObjectGraph& graph);
 
 }  // namespace belay
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "core/status_macros.h"
+#include "core/text.h"
 
 namespace belay {
 namespace {

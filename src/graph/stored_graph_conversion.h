@@ -1,4 +1,4 @@
-// The object graph to and from the columns of the index. Pure.
+// The object graph to and from the columns of the index.
 
 #ifndef BELAY_GRAPH_STORED_GRAPH_CONVERSION_H_
 #define BELAY_GRAPH_STORED_GRAPH_CONVERSION_H_
@@ -8,7 +8,7 @@
 #include "belay/status.h"
 #include "graph/object_graph.h"
 #include "plan/plan.h"
-#include "plan/stored/stored_graph.h"
+#include "plan/stored_objects.h"
 
 namespace belay {
 

@@ -1,10 +1,4 @@
-// Groups, datasets, and the bytes in datasets.
-//
-// In:  paths such as "model/dense/kernel", relative to the root group; shapes
-//      and boxes that the planner has checked.
-// Out: objects without times, and the byte offset of every array in its file,
-//      so that data can be written without HDF5.
-// Does not know what an array means.
+// Filters that HDF5 has, of its own or from plugins.
 
 #ifndef BELAY_HDF5_DATASET_H_
 #define BELAY_HDF5_DATASET_H_
@@ -19,12 +13,30 @@
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
 #include "belay/status.h"
+#include "belay/values/save_args.h"
+#include "format/element_type.h"
+#include "hdf5/file.h"
 #include "hdf5/handle.h"
-#include "hdf5/property.h"
 #include "hdf5/types.h"
-#include "hdf5_format/dataset_spec.h"
 
 namespace belay::h5 {
+
+// Checks that chunks can pass these filters on their way to a file.
+// Errors: FailedPrecondition - HDF5 does not have one, or only for reading;
+//   Internal.
+Status CheckCanWrite(const std::vector<Filter>& filters);
+
+// Checks that chunks can pass these filters on their way back.
+// Errors: FailedPrecondition - HDF5 does not have one; Internal.
+Status CheckCanRead(const std::vector<Filter>& filters);
+
+// Groups, datasets, and the bytes in datasets.
+//
+// In:  paths such as "model/dense/kernel", relative to the root group; shapes
+//      and boxes that the planner has checked.
+// Out: objects without times, and the byte offset of every array in its file,
+//      so that data can be written without HDF5.
+// Does not know what an array means.
 
 // What making one object leaves for the next ones of the same file: groups, and
 // types and properties that are the same for many. Making them anew costs as
@@ -46,14 +58,14 @@ struct Location {
 };
 
 // Creates the groups above the last part of an object path that are missing.
-// Local. Returns the location, which borrows from `path` and `cache` and holds
+// Returns the location, which borrows from `path` and `cache` and holds
 // until the next call.
 // Errors: AlreadyExists, Internal - a dataset stands where a group is needed.
 StatusOr<Location> LocationOf(const Handle& file, ObjectCache& cache,
                               const std::string& path);
 
 // Creates a dataset with its parents; its bytes are allocated, but not written.
-// Local. Returns the offset of its first byte in the file: elements follow
+// Returns the offset of its first byte in the file: elements follow
 // densely in row-major order or, with chunks, chunk after chunk in row-major
 // order, each of full size also at the edges. Returns -1 for an array without
 // bytes, which has no storage, and with filters, which give chunks their place
@@ -63,26 +75,26 @@ StatusOr<Location> LocationOf(const Handle& file, ObjectCache& cache,
 StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
                                 const DatasetSpec& spec);
 
-// Returns for a dataset that is there what CreateDataset has returned. Local.
+// Returns for a dataset that is there what CreateDataset has returned.
 // Errors: NotFound; DataLoss - another type or shape, values in another file,
 //   or a damaged file; Internal.
 StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec);
 
-// Checks that an open dataset has the type and the shape. Local.
+// Checks that an open dataset has the type and the shape.
 // Errors: DataLoss; Internal.
 Status CheckDataset(const Handle& dataset, const DatasetSpec& spec);
 
-// Opens a dataset of a file that belay writes. Local.
+// Opens a dataset of a file that belay writes.
 // Errors: NotFound; DataLoss; Internal.
 StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path);
 
-// The same to read it, from a file that anybody may have made. Local.
+// The same to read it, from a file that anybody may have made.
 // Errors: those of OpenDataset; DataLoss - it lies in another file.
 StatusOr<Handle> OpenToRead(const Handle& file, std::string_view path,
                             OtherFiles others = OtherFiles::kRefused);
 
 // Writes the elements of a box, dense and row-major at `data`, less than 2 GiB.
-// Local. The dataset has that type, and the box lies inside it. An empty box or
+// The dataset has that type, and the box lies inside it. An empty box or
 // text writes nothing.
 // Errors: ResourceExhausted; Internal.
 Status WriteHyperslab(const Handle& dataset, const Box& box,
@@ -95,7 +107,6 @@ Status WriteHyperslabTogether(const Handle& dataset, const Box& box,
                               const ElementType& type, const void* data);
 
 // Reads the elements of a box to `data`, dense and row-major, less than 2 GiB.
-// Local.
 // Errors: NotFound - no such dataset; DataLoss - another type or number of
 //   axes, a damaged file, or values in another one; OutOfRange - the box leaves
 //   the array; Internal.
@@ -104,7 +115,6 @@ Status ReadHyperslab(const Handle& file, std::string_view path,
                      OtherFiles others = OtherFiles::kRefused);
 
 // Returns the shape of a dataset; no axes for a scalar and for an empty text.
-// Local.
 StatusOr<Shape> DatasetShape(const Handle& dataset);
 
 }  // namespace belay::h5

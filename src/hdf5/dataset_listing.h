@@ -1,16 +1,35 @@
-// The datasets of a file, whoever wrote it.
+// Which object of which file it is.
 
 #ifndef BELAY_HDF5_DATASET_LISTING_H_
 #define BELAY_HDF5_DATASET_LISTING_H_
 
+#include <hdf5.h>
+
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "belay/status.h"
+#include "format/element_type.h"
 #include "hdf5/handle.h"
-#include "hdf5/native_type.h"
+#include "hdf5/types.h"
 
 namespace belay::h5 {
+
+// Tells an object from all others of the files that are open.
+using Identity = std::pair<unsigned long, haddr_t>;
+
+StatusOr<Identity> IdentityOf(const Handle& object);
+
+// What a virtual dataset is put together from.
+
+// Returns the pieces of a virtual dataset, in its order; none of another one.
+// The first elements of the dataset of a piece, as many as its box has, are
+// those of the box: all of them if it has this shape.
+// Errors: DataLoss - a piece fills no box, or begins elsewhere in its dataset.
+StatusOr<std::vector<VirtualPiece>> PiecesOf(const Handle& dataset);
+
+// The datasets of a file, whoever wrote it.
 
 struct ListedDataset {
   std::string path;  // without a slash before it
@@ -19,7 +38,7 @@ struct ListedDataset {
 
 // Lists the datasets that are reached from the root group by links of any kind,
 // under each of their paths, ascending. A link that leads nowhere is listed
-// with a problem; one that leads back to a group above it ends there. Local.
+// with a problem; one that leads back to a group above it ends there.
 // Errors: DataLoss - a damaged file; ResourceExhausted - links make too
 //   many paths to the same groups; Internal.
 StatusOr<std::vector<ListedDataset>> ListDatasets(const Handle& file);

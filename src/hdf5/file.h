@@ -1,8 +1,4 @@
-// Opening and creating HDF5 files.
-//
-// Files are made by one process with the serial driver; the parallel driver
-// only ever opens a file that exists. Nothing in a file depends on the time,
-// so the same calls make the same bytes.
+// Property lists and dataspaces: the small parts that every object needs.
 
 #ifndef BELAY_HDF5_FILE_H_
 #define BELAY_HDF5_FILE_H_
@@ -12,12 +8,79 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "base/symbolic_links.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
 #include "belay/status.h"
+#include "belay/values/save_args.h"
+#include "core/symbolic_links.h"
 #include "hdf5/handle.h"
+#include "hdf5/types.h"
 
 namespace belay::h5 {
+
+// What becomes of links into other files on the way to an object.
+enum class OtherFiles : uint8_t {
+  kRefused,   // also values that lie in other files
+  kFollowed,  // into regular files
+};
+
+using Dims = absl::InlinedVector<hsize_t, 4>;
+
+// Returns the lengths as HDF5 wants them. None may be negative.
+Dims ToDims(const Shape& shape);
+
+// Returns an empty property list of a class such as H5P_FILE_ACCESS.
+// `object` is what messages name, here and below.
+StatusOr<Handle> NewProperties(hid_t property_class, std::string_view object);
+
+// Returns how links are followed, for H5P_DATASET_ACCESS or H5P_LINK_ACCESS.
+StatusOr<Handle> LinkAccess(hid_t property_class, OtherFiles others,
+                            std::string_view object);
+
+// Returns how groups are made, for H5P_GROUP_CREATE, or the root group, for
+// H5P_FILE_CREATE: no times, an index as soon as there are more than 8 links.
+StatusOr<Handle> GroupProperties(hid_t property_class, std::string_view object);
+
+// Returns how links are made: with UTF-8 names.
+StatusOr<Handle> LinkProperties(std::string_view object);
+
+// Returns how datasets are made: no times, never filled; contiguous, or in
+// chunks if `chunk` is not empty. Allocated at once, but chunks that pass
+// filters when they are written.
+StatusOr<Handle> DatasetProperties(const Shape& chunk,
+                                   const std::vector<Filter>& filters,
+                                   std::string_view object);
+
+// Makes `cached` by `make` unless it is open already, and returns its
+// identifier.
+template <typename Make>
+StatusOr<hid_t> MakeOnce(Handle& cached, Make make) {
+  if (cached.is_open()) return cached.get();
+  StatusOr<Handle> made = make();
+  if (!made.ok()) return made.status();
+  cached = *std::move(made);
+  return cached.get();
+}
+
+// Returns the dataspace of an array; scalar for no axes.
+StatusOr<Handle> NewSpace(const Shape& shape, std::string_view object);
+
+// Returns the dataspace of the dataset of an array: an empty string has no
+// place in HDF5 and gets the null dataspace.
+StatusOr<Handle> ArraySpace(const Shape& shape, const ElementType& type,
+                            std::string_view object);
+
+// Selects the box in a dataspace with as many axes, or nothing if it is empty.
+Status SelectBox(const Handle& space, const Box& box);
+
+// Opening and creating HDF5 files.
+//
+// Files are made by one process with the serial driver; the parallel driver
+// only ever opens a file that exists. Nothing in a file depends on the time,
+// so the same calls make the same bytes.
 
 // How a new file reserves space, in bytes; 0 leaves HDF5's default. About the
 // metadata of all objects (400 bytes a dataset) keeps object headers together,
@@ -33,14 +96,14 @@ enum class Before : uint8_t {
   kEmptyFile,  // it is kept, with what the file system knows of it
 };
 
-// Creates a file. Local.
+// Creates a file.
 // Errors: AlreadyExists - it was to be new; NotFound - no such directory;
 //   PermissionDenied; ResourceExhausted; Internal.
 StatusOr<Handle> CreateFile(const std::string& path,
                             const FileLayoutHint& hint = {},
                             Before before = Before::kNothing);
 
-// Opens a file for reading. Local.
+// Opens a file for reading.
 // Errors: NotFound; PermissionDenied; DataLoss - truncated, damaged, or no HDF5
 //   file at all; InvalidArgument - not a regular file, or a symbolic link;
 //   Internal.
@@ -48,7 +111,7 @@ StatusOr<Handle> OpenFileReadOnly(const std::string& path,
                                   Links links = Links::kRefused);
 
 // The same of a file that may be missing: the handle is not open then. Passes
-// no fault point. Local.
+// no fault point.
 Handle OpenIfThere(const std::string& path);
 
 // Opens an existing file for reading and writing on all ranks of `comm`.
@@ -60,7 +123,7 @@ Status OpenFileParallel(const std::string& path, MPI_Comm comm, MPI_Info hints,
                         Handle& file);
 
 // Hands what HDF5 keeps in memory to the system; no fsync with the serial
-// driver. Local. All ranks together on a file that all have open; the Status is
+// driver. All ranks together on a file that all have open; the Status is
 // not agreed.
 // Errors: ResourceExhausted; Internal.
 Status FlushFile(const Handle& file);

@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "bytes/wire.h"
-#include "geometry/runs.h"
-#include "hdf5/program/program.h"
+#include "core/status_macros.h"
+#include "core/strided_copy.h"
+#include "core/text.h"
+#include "core/wire.h"
+#include "hdf5/program.h"
 
 namespace belay::h5 {
 namespace {

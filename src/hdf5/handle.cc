@@ -1,9 +1,17 @@
 #include "hdf5/handle.h"
 
+#include <algorithm>
+#include <string>
 #include <string_view>
+#include <system_error>
 
-#include "base/errno_status.h"
-#include "hdf5/error.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/str_replace.h"
+#include "core/errno_status.h"
+#include "core/fault.h"
+#include "core/status_macros.h"
+#include "core/text.h"
 #include "hdf5/writer_driver.h"
 
 namespace belay::h5 {
@@ -70,6 +78,196 @@ Status Handle::Close() {
   Status status = Check(closer.close(id), closer.site, name_);
   status.Update(WriteError(closer.site, name_));
   return status;
+}
+
+// --- Error ---
+
+namespace {
+
+using absl::StatusCode;
+
+struct Symptom {
+  std::string_view text;
+  StatusCode code;
+};
+
+// The first match decides. Lower case; HDF5, strerror and MPI texts. The
+// system's own reasons come before what HDF5 concludes from them.
+constexpr Symptom kSymptoms[] = {
+    {"no space left", StatusCode::kResourceExhausted},
+    {"no_space", StatusCode::kResourceExhausted},
+    {"quota", StatusCode::kResourceExhausted},
+    {"file too large", StatusCode::kResourceExhausted},
+    {"cannot allocate memory", StatusCode::kResourceExhausted},
+    {"memory allocation failed", StatusCode::kResourceExhausted},
+    {"no such file", StatusCode::kNotFound},
+    {"no_such_file", StatusCode::kNotFound},
+    {"not a directory", StatusCode::kNotFound},
+    {"permission denied", StatusCode::kPermissionDenied},
+    {"operation not permitted", StatusCode::kPermissionDenied},
+    {"read-only file system", StatusCode::kPermissionDenied},
+    {"mpi_err_access", StatusCode::kPermissionDenied},
+    {"mpi_err_read_only", StatusCode::kPermissionDenied},
+    {"file exists", StatusCode::kAlreadyExists},
+    {"name already exists", StatusCode::kAlreadyExists},
+    {"is a directory", StatusCode::kDataLoss},
+    {"truncated", StatusCode::kDataLoss},
+    {"signature", StatusCode::kDataLoss},
+    {"checksum", StatusCode::kDataLoss},
+    {"superblock", StatusCode::kDataLoss},
+    {"exceeds eoa", StatusCode::kDataLoss},
+    {"doesn't exist", StatusCode::kNotFound},
+    {"component not found", StatusCode::kNotFound},
+    {"unable to open external file", StatusCode::kNotFound},
+};
+
+struct ErrorText {
+  std::string cause;        // the deepest message
+  std::string all;          // every message without the names in it
+  bool has_reason = false;  // of the system or MPI
+  std::string reasons;      // all of them, in lower case
+};
+
+constexpr std::string_view kOfSystem = "belay/h5/of_system";
+
+std::string MessageText(hid_t id) {
+  char text[128] = "";
+  H5Eget_msg(id, nullptr, text, sizeof(text));
+  return text;
+}
+
+// What HDF5 writes before a text of strerror or MPI, in apostrophes.
+constexpr std::string_view kReasons[] = {"error message = '",
+                                         "MPI error string is '"};
+
+// Returns the text that HDF5 quotes in a message; empty if there is none.
+std::string QuotedReason(std::string_view text) {
+  for (const std::string_view introduction : kReasons) {
+    const size_t at = text.find(introduction);
+    if (at == text.npos) continue;
+    const std::string_view rest = text.substr(at + introduction.size());
+    std::string reason(rest.substr(0, rest.find('\'')));
+    const bool word = reason.size() > 1 && absl::ascii_islower(reason[1]);
+    if (word) reason[0] = absl::ascii_tolower(reason[0]);
+    return reason;
+  }
+  return {};
+}
+
+// Returns the message of one level. A quoted reason says it all; the rest of
+// such a message is times and addresses of this process, and two ranks with the
+// same error say the same.
+std::string LevelText(const H5E_error2_t& error) {
+  const std::string_view text = error.desc != nullptr ? error.desc : "";
+  if (text.empty()) return {};
+  const std::string reason = QuotedReason(text);
+  if (!reason.empty()) {
+    return Cat(text.substr(0, text.find_first_of(":,")), ": ", reason);
+  }
+  return Cat(absl::StrReplaceAll(AbslView(text), {{"\n", " "}}), " (",
+             MessageText(error.maj_num), ": ", MessageText(error.min_num), ")");
+}
+
+// Drops what stands between the first and the last apostrophe, so that a name
+// never looks like a symptom. The one in "doesn't" is none.
+std::string WithoutNames(const std::string& text) {
+  const auto is_letter = [&](size_t at) {
+    return at < text.size() && absl::ascii_isalpha(text[at]);
+  };
+  size_t begin = text.find('\'');
+  while (begin != text.npos && begin > 0 && is_letter(begin - 1)) {
+    begin = text.find('\'', begin + 1);
+  }
+  size_t end = text.rfind('\'');
+  while (end != text.npos && end > begin && is_letter(end + 1)) {
+    end = text.rfind('\'', end - 1);
+  }
+  std::string plain = text;
+  if (begin < end && end != text.npos) plain.erase(begin, end - begin);
+  return absl::AsciiStrToLower(plain);
+}
+
+herr_t Collect(unsigned /*depth*/, const H5E_error2_t* error, void* data) {
+  auto& out = *static_cast<ErrorText*>(data);
+  const std::string text = LevelText(*error);
+  if (error->desc != nullptr) {
+    const std::string reason = QuotedReason(error->desc);
+    out.has_reason = out.has_reason || !reason.empty();
+    out.reasons += absl::AsciiStrToLower(reason) + "\n";
+  }
+  out.all += WithoutNames(text) + "\n";
+  if (out.cause.empty()) out.cause = text;
+  return 0;
+}
+
+ErrorText TakeErrorStack() {
+  ErrorText text;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, Collect, &text);
+  H5Eclear2(H5E_DEFAULT);
+  if (text.cause.empty()) text.cause = "HDF5 failed without a message";
+  return text;
+}
+
+// HDF5 quotes the text of an error number, not always the number.
+bool IsTransient(const std::string& reasons) {
+  const auto& category = std::generic_category();
+  return std::ranges::any_of(TransientErrors(), [&](int error) {
+    return reasons.find(absl::AsciiStrToLower(category.message(error))) !=
+           reasons.npos;
+  });
+}
+
+StatusCode CodeOf(const ErrorText& text) {
+  if (IsTransient(text.reasons)) return StatusCode::kUnavailable;
+  for (const Symptom& symptom : kSymptoms) {
+    if (text.all.find(symptom.text) != text.all.npos) return symptom.code;
+  }
+  return StatusCode::kInternal;
+}
+
+Status Failure(std::string_view site, std::string_view object) {
+  const ErrorText text = TakeErrorStack();
+  std::string what(site);
+  if (!object.empty()) what += Cat(" \"", object, "\"");
+  Status status(CodeOf(text), Cat(what, ": ", text.cause));
+  if (text.has_reason) status.SetPayload(AbslView(kOfSystem), absl::Cord());
+  return status;
+}
+
+}  // namespace
+
+void InitLibrary() {
+  static const bool done =
+      H5open() >= 0 && H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
+  static_cast<void>(done);
+}
+
+Status Judge(bool ok, std::string_view site, std::string_view object) {
+  Status injected = fault::Point(site);
+  if (!ok) return Failure(site, object);
+  // Stands for trouble of the system.
+  if (!injected.ok()) injected.SetPayload(AbslView(kOfSystem), absl::Cord());
+  return injected;
+}
+
+bool IsOfSystem(const Status& status) {
+  return status.GetPayload(AbslView(kOfSystem)).has_value();
+}
+
+Status Check(herr_t result, std::string_view site, std::string_view object) {
+  return Judge(result >= 0, site, object);
+}
+
+StatusOr<int64_t> Number(int64_t result, std::string_view site,
+                         std::string_view object) {
+  BELAY_RETURN_IF_ERROR(Judge(result >= 0, site, object));
+  return result;
+}
+
+StatusOr<Handle> Own(hid_t id, std::string_view site, std::string_view object) {
+  Handle handle(id, std::string(object));
+  BELAY_RETURN_IF_ERROR(Judge(id >= 0, site, object));
+  return handle;
 }
 
 }  // namespace belay::h5

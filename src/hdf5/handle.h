@@ -8,7 +8,9 @@
 
 #include <hdf5.h>
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "belay/status.h"
@@ -35,13 +37,13 @@ class Handle {
   // Closes or forgets. An error is lost: call Close() where it matters.
   ~Handle();
 
-  // The identifier; negative if there is none. Local.
+  // The identifier; negative if there is none.
   hid_t get() const { return id_; }
   bool is_open() const { return id_ >= 0; }
-  // The file, dataset or group that messages name. Local.
+  // The file, dataset or group that messages name.
   const std::string& name() const { return name_; }
 
-  // Closes the identifier and forgets it, also on failure. Local. Nothing to
+  // Closes the identifier and forgets it, also on failure. Nothing to
   // close is OK. All ranks together on a file that all have open; the Status
   // is not agreed.
   // Errors: those of ErrnoStatus - what was written before, too, did not reach
@@ -53,6 +55,44 @@ class Handle {
   std::string name_;
   AtEnd at_end_ = AtEnd::kClose;
 };
+
+// The single funnel between HDF5 and the rest of the library.
+//
+// In:  the result of one HDF5 call, the operation and the object it was for.
+// Out: a Status. Each result passes exactly one fault point, after the call,
+//      so that a rank with an injected fault has taken part in it.
+// HDF5 never prints: its error stack becomes the message and is cleared.
+// Only destructors close identifiers past the funnel.
+
+// Starts HDF5 and switches off its printing of errors, once per process.
+// Called by every function here that can be the first one to call HDF5.
+void InitLibrary();
+
+// Returns OK, or the failure of the HDF5 call that came just before.
+// `site` says what was done, such as "create dataset"; an empty `object` is
+// left out of the message: site "object": HDF5's text (major: minor), or what
+// the system said. The deepest message of HDF5's stack counts.
+// Errors, by HDF5's text: Unavailable - the system says what TransientErrors
+//   has; ResourceExhausted - no space, quota or memory;
+//   NotFound - no such file or object; AlreadyExists; PermissionDenied;
+//   DataLoss - truncated, not HDF5, a bad signature or checksum; Internal - all
+//   else, and injected faults.
+Status Judge(bool ok, std::string_view site, std::string_view object);
+
+// Whether an error, not yet agreed on, is the system's or MPI's own, such as
+// too many open files, or injected: then it says nothing of the file.
+bool IsOfSystem(const Status& status);
+
+// The same for calls that return a negative number on failure.
+Status Check(herr_t result, std::string_view site, std::string_view object);
+
+// The same for calls that return a count or a yes or no.
+StatusOr<int64_t> Number(int64_t result, std::string_view site,
+                         std::string_view object);
+
+// Takes ownership of a new identifier, which is named `object`. An
+// injected fault closes it.
+StatusOr<Handle> Own(hid_t id, std::string_view site, std::string_view object);
 
 }  // namespace belay::h5
 

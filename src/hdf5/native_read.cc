@@ -7,14 +7,13 @@
 #include <set>
 #include <system_error>
 
-#include "base/catch_bad_alloc.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "geometry/runs.h"
-#include "hdf5/error.h"
+#include "core/catch_exceptions.h"
+#include "core/status_macros.h"
+#include "core/strided_copy.h"
+#include "core/text.h"
+#include "hdf5/dataset_listing.h"
 #include "hdf5/file.h"
-#include "hdf5/identity.h"
-#include "hdf5/property.h"
+#include "hdf5/handle.h"
 #include "hdf5/types.h"
 
 namespace belay::h5 {

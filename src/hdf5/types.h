@@ -8,24 +8,47 @@
 #ifndef BELAY_HDF5_TYPES_H_
 #define BELAY_HDF5_TYPES_H_
 
+#include <cstdint>
+#include <string>
+
+#include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
 #include "belay/status.h"
+#include "format/element_type.h"
 #include "hdf5/handle.h"
-#include "hdf5_format/element_type.h"
 
 namespace belay::h5 {
 
-// Returns the stored type. Local. For kString: UTF-8 text of `string_bytes`
+// Returns the stored type. For kString: UTF-8 text of `string_bytes`
 // bytes, at least 1, padded with NUL. For structs: a compound type.
 // Errors: InvalidArgument - an unknown dtype, or a text that names no fields.
 StatusOr<Handle> FileType(const ElementType& type);
 
-// Writes the attribute to a dataset whose type needs it. Local.
+// Writes the attribute to a dataset whose type needs it.
 Status NameDType(const Handle& dataset, DType dtype);
 
-// Checks that a dataset has exactly that stored type. Local.
+// Checks that a dataset has exactly that stored type.
 // Errors: DataLoss - it has another one.
 Status CheckStoredType(const Handle& dataset, const ElementType& type);
+
+// What a dataset of any program holds, as a DType.
+
+// A dataset as an array. Numbers of any byte order have the DType of their kind
+// and size, and HDF5 converts them when it reads; texts are scalars.
+struct NativeArray {
+  DType dtype = DType::kU8;
+  Shape shape;
+  // Why belay has no such array; empty if it has. Then dtype says nothing.
+  std::string problem;
+  int64_t bytes = 0;  // of its elements
+  // What its file, or those that it names, store for them at most. Equal to
+  // `bytes` where these are few.
+  int64_t stored_bytes = 0;
+};
+
+// Describes a dataset.
+// Errors: DataLoss - a damaged file; Internal.
+StatusOr<NativeArray> DescribeDataset(const Handle& dataset);
 
 }  // namespace belay::h5
 

@@ -11,7 +11,7 @@
 #include <memory>
 #include <utility>
 
-#include "hdf5/error.h"
+#include "hdf5/handle.h"
 
 namespace belay::h5 {
 namespace {

@@ -17,13 +17,13 @@
 
 namespace belay::h5 {
 
-// Lets files be made with this driver. Local. `access` is a property list of
+// Lets files be made with this driver. `access` is a property list of
 // H5P_FILE_ACCESS.
 // Errors: Internal - HDF5's text, which names `object`.
 Status UseWriterDriver(hid_t access, std::string_view object);
 
 // Returns the error number of the first write that failed in the files that
-// this thread has closed since the last call, or 0. Local.
+// this thread has closed since the last call, or 0.
 int TakeWriteError();
 
 }  // namespace belay::h5

@@ -5,11 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "base/text.h"
-#include "bytes/wire.h"
+#include "core/text.h"
+#include "core/wire.h"
 #include "format/paths.h"
-#include "job/stop_signals.h"
-#include "manager/rules/retention_plan.h"
+#include "manager/retention_plan.h"
+#include "manager/stop_signals.h"
 
 namespace belay {
 namespace {

@@ -11,13 +11,13 @@
 
 namespace belay {
 
-// Checks them. Local.
+// Checks them.
 // Errors: InvalidArgument - numbers out of their range, and options that
 //   contradict each other; all in one message.
 Status CheckManagerOptions(const ManagerOptions& options);
 
 // The options that have to be the same on all ranks, without those of `save`:
-// of a function only whether it is set. Local.
+// of a function only whether it is set.
 std::vector<CommonOption> CommonManagerOptions(const ManagerOptions& options);
 
 }  // namespace belay

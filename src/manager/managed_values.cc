@@ -2,16 +2,16 @@
 
 #include <utility>
 
-#include "base/status_macros.h"
-#include "objects/save_step.h"
+#include "core/status_macros.h"
+#include "objects/tracked_objects.h"
 #include "restore/restore_stages.h"
-#include "save/save_at.h"
+#include "save/save.h"
 
 namespace belay {
 namespace {
 
 // What a State does not say of single restores, the options of the manager say
-// of all. Local.
+// of all.
 RestoreOptions WithMatch(const RestoreOptions& options, RestoreMatch match) {
   const RestoreOptions usual;
   RestoreOptions chosen = options;

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 
-#include "async/background_save.h"
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_manager.h"
 #include "belay/comm.h"
@@ -15,23 +14,23 @@
 #include "belay/save_restore.h"
 #include "belay/state.h"
 #include "belay/status.h"
+#include "save/background_save.h"
 
 namespace belay {
 
 // Move only. Borrows all that it is made of.
 class ManagedValues {
  public:
-  // Local.
   explicit ManagedValues(Checkpoint& checkpoint) : checkpoint_(&checkpoint) {}
   ManagedValues(const Comm& comm, const State& state)
       : comm_(&comm), state_(&state) {}
 
   // The ranks that save and restore together; of nobody if the Checkpoint was
-  // moved from. Local.
+  // moved from.
   const Comm& comm() const;
 
   // The number after which a step gets the next one: of a Checkpoint its save
-  // counter, of a State the step that was saved or restored last. Local.
+  // counter, of a State the step that was saved or restored last.
   int64_t save_counter() const;
 
   // Saves them as `step` to the directory `path`. Collective; agreed.

@@ -1,5 +1,5 @@
-// What a manager does in its directory besides saving: its state, the removal
-// of steps, and what crashes left.
+// Steps that a training went back behind: in a directory of their own, out of
+// the way.
 
 #ifndef BELAY_MANAGER_MANAGER_FILES_H_
 #define BELAY_MANAGER_MANAGER_FILES_H_
@@ -15,13 +15,49 @@
 #include <utility>
 #include <vector>
 
-#include "base/process/worker_thread.h"
+#include "belay/manager/newer_steps.h"
 #include "belay/status.h"
-#include "manager/rules/manager_state.h"
+#include "core/threads.h"
+#include "manager/manager_state.h"
 
 namespace belay {
 
-// "<dir>/<prefix>.manager.json" and "<dir>/<prefix>.lease". Local.
+// Returns the first name of AsideName that nothing in `dir` has.
+// Errors: those of ListDirectory; ResourceExhausted - no number is left.
+StatusOr<std::string> NextAside(const std::string& dir,
+                                std::string_view prefix);
+
+// What is to be done with newer steps.
+struct AsideOrder {
+  std::string dir;
+  std::string prefix;
+  std::string aside;  // as NextAside chooses; made if something is moved there
+  NewerSteps how = NewerSteps::kSetAside;
+  // Of those that may be deleted, ascending. Others are moved.
+  std::vector<int64_t> deletable = {};
+  bool durable = true;
+};
+
+// What was done with them; ascending.
+struct AsideOutcome {
+  std::vector<int64_t> moved;
+  std::vector<int64_t> deleted;
+  std::vector<std::string> notes;  // on steps that were moved, not deleted
+};
+
+// Moves or deletes steps, the newest first: wherever it ends, what is left goes
+// up to some step. A step with somebody else's file in it is moved, too. Rank 0
+// only. `steps` are committed, ascending.
+// Errors: InvalidArgument - `aside` is no such name; FailedPrecondition - it is
+//   a symbolic link or no directory; those of MakeDirectory, Rename,
+//   RemoveStep and SyncDirectory; some steps may be gone then.
+StatusOr<AsideOutcome> SetAside(const AsideOrder& order,
+                                const std::vector<int64_t>& steps);
+
+// What a manager does in its directory besides saving: its state, the removal
+// of steps, and what crashes left.
+
+// "<dir>/<prefix>.manager.json" and "<dir>/<prefix>.lease".
 std::string StatePath(const std::string& dir, std::string_view prefix);
 std::string LeasePath(const std::string& dir, std::string_view prefix);
 
@@ -30,7 +66,7 @@ std::string LeasePath(const std::string& dir, std::string_view prefix);
 // Errors: those of MakeDirectory and ListDirectory.
 Status EnsureRunDirectory(const std::string& dir, bool durable);
 
-// Reads the state; nothing if there is no file. Local.
+// Reads the state; nothing if there is no file.
 // Errors: those of ParseState and PosixFile.
 StatusOr<std::optional<ManagerState>> ReadState(const std::string& dir,
                                                 std::string_view prefix);
@@ -42,7 +78,7 @@ Status WriteState(const std::string& dir, std::string_view prefix,
                   const ManagerState& state, bool durable);
 
 // Checks that the step can be opened: the index is readable, the data files are
-// there and have their size. Local.
+// there and have their size.
 // Errors: those of ReadIndex and CheckDataFiles.
 Status CheckStepOpens(const std::string& step_directory);
 
@@ -77,15 +113,14 @@ class FileWork {
   // Waits until it is done, no longer than `most_seconds`.
   ~FileWork();
 
-  // Begins. Local. Waits for what was begun before. The work must own what it
+  // Begins. Waits for what was begun before. The work must own what it
   // uses: the object may not wait for its end. With 0 `most_seconds`, it does.
   void Begin(std::function<Status()> work, double most_seconds);
 
-  // Waits until it is done. Local. In a child process, nothing is under way.
+  // Waits until it is done. In a child process, nothing is under way.
   void Finish();
 
   // Returns what went wrong since the last call, of work that is finished.
-  // Local.
   std::vector<std::string> TakeFailures() {
     return std::exchange(failures_, {});
   }

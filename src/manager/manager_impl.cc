@@ -5,17 +5,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/catch_exceptions.h"
-#include "base/log.h"
-#include "base/process/unix_time.h"
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "core/catch_exceptions.h"
+#include "core/log.h"
+#include "core/process.h"
+#include "core/status_macros.h"
+#include "core/text.h"
 #include "format/paths.h"
-#include "io/files/posix_file.h"
-#include "io/steps/commit.h"
-#include "io/steps/missing_step.h"
 #include "manager/manager_files.h"
 #include "pipeline/stages.h"
+#include "storage/belay_files.h"
+#include "storage/commit.h"
+#include "storage/posix_file.h"
 
 namespace belay {
 

@@ -11,20 +11,19 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "async/background_save.h"
-#include "async/left_saves.h"
 #include "belay/checkpoint_manager.h"
-#include "bytes/wire.h"
-#include "io/steps/lease.h"
+#include "core/wire.h"
 #include "manager/managed_values.h"
 #include "manager/manager_files.h"
-#include "manager/rules/manager_state.h"
-#include "manager/rules/operator_options.h"
-#include "manager/rules/retention_plan.h"
-#include "manager/rules/save_decision.h"
-#include "manager/set_aside.h"
-#include "manager/stopping.h"
+#include "manager/manager_state.h"
+#include "manager/manager_stop.h"
+#include "manager/retention_plan.h"
+#include "manager/save_decision.h"
 #include "mpi/collective.h"
+#include "pipeline/operator_options.h"
+#include "save/async_saver.h"
+#include "save/background_save.h"
+#include "storage/lease.h"
 
 namespace belay {
 
@@ -94,7 +93,6 @@ struct CheckpointManager::Impl {
   // restored since.
   std::optional<SaveResult> last_saved = std::nullopt;
 
-  // Local.
   std::string Path(int64_t step) const;
 };
 
@@ -104,7 +102,7 @@ struct CheckpointManager::Impl {
 Status CheckMoved(const CheckpointManager::Impl* impl,
                   std::string_view operation);
 
-// The communicator of an operation, under the deadline of the options. Local.
+// The communicator of an operation, under the deadline of the options.
 // With `slow`, calls that block are watched as well.
 CommContext ManagerContext(const CheckpointManager::Impl& impl,
                            std::string_view operation, bool slow);
@@ -114,7 +112,7 @@ CommContext ManagerContext(const CheckpointManager::Impl& impl,
 // Errors: those of ParseOperatorOptions.
 Status TakeOperatorOptions(CheckpointManager::Impl& impl);
 
-// Asks the rules; the message says where. Local. The second form for another
+// Asks the rules; the message says where. The second form for another
 // history than that of the manager.
 // Errors: those of DecideSave.
 StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
@@ -123,21 +121,21 @@ StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
                                   const SaveHistory& history,
                                   const SaveRequest& request);
 
-// What the caller asks for, with what is known beside it. Local.
+// What the caller asks for, with what is known beside it.
 SaveRequest RequestOf(const CheckpointManager::Impl& impl,
                       std::optional<int64_t> step);
 
-// The time by the clock of the options. Local.
+// The time by the clock of the options.
 // Errors: Internal - it threw.
 StatusOr<double> Now(const ManagerOptions& options);
 
 // The committed steps of the manager's prefix, ascending, but for those that it
-// goes back behind. Local. A manager that only reads may begin before there is
+// goes back behind. A manager that only reads may begin before there is
 // a directory. Errors: those of CommittedSteps.
 StatusOr<std::vector<int64_t>> StepsOnDisk(const CheckpointManager::Impl& impl);
 
 // Watches calls of the file system that one rank makes while the others wait
-// for it, as the deadline of the options says. Local.
+// for it, as the deadline of the options says.
 Deadline WatchFiles(const CheckpointManager::Impl& impl,
                     std::string_view operation);
 
@@ -158,7 +156,7 @@ StatusOr<AsideOutcome> FinishGoingBack(const CheckpointManager::Impl& impl);
 Status CheckStepIsThere(const CheckpointManager::Impl& impl,
                         std::string_view operation, int64_t step);
 
-// Takes `steps` for what is there, and forgets what is not. Local.
+// Takes `steps` for what is there, and forgets what is not.
 void SetSteps(std::vector<int64_t> steps, CheckpointManager::Impl& impl);
 
 // Writes the state once the cleanup is done, which writes it, too. Rank 0 only.
@@ -200,7 +198,7 @@ void FinishStep(CheckpointManager::Impl& impl, const StepRecord& record,
 // Lists the steps again, as Reload. Collective; agreed.
 Status ReloadSteps(CheckpointManager::Impl& impl);
 
-// DecideHere once the save under way is committed, if there is one. Local.
+// DecideHere once the save under way is committed, if there is one.
 // Errors: those of DecideSave.
 StatusOr<SaveDecision> DecideNext(const CheckpointManager::Impl& impl,
                                   const SaveRequest& request);
@@ -224,7 +222,7 @@ StatusOr<std::string> WaitIfSaveIsDue(CheckpointManager::Impl& impl,
                                       const SaveRequest& request);
 
 // Whether the caller insists on the step that this manager has saved last, in
-// the background, and nothing has been restored since: it is that step. Local.
+// the background, and nothing has been restored since: it is that step.
 bool IsSavedAlready(const CheckpointManager::Impl& impl,
                     const SaveRequest& request);
 
@@ -256,7 +254,7 @@ Status WaitForSameStep(CheckpointManager::Impl& impl);
 // Collective; agreed. What has failed is noted.
 Status SettleUnderWay(CheckpointManager::Impl& impl);
 
-// Lets a result tell of the save that has ended, if one has. Local.
+// Lets a result tell of the save that has ended, if one has.
 void TellOfEnded(CheckpointManager::Impl& impl, ManagedSave& result);
 
 // A save has failed with `status`, which is agreed: takes back what was
@@ -275,14 +273,14 @@ StatusOr<bool> IsTimeToMakeUp(const CheckpointManager::Impl& impl);
 Status ComeBack(CheckpointManager::Impl& impl);
 
 // Of the steps that failed, those in `steps` are committed all the same: their
-// records, for the state. Local.
+// records, for the state.
 void AdoptFailed(const FailedSaves& failed, const std::vector<int64_t>& steps,
                  std::vector<StepRecord>& records);
 
-// The same for all that a manager knows of steps, with a note. Local.
+// The same for all that a manager knows of steps, with a note.
 void AdoptFailed(std::vector<int64_t> steps, CheckpointManager::Impl& impl);
 
-// What is known after a failure once `steps` are seen to be there. Local.
+// What is known after a failure once `steps` are seen to be there.
 SaveHistory HistoryWith(const CheckpointManager::Impl& impl,
                         const std::vector<int64_t>& steps);
 
@@ -296,7 +294,7 @@ void LogNotes(CheckpointManager::Impl& impl,
 // that was. Local; rank 0 does so.
 void WarnIfBehind(CheckpointManager::Impl& impl, const SaveDecision& decision);
 
-// Whether the options ask for the times of saves and steps. Local.
+// Whether the options ask for the times of saves and steps.
 bool NeedsTimes(const ManagerOptions& options);
 
 // Seconds before the time limit, at the time `now`. Rank 0 only. Nothing if it
@@ -314,7 +312,7 @@ double WorkedBy(const Stopping& stopping, double now);
 StatusOr<double> SecondsToNextSave(const CheckpointManager::Impl& impl,
                                    double now);
 
-// Begins to catch the signals of the options. Local.
+// Begins to catch the signals of the options.
 // Errors: InvalidArgument - one of them cannot be caught.
 Status CatchStopSignals(CheckpointManager::Impl& impl);
 
@@ -328,20 +326,20 @@ Status WatchTimeLimit(CheckpointManager::Impl& impl);
 //   different steps.
 Status FinishExchange(CheckpointManager::Impl& impl);
 
-// Takes note of a save's times, and of the interval that follows. Local.
+// Takes note of a save's times, and of the interval that follows.
 void NoteTimes(const SaveTimes& times, CheckpointManager::Impl& impl);
 
 // The time as of WorkedBy where it is asked for, and only on rank 0, whose
-// clock counts. A clock that fails fails the next save. Local.
+// clock counts. A clock that fails fails the next save.
 std::optional<double> TimeOfRestore(const CheckpointManager::Impl& impl);
 
-// Takes note of the time of a restore that began then and ends now. Local.
+// Takes note of the time of a restore that began then and ends now.
 void NoteRestore(std::optional<double> began, CheckpointManager::Impl& impl);
 
-// What step_counter says, if it is set. Local.
+// What step_counter says, if it is set.
 std::optional<int64_t> CounterOf(const ManagerOptions& options);
 
-// Records, lists and optional numbers in messages. Local.
+// Records, lists and optional numbers in messages.
 void PutStepRecord(const StepRecord& record, WireWriter& out);
 StepRecord GetStepRecord(WireReader& in);
 void PutSteps(const std::vector<int64_t>& steps, WireWriter& out);

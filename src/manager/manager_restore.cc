@@ -1,5 +1,4 @@
 // Restoring: the newest step that can be.
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -9,15 +8,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "base/catch_exceptions.h"
-#include "base/status_macros.h"
-#include "bytes/fingerprint.h"
-#include "io/files/posix_file.h"
-#include "io/steps/missing_step.h"
+#include "core/catch_exceptions.h"
+#include "core/status_macros.h"
+#include "core/wire.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
 #include "mpi/agree_same.h"
 #include "pipeline/result_text.h"
+#include "storage/belay_files.h"
+#include "storage/posix_file.h"
 
 namespace belay {
 namespace {
@@ -91,7 +90,7 @@ Status CheckMatch(const Impl& impl, int64_t step,
   return Agree(context, matched);
 }
 
-// A step was restored. Local.
+// A step was restored.
 void RememberRestore(Impl& impl, const ManagedRestore& restored) {
   for (const SkippedStep& skipped : restored.skipped) {
     impl.history.damaged.push_back(skipped.step);
@@ -107,7 +106,7 @@ void RememberRestore(Impl& impl, const ManagedRestore& restored) {
   impl.history.restored.reset();
 }
 
-// The newest step that was not passed over. Local.
+// The newest step that was not passed over.
 std::optional<int64_t> NextToTry(const Impl& impl,
                                  const ManagedRestore& restored) {
   const std::vector<int64_t>& steps = impl.history.steps;
@@ -170,7 +169,7 @@ StatusOr<ManagedRestore> RestoreOne(Impl& impl, int64_t step,
   return restored;
 }
 
-// Whether both numbers are times to wait. Local.
+// Whether both numbers are times to wait.
 Status CheckWait(double timeout_seconds, double poll_seconds) {
   if (timeout_seconds >= 0 && poll_seconds > 0 && std::isfinite(poll_seconds)) {
     return absl::OkStatus();

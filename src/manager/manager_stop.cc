@@ -1,27 +1,124 @@
-// Agreeing beside each step on whether to save and whether to stop.
+#include "manager/manager_stop.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "async/vote.h"
-#include "base/fault.h"
-#include "base/process/unix_time.h"
-#include "base/status_macros.h"
-#include "base/text.h"
 #include "belay/manager/job.h"
-#include "bytes/fingerprint.h"
+#include "belay/manager/stop_reason.h"
+#include "core/fault.h"
+#include "core/process.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
 #include "manager/manager_impl.h"
-#include "manager/rules/stop_vote.h"
+#include "manager/stop_signals.h"
 #include "mpi/agree_same.h"
+#include "save/background_votes.h"
 
 namespace belay {
 namespace {
 
+// From the lowest bit: 27 bits rank or seconds, 5 bits of a save in the
+// background, 8 bits signal, 8 bits flags, 16 bits fingerprint.
+constexpr uint64_t kMostValue = (uint64_t{1} << 27) - 1;
+constexpr int kFlushShift = 27;
+constexpr uint64_t kFlushMask = 31;
+constexpr int kSignalShift = 32;
+constexpr int kFlagShift = 40;
+constexpr int kFingerprintShift = 48;
+constexpr uint64_t kTimeLimit = 255;  // in the place of a signal
+
+constexpr uint64_t kSaveDue = 1;
+constexpr uint64_t kRulesSave = 2;
+constexpr uint64_t kFailed = 4;
+constexpr uint64_t kDiffers = 8;
+
+// Whether `one` is to be told rather than `other`.
+bool CountsMore(const StopReason& one, const StopReason& other) {
+  if ((one.signal != 0) != (other.signal != 0)) return one.signal != 0;
+  if (one.signal == 0) return one.seconds_left < other.seconds_left;
+  return one.rank != other.rank ? one.rank < other.rank
+                                : one.signal < other.signal;
+}
+
+}  // namespace
+
+bool StopVote::operator==(const StopVote& other) const {
+  return PackVote(*this) == PackVote(other);
+}
+
+uint64_t PackVote(const StopVote& vote) {
+  uint64_t word = uint64_t{vote.fingerprint} << kFingerprintShift;
+  const uint64_t flags =
+      (vote.save_due ? kSaveDue : 0) | (vote.rules_save ? kRulesSave : 0) |
+      (vote.failed ? kFailed : 0) | (vote.differs ? kDiffers : 0);
+  word |= flags << kFlagShift;
+  word |= (vote.flush & kFlushMask) << kFlushShift;
+  if (!vote.stop) return word;
+  if (vote.stop->signal != 0) {
+    return word | static_cast<uint64_t>(vote.stop->signal) << kSignalShift |
+           (static_cast<uint64_t>(vote.stop->rank) & kMostValue);
+  }
+  const double seconds =
+      std::clamp(vote.stop->seconds_left, 0.0, static_cast<double>(kMostValue));
+  return word | kTimeLimit << kSignalShift |
+         static_cast<uint64_t>(std::round(seconds));
+}
+
+StopVote UnpackVote(uint64_t word) {
+  const uint64_t flags = word >> kFlagShift & 0xff;
+  const uint64_t signal = word >> kSignalShift & 0xff;
+  const uint64_t value = word & kMostValue;
+  StopVote vote{
+      .save_due = (flags & kSaveDue) != 0,
+      .rules_save = (flags & kRulesSave) != 0,
+      .failed = (flags & kFailed) != 0,
+      .differs = (flags & kDiffers) != 0,
+      .flush = static_cast<uint8_t>(word >> kFlushShift & kFlushMask),
+      .fingerprint = static_cast<uint16_t>(word >> kFingerprintShift)};
+  if (signal == kTimeLimit) {
+    vote.stop = StopReason{.seconds_left = static_cast<double>(value)};
+  } else if (signal != 0) {
+    vote.stop = StopReason{.signal = static_cast<int>(signal),
+                           .rank = static_cast<int>(value)};
+  }
+  return vote;
+}
+
+// Where two votes without `differs` meet, each stands for ranks with one
+// fingerprint.
+uint64_t MergeVotes(uint64_t one, uint64_t other) {
+  const StopVote a = UnpackVote(one);
+  const StopVote b = UnpackVote(other);
+  StopVote both{
+      .stop = a.stop,
+      .save_due = a.save_due || b.save_due,
+      .rules_save = a.rules_save || b.rules_save,
+      .failed = a.failed || b.failed,
+      .differs = a.differs || b.differs || a.fingerprint != b.fingerprint,
+      .flush = static_cast<uint8_t>(a.flush | b.flush),
+      .fingerprint = std::min(a.fingerprint, b.fingerprint)};
+  if (!a.stop || (b.stop && CountsMore(*b.stop, *a.stop))) both.stop = b.stop;
+  return PackVote(both);
+}
+
+// --- Stop reason ---
+
+std::string StopReason::ToString() const {
+  if (signal == 0)
+    return absl::StrFormat("the time limit in %.0f s", seconds_left);
+  return absl::StrFormat("%s on rank %d", SignalText(signal), rank);
+}
+
+// Agreeing beside each step on whether to save and whether to stop.
+
+namespace {
+
 using Impl = CheckpointManager::Impl;
 
-// Local.
 void MergeWords(void* from, void* to, int* count, MPI_Datatype*) {
   for (int i = 0; i < *count; ++i) {
     auto& word = static_cast<uint64_t*>(to)[i];
@@ -90,7 +187,7 @@ void StartExchange(Impl& impl, const SaveRequest& request) {
       stopping.exchange.Start(comm, PackVote(vote), &MergeWords));
 }
 
-// What the ranks have told each other counts from now on. Local.
+// What the ranks have told each other counts from now on.
 void Apply(const StopVote& vote, Impl& impl) {
   Stopping& stopping = impl.stopping;
   stopping.is_save_due = stopping.is_save_due || vote.save_due;
@@ -101,7 +198,7 @@ void Apply(const StopVote& vote, Impl& impl) {
 }
 
 // What the rules say, and what ranks have told each other. Of what is equal on
-// all ranks it makes the same of everywhere. Local.
+// all ranks it makes the same of everywhere.
 StatusOr<SaveDecision> DecideAsTold(const Impl& impl, SaveRequest request) {
   request.is_last = impl.stopping.reason.has_value();
   request.due_in = impl.stopping.is_save_due ? 0 : 1;

@@ -3,12 +3,46 @@
 #include <string>
 
 #include "absl/functional/function_ref.h"
-#include "base/fault.h"
-#include "base/text.h"
-#include "bytes/fingerprint.h"
+#include "core/fault.h"
+#include "core/text.h"
+#include "core/wire.h"
 #include "mpi/mpi_error.h"
 
 namespace belay {
+namespace {
+
+bool IsCount(std::string_view text) {
+  return !text.empty() &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+}  // namespace
+
+bool NamesItsRank(std::string_view text) {
+  const size_t at = text.rfind(" [rank ");
+  if (at == std::string_view::npos || text.back() != ']') return false;
+  text.remove_prefix(at + 7);
+  text.remove_suffix(1);
+  const size_t of = text.find(" of ");
+  return of != std::string_view::npos && IsCount(text.substr(0, of)) &&
+         IsCount(text.substr(of + 4));
+}
+
+std::string WithRank(std::string_view text, int rank, int num_ranks) {
+  std::string shown = PrintableText(text);
+  if (NamesItsRank(shown)) return shown;
+  return Cat(shown, " [rank ", rank, " of ", num_ranks, "]");
+}
+
+Status InsertBeforeRank(const Status& error, std::string_view text) {
+  std::string message(error.message());
+  const size_t end =
+      NamesItsRank(message) ? message.rfind(" [rank ") : message.size();
+  return Status(error.code(), message.insert(end, text));
+}
+
+// --- Agree same ---
+
 namespace {
 
 // What a rank has compared.
@@ -39,7 +73,7 @@ std::string_view WithoutObject(std::string_view what) {
   return what.substr(what.rfind('"') + 1);
 }
 
-// Why this rank differs from rank 0; OK if it does not. Local.
+// Why this rank differs from rank 0; OK if it does not.
 Status Difference(const CommContext& context, const Compared& mine,
                   const Compared& of_root) {
   const std::string_view what = mine.what;

@@ -1,18 +1,32 @@
-// Whether all ranks have passed the same.
-//
-// In:  a fingerprint, a number or a text of each rank. Out: OK on all ranks, or
-//      the same error on all, which names the lowest rank that differs.
+// The end of an agreed error, " [rank 2 of 4]".
 
 #ifndef BELAY_MPI_AGREE_SAME_H_
 #define BELAY_MPI_AGREE_SAME_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "belay/status.h"
 #include "mpi/collective.h"
 
 namespace belay {
+
+// Whether the text ends so.
+bool NamesItsRank(std::string_view text);
+
+// The text as a terminal may show it, with " [rank R of N]", unless it ends so
+// already.
+std::string WithRank(std::string_view text, int rank, int num_ranks);
+
+// The same error with `text` at its end, but before the name of a rank, which
+// stays the last.
+Status InsertBeforeRank(const Status& error, std::string_view text);
+
+// Whether all ranks have passed the same.
+//
+// In:  a fingerprint, a number or a text of each rank. Out: OK on all ranks, or
+//      the same error on all, which names the lowest rank that differs.
 
 // Fails everywhere if ranks passed different fingerprints: InvalidArgument
 // `WHAT differs between ranks: rank R of N has another value than rank 0`, with

@@ -1,13 +1,21 @@
-// MPI return codes as Status. Every MPI call of the library goes through here.
+// How a program ends on an error: all ranks of it, and with one message.
 
 #ifndef BELAY_MPI_MPI_ERROR_H_
 #define BELAY_MPI_MPI_ERROR_H_
 
+#include <string>
 #include <string_view>
 
 #include "belay/status.h"
 
 namespace belay {
+
+// Prints `where` and the error, and ends all ranks of the job with exit code 1:
+// with MPI_Abort if MPI is initialised, else with std::exit. An error that all
+// ranks got is printed once.
+[[noreturn]] void EndOnError(const std::string& where, const Status& error);
+
+// MPI return codes as Status. Every MPI call of the library goes through here.
 
 // Returns OK for MPI_SUCCESS, else the Status that fits MPI's error class
 // (MPI_ERR_NO_SPACE, MPI_ERR_QUOTA: ResourceExhausted; MPI_ERR_FILE_EXISTS:
@@ -15,10 +23,10 @@ namespace belay {
 // MPI_ERR_READ_ONLY: PermissionDenied; MPI_ERR_IO: Unavailable;
 // MPI_ERR_TRUNCATE, which says that ranks are in different calls:
 // InvalidArgument; others: Internal) with the message `SITE "OBJECT": MPI's
-// text`. Passes the fault point `site`. An empty object is left out. Local.
+// text`. Passes the fault point `site`. An empty object is left out.
 Status MpiStatus(int code, std::string_view site, std::string_view object = {});
 
-// The same without a fault point, for calls whose caller passes one. Local.
+// The same without a fault point, for calls whose caller passes one.
 Status MpiError(int code, std::string_view site, std::string_view object = {});
 
 // The error of ranks that are in different calls of the library.
@@ -26,7 +34,6 @@ inline constexpr std::string_view kDifferentCalls =
     "ranks are in different calls of belay; every rank of the communicator "
     "must make the same calls in the same order";
 
-// Local.
 inline Status DifferentCalls() {
   return absl::InvalidArgumentError(
       absl::string_view(kDifferentCalls.data(), kDifferentCalls.size()));

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "core/status_macros.h"
+#include "core/text.h"
 #include "mpi/mpi_error.h"
 
 namespace belay {

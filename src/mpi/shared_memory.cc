@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/errno_status.h"
-#include "base/fault.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "mpi/all_gather.h"
+#include "core/errno_status.h"
+#include "core/fault.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "mpi/collective.h"
 
 namespace belay {
 namespace {

@@ -34,13 +34,12 @@ class SharedMemory {
 
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
-  // Frees this rank's view of it; the last one frees the memory. Local.
+  // Frees this rank's view of it; the last one frees the memory.
   ~SharedMemory();
 
-  // The part of the rank at that place among those of the node. Local.
+  // The part of the rank at that place among those of the node.
   char* Part(int32_t place) const { return memory_ + place * part_bytes_; }
 
-  // Local.
   void Sync() const { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
  private:

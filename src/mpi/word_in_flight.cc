@@ -4,11 +4,10 @@
 #include <thread>
 #include <utility>
 
-#include "base/status_macros.h"
-#include "mpi/arrivals/leaving.h"
+#include "core/status_macros.h"
+#include "mpi/arrivals.h"
 #include "mpi/deadline.h"
 #include "mpi/mpi_error.h"
-#include "mpi/test_request.h"
 
 namespace belay {
 
@@ -85,7 +84,7 @@ bool WordInFlight::is_started() const {
   return cell_ != nullptr && cell_->request != MPI_REQUEST_NULL;
 }
 
-// Makes what all words on a communicator share. Local.
+// Makes what all words on a communicator share.
 StatusOr<std::shared_ptr<WordInFlight::Cell>> WordInFlight::Cell::Make(
     MPI_Comm comm, MPI_User_function* merge) {
   auto cell = std::make_shared<Cell>();

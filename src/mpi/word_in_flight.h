@@ -30,11 +30,11 @@ class WordInFlight {
   // Errors, not agreed: Internal - MPI's text.
   Status Start(const Comm& comm, uint64_t word, MPI_User_function* merge);
 
-  // Whether one is under way. Local.
+  // Whether one is under way.
   bool is_started() const;
 
   // Whether the word of all ranks is there, so that Finish need not wait.
-  // Local. Requires is_started(). Errors: Internal - MPI's text.
+  // Requires is_started(). Errors: Internal - MPI's text.
   StatusOr<bool> IsThere() const;
 
   // Waits for what was begun and returns the word of all ranks; ends the job

@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/status_macros.h"
-#include "bytes/wire.h"
+#include "core/status_macros.h"
+#include "core/wire.h"
 #include "graph/merge.h"
-#include "pipeline/gather_lists.h"
+#include "pipeline/listing.h"
 #include "pipeline/stages.h"
 
 namespace belay {

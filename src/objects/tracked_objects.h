@@ -4,17 +4,22 @@
 #define BELAY_OBJECTS_TRACKED_OBJECTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "belay/checkpoint.h"
-#include "bytes/list_exchange.h"
+#include "belay/options.h"
+#include "belay/status.h"
+#include "core/list_exchange.h"
+#include "graph/graph_match.h"
 #include "graph/live_graph.h"
-#include "graph/match/graph_match.h"
 #include "graph/object_graph.h"
-#include "restore/restore_source.h"
+#include "restore/restore_stages.h"
+#include "save/save.h"
 
 namespace belay {
 
@@ -57,7 +62,7 @@ struct TrackedObjects {
   RestoredNumbers restored;
   int64_t num_restores = 0;
 
-  // Asks all objects for their descriptions. Local. `handlers` as in
+  // Asks all objects for their descriptions. `handlers` as in
   // SaveOptions.
   StatusOr<LiveGraph> Track(const TypeHandlerRegistry* handlers);
 };
@@ -66,6 +71,51 @@ struct TrackedObjects {
 // a sound program.
 // Errors: FailedPrecondition - it was.
 Status CheckMoved(const TrackedObjects* objects, std::string_view operation);
+
+// Saving the objects of a Checkpoint, for those who carry out the save in their
+// own way.
+
+// Carries out a save, such as SaveAt. Collective; agreed.
+using SaveFunction =
+    absl::FunctionRef<Status(const SaveJob& job, const SaveOptions& options)>;
+
+// Makes a job of all objects as they are, and has it carried out. Collective;
+// agreed. `at_files` as in SaveJob; may be null.
+// Errors: those of descriptions, and those of `save`.
+Status SaveObjects(TrackedObjects& objects, const std::string& path,
+                   const SaveOptions& options, bool* at_files,
+                   SaveFunction save);
+
+// The same for a step that counts: one more than the save counter. On an error
+// the counter is what it was. Collective; agreed.
+Status SaveStepBy(TrackedObjects& objects, const std::string& path,
+                  const SaveOptions& options, bool* at_files,
+                  SaveFunction save);
+
+// SaveStepBy, with SaveAt. Collective.
+StatusOr<SaveResult> SaveStep(TrackedObjects& objects, const std::string& path,
+                              const SaveOptions& options, bool& at_files);
+
+// Which number the next step of a directory gets.
+struct NextStep {
+  int64_t restored = 0;  // the save counter as it was
+  int64_t newest = 0;    // of the steps in the directory
+  int64_t passed = 0;    // the step gets the number behind this one
+};
+
+// Finds that number, and sets the counter to the one before it. Collective;
+// agreed.
+StatusOr<NextStep> PassNewerSteps(TrackedObjects& objects,
+                                  const std::string& dir,
+                                  const SaveOptions& options);
+
+// What the end of a step means for the save counter, which has its number by
+// now: nothing if another save or restore has changed that since.
+std::function<void(bool ok)> EndOfStep(TrackedObjects& objects,
+                                       const NextStep& next);
+
+// Says what is unusual about the number, or nothing.
+std::string NumberWarning(const std::string& dir, const NextStep& next);
 
 }  // namespace belay
 

@@ -10,19 +10,78 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "base/status_macros.h"
-#include "base/text.h"
 #include "belay/arrays/layout.h"
 #include "belay/state.h"
-#include "geometry/mesh_size.h"
-#include "graph/match/graph_match.h"
-#include "plan/save/save_args.h"
-#include "plan/shard_device.h"
-#include "plan/stored/stored_values.h"
-#include "values/rows/id_block.h"
-#include "values/struct_layout.h"
+#include "core/catch_exceptions.h"
+#include "core/layout.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "graph/graph_match.h"
+#include "plan/save_args.h"
+#include "plan/shards.h"
+#include "plan/stored_values.h"
+#include "state/id_rows.h"
+#include "state/memory_layout.h"
 
 namespace belay {
+
+StatusOr<RootMessage> GatherLists(
+    CommContext& context, std::vector<Entries> lists, SentLists& sent_lists,
+    absl::FunctionRef<StatusOr<RootMessages>(const Heard&)> answer) {
+  ListsToSend now = ListsToSendOf(std::move(lists));
+  const std::string announced = Announce(now, sent_lists);
+  BELAY_ASSIGN_OR_RETURN_AGREED(std::vector<std::string> announcements,
+                                Gather(context, announced));
+  const std::vector<std::string> asks = AskFor(announcements, sent_lists);
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string ask, Scatter(context, asks));
+  std::string reference;
+  if (NeedsReference(ask)) {
+    if (context.is_root()) reference = ReferenceOf(now);
+    BELAY_RETURN_IF_AGREED(Broadcast(context, reference));
+  }
+  std::string mine = Answer(ask, reference, now, sent_lists);
+  BELAY_ASSIGN_OR_RETURN_AGREED(std::vector<std::string> answers,
+                                Gather(context, mine));
+  context.agreement_bytes += std::ssize(announced) + std::ssize(mine);
+  if (context.is_root()) {
+    context.agreement_bytes +=
+        std::ssize(asks) * std::ssize(ask) + std::ssize(reference);
+  }
+  Heard heard;
+  const auto listen = [&]() -> StatusOr<RootMessages> {
+    BELAY_ASSIGN_OR_RETURN(heard,
+                           Hear(announcements, asks, answers, now, sent_lists));
+    // An answer takes memory of its own for each of very many shards.
+    announcements.clear();
+    answers.clear();
+    now.lists.clear();
+    return answer(heard);
+  };
+  std::exchange(mine, std::string());
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      RootMessage message, FromRootInParts(context, [&] {
+        return CatchBadAlloc("what all ranks have", listen);
+      }));
+  sent_lists.heard = std::move(heard.lists);
+  sent_lists.mine = std::move(now.hashes);
+  return message;
+}
+
+StatusOr<RootMessage> GatherDescriptions(
+    CommContext& context, RankShards mine, SentLists& sent_lists,
+    absl::FunctionRef<StatusOr<RootMessages>(ListedRanks)> answer) {
+  Description description = Describe(mine, context.rank(), context.size());
+  mine = {};  // there may be very many
+  return GatherLists(
+      context, {std::move(description.shared), std::move(description.own)},
+      sent_lists, [&](const Heard& heard) -> StatusOr<RootMessages> {
+        BELAY_ASSIGN_OR_RETURN(ListedRanks listed, ListRanks(heard));
+        return answer(std::move(listed));
+      });
+}
+
+// --- Listing ---
+
 namespace {
 
 // The length of a text; 0 for other types.

@@ -11,12 +11,11 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "base/amount_text.h"
-#include "base/catch_bad_alloc.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "bytes/dtype_kind.h"
-#include "bytes/wire.h"
+#include "core/catch_exceptions.h"
+#include "core/dtype.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
 
 namespace belay {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "belay/arrays/dtype.h"
 #include "belay/status.h"
-#include "bytes/element_conversion.h"
-#include "io/transfer/staging.h"
+#include "core/element_conversion.h"
 #include "mpi/collective.h"
+#include "storage/staging.h"
 
 namespace belay {
 
@@ -25,17 +25,17 @@ struct LostValues {
   ConversionLosses losses;
 };
 
-// Returns whether anything was lost on this rank. Local.
+// Returns whether anything was lost on this rank.
 bool AnyLost(std::span<const ConversionLosses> losses);
 
 // Which dtype the program has: the one that is converted, or the other.
 enum class ConversionWay : uint8_t { kToStored, kFromStored };
 
-// Returns one entry for each key and pair of dtypes, ascending. Local.
+// Returns one entry for each key and pair of dtypes, ascending.
 std::vector<LostValues> Merged(std::vector<LostValues> all);
 
 // Returns one entry for each key and pair of dtypes that this rank has
-// converted, whether it has lost anything or not, ascending. Local. Requires
+// converted, whether it has lost anything or not, ascending. Requires
 // that `formed` counts.
 std::vector<LostValues> ListLost(const FormedShards& formed, ConversionWay way);
 

@@ -9,10 +9,8 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "base/amount_text.h"
-#include "base/first_of.h"
-#include "base/log.h"
-#include "base/text.h"
+#include "core/log.h"
+#include "core/text.h"
 
 namespace belay {
 namespace {

@@ -22,7 +22,7 @@ void LogResult(const CommContext& context,
 // Local; one rank does so.
 void LogNoStep(const CommContext& context, const std::string& dir);
 
-// The same as LogResult of an error alone. Local.
+// The same as LogResult of an error alone.
 void LogError(const CommContext& context, const Status& status);
 
 }  // namespace belay

@@ -1,14 +1,14 @@
 #include "pipeline/save_options.h"
 
 #include "absl/strings/str_format.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "bytes/wire.h"
-#include "hdf5/filter.h"
-#include "hdf5/program/filters.h"
-#include "hdf5_format/read/chunk_filters.h"
-#include "plan/policy/apply_policy.h"
-#include "plan/save/save_args.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
+#include "format/chunk_filters.h"
+#include "hdf5/dataset.h"
+#include "hdf5/program.h"
+#include "plan/policy.h"
+#include "plan/save_args.h"
 
 namespace belay {
 namespace {

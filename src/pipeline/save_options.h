@@ -13,22 +13,22 @@
 
 namespace belay {
 
-// Checks that seconds of a deadline are a number and not negative. Local.
+// Checks that seconds of a deadline are a number and not negative.
 // `start` is the beginning of the message, such as `save "run"`.
 // Errors: InvalidArgument - they are not.
 Status CheckDeadlineSeconds(std::string_view start, double seconds);
 
-// Checks max_bytes_in_flight, of a save or a restore. Local. `start` as above.
+// Checks max_bytes_in_flight, of a save or a restore. `start` as above.
 // Errors: InvalidArgument - it is out of range.
 Status CheckBytesInFlight(std::string_view start, int64_t bytes);
 
-// Checks the numbers, and the expressions of the arguments. Local. `start` as
+// Checks the numbers, and the expressions of the arguments. `start` as
 // above.
 // Errors: InvalidArgument - one is out of its range; those of CompileArgs.
 Status CheckSaveOptions(std::string_view start, const SaveOptions& options);
 
 // Checks that what passes filters of plugins can be read again, by a process
-// that is started for it. For one rank: it says the same on all. Local.
+// that is started for it. For one rank: it says the same on all.
 // Errors: FailedPrecondition - a filter is not there in it; those of
 //   ChildProcess.
 Status CheckFiltersCanBeRead(std::string_view start,
@@ -41,7 +41,6 @@ enum class ReplicaChecks : uint8_t {
   kEachSave = 2,
 };
 
-// Local.
 ReplicaChecks ChecksOf(const SaveOptions& options);
 
 // An option that has to be the same on all ranks, as bytes to compare.
@@ -50,7 +49,7 @@ struct CommonOption {
   std::string bytes;
 };
 
-// All but deadline_seconds and cache. Local.
+// All but deadline_seconds and cache.
 std::vector<CommonOption> CommonSaveOptions(const SaveOptions& options);
 
 }  // namespace belay

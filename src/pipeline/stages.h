@@ -1,4 +1,4 @@
-// The frame that Save and Restore share: stages, agreements and counters.
+// Arguments that have to be the same on all ranks.
 
 #ifndef BELAY_PIPELINE_STAGES_H_
 #define BELAY_PIPELINE_STAGES_H_
@@ -14,8 +14,32 @@
 #include "belay/options.h"
 #include "belay/status.h"
 #include "mpi/collective.h"
+#include "pipeline/save_options.h"
 
 namespace belay {
+
+// Fails everywhere if ranks passed different ones: one small all-reduce if they
+// are equal, and one for each argument to say which differs. Collective;
+// agreed.
+// Errors: InvalidArgument - `operation: NAME differs between ranks: ...`.
+Status AgreeOnArguments(CommContext& context, std::string_view operation,
+                        const std::vector<CommonOption>& arguments);
+
+// Whether all hosts see what rank 0 has made.
+
+// How long a host waits for what another one has made.
+double SharedDirectorySeconds(double deadline_seconds);
+
+// Agrees on `mine`, and that every rank passes true. Collective; agreed. Same
+// on all ranks: `operation`, how the message starts, and `seconds`, how long
+// they have waited, and `did_see`, whether they have seen others there before.
+// Errors: FailedPrecondition, or Unavailable if they did - not all do; says
+//   which hosts.
+Status AgreeOnSharedDirectory(CommContext& context, const Status& mine,
+                              bool sees, bool did_see,
+                              const std::string& operation, double seconds);
+
+// The frame that Save and Restore share: stages, agreements and counters.
 
 // Names where this rank is, for the deadline, and measures how long it stays.
 class Stages {
@@ -28,9 +52,8 @@ class Stages {
         num_before_(times_.size()) {}
 
   // Ends the current stage and begins the next. `work` as for the deadline.
-  // Local.
   void Enter(std::string_view name, std::span<const std::string> work = {});
-  // Ends the last stage and returns all times. Local.
+  // Ends the last stage and returns all times.
   std::vector<StageTime> Finish();
 
  private:
@@ -63,7 +86,7 @@ StatusOr<std::vector<bool>> AgreeOnStructure(CommContext& context,
 Status CombineCounters(CommContext& context, TransferCounters& mine,
                        std::span<const int64_t> stripes = {});
 
-// The most memory that this process has used, in bytes. Local.
+// The most memory that this process has used, in bytes.
 int64_t PeakMemoryBytes();
 
 }  // namespace belay

@@ -6,8 +6,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/status_macros.h"
-#include "geometry/box_index.h"
+#include "core/box_tiling.h"
+#include "core/status_macros.h"
 
 namespace belay {
 namespace {

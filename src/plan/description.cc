@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "bytes/wire.h"
-#include "plan/stored/stored_rows.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
+#include "plan/stored_objects.h"
 
 namespace belay {
 namespace {

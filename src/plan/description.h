@@ -17,9 +17,9 @@
 
 #include "belay/arrays/layout.h"
 #include "belay/status.h"
-#include "bytes/entries.h"
+#include "core/list_exchange.h"
 #include "plan/plan.h"
-#include "plan/stored/stored_values.h"
+#include "plan/stored_values.h"
 
 namespace belay {
 
@@ -30,7 +30,6 @@ struct Description {
   Entries own;  // pieces with their boxes, and the node unless it is 0
 };
 
-// Local.
 Description Describe(const RankShards& mine, int rank, int num_ranks);
 
 // How it is known where a shard lies.
@@ -58,11 +57,10 @@ struct ShardList {
   std::string job = std::string(kDefaultJob);  // of shared ones
 };
 
-// Local.
 // Errors: Internal - these are no entries of a description.
 StatusOr<ShardList> DecodeList(const Entries& entries);
 
-// The shard as this rank holds it, or its box alone. Local. Require that the
+// The shard as this rank holds it, or its box alone. Require that the
 // rank has listed it.
 Box BoxOnRank(const ListedShard& listed, int rank);
 ShardInfo OnRank(const ListedShard& listed, int rank);

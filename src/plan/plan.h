@@ -23,10 +23,9 @@
 #include "belay/options.h"
 #include "belay/status.h"
 #include "belay/values/save_args.h"
-#include "bytes/wire.h"
-#include "plan/stored/stored_graph.h"
-#include "plan/stored/stored_rows.h"
-#include "plan/stored/stored_values.h"
+#include "core/wire.h"
+#include "plan/stored_objects.h"
+#include "plan/stored_values.h"
 
 namespace belay {
 
@@ -64,7 +63,7 @@ struct StoredArray {
   int64_t string_bytes = 0;
   std::string args = {};    // those it was saved with, as text; "": none
   std::string layout = {};  // as text; "": not said, or the graph says it
-  // Of structs, whose bytes are along the last axis (bytes/struct_text.h); "":
+  // Of structs, whose bytes are along the last axis (core/struct_text.h); "":
   // it is made of numbers.
   std::string fields = {};
 

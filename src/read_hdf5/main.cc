@@ -1,19 +1,18 @@
 // read-hdf5 VERSION file|step FOLDER...: reads files by HDF5 for the process
 // that has started it. It looks for plugins in these folders.
-
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "base/process/serve_parent.h"
-#include "base/status_macros.h"
-#include "base/text.h"
 #include "belay/status.h"
 #include "belay/version.h"
-#include "hdf5/program/file_server.h"
-#include "hdf5/program/program.h"
-#include "io/index/find_damage.h"
+#include "core/child_process.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "hdf5/file_server.h"
+#include "hdf5/program.h"
+#include "storage/verify_hdf5.h"
 
 namespace belay {
 namespace {

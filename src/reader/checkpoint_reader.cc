@@ -1,32 +1,122 @@
-#include "belay/checkpoint_reader.h"
+#include "reader/checkpoint_reader.h"
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <new>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/catch_bad_alloc.h"
-#include "base/close_keys.h"
-#include "base/printable.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "geometry/runs.h"
-#include "graph/object_listing.h"
+#include "belay/checkpoint_reader.h"
+#include "belay/manager/metadata.h"
+#include "belay/reader/copy_checkpoint.h"
+#include "belay/reader/step_pin.h"
+#include "belay/save_restore.h"
+#include "core/catch_exceptions.h"
+#include "core/keys.h"
+#include "core/status_macros.h"
+#include "core/strided_copy.h"
+#include "core/text.h"
+#include "graph/object_graph.h"
 #include "graph/stored_graph_conversion.h"
-#include "io/files/directory_id.h"
-#include "io/index/index_file.h"
-#include "io/steps/missing_step.h"
-#include "io/transfer/stored_chunks.h"
-#include "plan/stored/single_array.h"
-#include "plan/stored/stored_rows.h"
-#include "plan/stored/stored_values.h"
-#include "reader/checkpoint_info.h"
+#include "plan/filters.h"
+#include "plan/stored_arrays.h"
+#include "plan/stored_objects.h"
+#include "plan/stored_values.h"
 #include "restore/array_reading.h"
-#include "restore/field_view.h"
+#include "state/conversion_rules.h"
+#include "storage/belay_files.h"
+#include "storage/directory.h"
+#include "storage/index_file.h"
+#include "storage/metadata_file.h"
+#include "storage/open_file.h"
+#include "storage/pins.h"
+#include "storage/stored_chunks.h"
 
 namespace belay {
+namespace {
+
+std::string CutText(const ArrayEntry& entry) {
+  if (entry.datasets.empty()) return "empty";
+  const StoredDataset& first = entry.datasets[0];
+  const std::string filters =
+      first.filters.empty() ? "" : Cat(", ", DescribeFilters(first.filters));
+  if (entry.datasets.size() > 1) {
+    return absl::StrFormat("%d pieces%s", entry.datasets.size(), filters);
+  }
+  if (first.chunk.empty()) return "contiguous";
+  return Cat(CountText(NumElements(ChunkGrid(first)), "chunk"), " of ",
+             ShapeText(first.chunk), filters);
+}
+
+// The datasets as a user sees them.
+std::vector<StoredPiece> PiecesOf(const SavedCheckpoint& saved) {
+  std::vector<const StoredDataset*> datasets;
+  datasets.reserve(saved.datasets.size());
+  for (const StoredDataset& dataset : saved.datasets) {
+    datasets.push_back(&dataset);
+  }
+  const auto is_before = [](const StoredDataset* a, const StoredDataset* b) {
+    return a->file < b->file;
+  };
+  if (!std::is_sorted(datasets.begin(), datasets.end(), is_before)) {
+    std::stable_sort(datasets.begin(), datasets.end(), is_before);
+  }
+  std::vector<StoredPiece> pieces;
+  pieces.reserve(datasets.size());
+  for (const StoredDataset* dataset : datasets) {
+    pieces.push_back(
+        {.file = saved.files[dataset->file].name,
+         .group = dataset->group,
+         .key = saved.arrays[dataset->array].key,
+         .box = dataset->box,
+         .task = dataset->task < 0 ? std::optional<int64_t>() : dataset->task});
+  }
+  return pieces;
+}
+
+}  // namespace
+
+std::vector<ArrayInfo> ArraysOf(const SavedCheckpoint& saved,
+                                const std::vector<ArrayEntry>& entries) {
+  const std::vector<std::string> layouts = LayoutsOf(saved);
+  std::vector<ArrayInfo> arrays;
+  arrays.reserve(saved.arrays.size());
+  for (size_t i = 0; i < saved.arrays.size(); ++i) {
+    const StoredArray& array = saved.arrays[i];
+    arrays.push_back({.key = array.key,
+                      .dtype = array.dtype,
+                      .shape = array.shape,
+                      .bytes = ArrayBytes(array),
+                      .cut = CutText(entries[i]),
+                      .args = array.args,
+                      .layout = layouts[i],
+                      .fields = array.fields});
+  }
+  return arrays;
+}
+
+CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
+                      const std::vector<ArrayEntry>& entries) {
+  CheckpointInfo info{.path = path,
+                      .step = saved.step,
+                      .time = saved.time,
+                      .format_major = saved.format_major,
+                      .format_minor = saved.format_minor,
+                      .file_layout = saved.file_layout,
+                      .num_files = static_cast<int64_t>(saved.files.size()),
+                      .bytes = TotalBytes(saved),
+                      .has_checksums = saved.has_checksums,
+                      .has_graph = !saved.graph.node_parent.empty(),
+                      .arrays = ArraysOf(saved, entries),
+                      .pieces = PiecesOf(saved)};
+  for (const StoredFile& file : saved.files) info.file_bytes += file.bytes;
+  return info;
+}
+
+// --- Checkpoint reader ---
+
 namespace {
 
 // What `describe` returns, if there is memory for it: keys and names may be
@@ -414,6 +504,67 @@ StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key) {
       OpenResolved([&] { return ResolveStep(path); }, open);
   if (!impl.ok()) return impl.status();
   return CheckpointReader(*impl).ReadTensor(key);
+}
+
+// --- Read metadata ---
+
+StatusOr<Metadata> ReadMetadata(const std::string& path) {
+  StatusOr<Metadata> metadata = OpenResolved(
+      [&] { return ResolveStep(path); },
+      [](const std::string& step) { return ReadMetadataFile(step); });
+  if (!metadata.ok()) return PrintableStatus(metadata.status());
+  return metadata;
+}
+
+// --- Read conversion rules ---
+
+namespace {
+
+// Rules are written by hand, or by a script.
+constexpr int64_t kMostRuleBytes = int64_t{64} << 20;
+
+}  // namespace
+
+StatusOr<std::vector<ConversionRule>> ReadConversionRules(
+    const std::string& file, const std::string& path,
+    std::optional<int64_t> step) {
+  const StatusOr<std::string> text = ReadWhole(file, kMostRuleBytes);
+  if (!text.ok()) return PrintableStatus(text.status());
+  BELAY_ASSIGN_OR_RETURN(const std::vector<ArrayInfo> arrays,
+                         ListVariables(step ? StepPath(path, *step) : path));
+  std::vector<std::string> keys;
+  for (const ArrayInfo& array : arrays) keys.push_back(array.key);
+  StatusOr<std::vector<ConversionRule>> rules = ParseRules(*text, keys);
+  if (rules.ok()) return rules;
+  return PrintableStatus(Status(
+      rules.status().code(),
+      Cat("convert \"", file, "\": ", std::string(rules.status().message()))));
+}
+
+// --- Step pin ---
+
+StepPin::StepPin(std::string path, std::unique_ptr<HeldFile> file)
+    : path_(std::move(path)), file_(std::move(file)) {}
+
+StepPin::StepPin(StepPin&& other) noexcept = default;
+StepPin& StepPin::operator=(StepPin&& other) noexcept = default;
+StepPin::~StepPin() = default;
+
+StatusOr<StepPin> StepPin::Take(const std::string& path) {
+  // The newest step may be another one once this one is gone.
+  constexpr int kTries = 10;
+  std::string step;
+  for (int i = 0; i < kTries; ++i) {
+    BELAY_ASSIGN_OR_RETURN(step, ResolveStep(path));
+    StatusOr<HeldFile> file = PinStep(step);
+    if (!file.ok()) return PrintableStatus(file.status());
+    if (file->fd() >= 0) {
+      return StepPin(std::move(step),
+                     std::make_unique<HeldFile>(*std::move(file)));
+    }
+  }
+  return absl::NotFoundError(PrintableText(
+      Cat("pin \"", step, "\": it is being deleted or replaced")));
 }
 
 }  // namespace belay

@@ -5,25 +5,23 @@
 #include <system_error>
 #include <utility>
 
-#include "base/catch_bad_alloc.h"
-#include "base/catch_exceptions.h"
-#include "base/status_macros.h"
-#include "base/text.h"
 #include "belay/reader/step_pin.h"
-#include "bytes/wire.h"
+#include "core/catch_exceptions.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
 #include "format/paths.h"
-#include "graph/copied_graph.h"
+#include "graph/graph_match.h"
 #include "graph/live_graph.h"
-#include "graph/match/graph_match.h"
-#include "io/files/scratch_memory.h"
-#include "io/steps/metadata_file.h"
-#include "pipeline/agree_arguments.h"
+#include "graph/merge.h"
+#include "pipeline/stages.h"
 #include "restore/restore_stages.h"
-#include "save/save_at.h"
-#include "save/save_progress.h"
-#include "transform/node.h"
-#include "values/copied_values.h"
-#include "values/copy_plan.h"
+#include "save/save.h"
+#include "save/save_report.h"
+#include "state/copy_plan.h"
+#include "state/transform.h"
+#include "storage/mapped_file.h"
+#include "storage/metadata_file.h"
 
 namespace belay {
 namespace {
@@ -182,7 +180,7 @@ Status Plan(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   return absl::OkStatus();
 }
 
-// What each key is computed from, of those that rules make. Local.
+// What each key is computed from, of those that rules make.
 Status Choose(CopyRun& run) {
   BELAY_ASSIGN_OR_RETURN(const RuleValues rules,
                          RuleValues::Create(run.options.rules));
@@ -193,7 +191,7 @@ Status Choose(CopyRun& run) {
   return absl::OkStatus();
 }
 
-// Makes memory for this rank's part. Local.
+// Makes memory for this rank's part.
 Status TakeMine(CopyRun& run, const CommContext& context) {
   CutForCopy(run.plan, context.rank(), context.size(), run.pieces);
   run.result.bytes = run.pieces.total_bytes;

@@ -1,15 +1,15 @@
 #include "belay/values/restore_preview.h"
 
 #include "absl/strings/str_format.h"
-#include "base/catch_bad_alloc.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "geometry/mesh_size.h"
-#include "io/index/index_file.h"
-#include "plan/restore/restore_planner.h"
-#include "plan/stored/single_array.h"
-#include "reader/checkpoint_info.h"
-#include "restore/restore_options.h"
+#include "core/catch_exceptions.h"
+#include "core/layout.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "plan/restore_planner.h"
+#include "plan/stored_arrays.h"
+#include "reader/checkpoint_reader.h"
+#include "restore/restore.h"
+#include "storage/index_file.h"
 
 namespace belay {
 namespace {

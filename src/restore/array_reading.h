@@ -3,14 +3,19 @@
 #ifndef BELAY_RESTORE_ARRAY_READING_H_
 #define BELAY_RESTORE_ARRAY_READING_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "belay/arrays/box.h"
+#include "belay/arrays/fields.h"
 #include "belay/arrays/shard.h"
 #include "belay/status.h"
-#include "io/transfer/open_files.h"
 #include "plan/plan.h"
+#include "storage/reader.h"
 
 namespace belay {
 
@@ -23,16 +28,16 @@ class ArrayReading {
   ArrayReading(SavedCheckpoint index, std::string directory,
                OpenFiles* kept = nullptr);
 
-  // Reads the box of a shard of the array into its memory. Local. A text must
+  // Reads the box of a shard of the array into its memory. A text must
   // have its final length.
   // Errors: those of CheckDataFiles, PlanRestore and ReadAll.
   Status Read(const Shard& shard);
 
   // Into how many parts a box of an array is cut that has so many chunks of it,
-  // so that the plan of each is small. Local.
+  // so that the plan of each is small.
   static int64_t NumParts(int64_t chunks);
 
-  // Compares the blocks that were read whole with their checksums. Local.
+  // Compares the blocks that were read whole with their checksums.
   // Errors, which print: DataLoss - those of CompareChecksums.
   Status CheckBlocks() const;
 
@@ -50,6 +55,28 @@ class ArrayReading {
   std::vector<uint32_t> registers_;
   std::vector<int64_t> covered_;
 };
+
+// A field of an array of structs, seen as an array of its own: "particles.x".
+
+// An array of a checkpoint, or a field of one.
+struct ArrayView {
+  size_t number = 0;  // of the array
+  DType dtype = DType::kU8;
+  Shape shape = {};
+  std::optional<StructField> field = {};  // as it is stored
+};
+
+// The field that such a key names, if it does. `saved` has no such array.
+std::optional<ArrayView> FindField(const SavedCheckpoint& saved,
+                                   std::string_view key);
+
+// The box of the array that is read for one of the view.
+Box ArrayBox(const ArrayView& view, const StoredArray& array, const Box& box);
+
+// Reads a box of the view to `data`, dense and row-major.
+// Errors: those of ArrayReading::Read; ResourceExhausted.
+Status ReadView(const ArrayView& view, const StoredArray& array, const Box& box,
+                ArrayReading& reading, void* data);
 
 }  // namespace belay
 

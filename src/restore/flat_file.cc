@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/status_macros.h"
-#include "geometry/runs.h"
+#include "core/status_macros.h"
+#include "core/strided_copy.h"
 #include "hdf5/guarded_file.h"
-#include "io/files/posix_file.h"
-#include "io/transfer/staging.h"
+#include "storage/posix_file.h"
+#include "storage/staging.h"
 
 namespace belay {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "belay/arrays/shard.h"
 #include "belay/status.h"
-#include "bytes/element_conversion.h"
-#include "plan/stored/stored_form.h"
+#include "core/element_conversion.h"
+#include "plan/stored_values.h"
 
 namespace belay {
 
@@ -31,7 +31,6 @@ struct FlatArray {
 };
 
 // Lists the datasets of an HDF5 file, also behind links, ascending by key.
-// Local.
 // Errors: NotFound; PermissionDenied; DataLoss - damaged, or no HDF5 file;
 //   ResourceExhausted - links make too many paths to the same groups, or
 //   HDF5 takes too long or too much memory for such a file;
@@ -40,7 +39,7 @@ StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path,
                                               double deadline_seconds = 0);
 
 // Reads the box of every shard into its memory, converted from its form if
-// there are `forms`; what is not stored is left as it is. Local. Nothing is
+// there are `forms`; what is not stored is left as it is. Nothing is
 // read before all shards have been found to fit. `staged_bytes`, unless null,
 // gets the most memory that converting took; `losses`, unless empty, what it
 // lost of each shard. Errors: NotFound - no such file or

@@ -1,21 +1,153 @@
-// A restore, from the open step to the values of the program.
+#include "restore/restore.h"
+
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "base/status_macros.h"
 #include "belay/save_restore.h"
-#include "io/steps/missing_step.h"
-#include "mpi/rank_suffix.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
+#include "format/paths.h"
+#include "mpi/agree_same.h"
 #include "pipeline/listing.h"
 #include "pipeline/result_text.h"
-#include "plan/restore/shared_targets.h"
-#include "restore/compare_together.h"
+#include "pipeline/save_options.h"
+#include "pipeline/stages.h"
+#include "plan/shared_targets.h"
 #include "restore/restore_stages.h"
+#include "state/strictness.h"
+#include "storage/belay_files.h"
 
 namespace belay {
+
+Status CheckReading(std::string_view operation, const std::string& path,
+                    const RestoreOptions& options) {
+  const std::string start =
+      absl::StrFormat("%s \"%s\"", AbslView(operation), path);
+  BELAY_RETURN_IF_ERROR(CheckBytesInFlight(start, options.max_bytes_in_flight));
+  if (const Status known = CheckMismatchPolicies(options); !known.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: %s", start, known.message()));
+  }
+  if (options.read_sharing > ReadSharing::kOnce) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: read_sharing is out of range (need 0 to 2, found %d)", start,
+        static_cast<int>(options.read_sharing)));
+  }
+  if (options.read_sharing == ReadSharing::kEachRank &&
+      options.primary_replica) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s: primary_replica says that others do not read, but read_sharing is "
+        "kEachRank",
+        start));
+  }
+  return absl::OkStatus();
+}
+
+ReadRules ReadRulesOf(const RestoreOptions& options) {
+  return {.sharing = options.read_sharing,
+          .primary_replica = options.primary_replica,
+          .max_bytes_in_flight = options.max_bytes_in_flight};
+}
+
+Status CheckNoArgs(const std::string& dir, const RestoreOptions& options) {
+  const char* const name = !options.args.empty()        ? "args"
+                           : options.selects != nullptr ? "selects"
+                           : options.on_open != nullptr ? "on_open"
+                           : !IsUsuallyStrict(options)
+                               ? "missing, unexpected or mismatched"
+                               : nullptr;
+  if (name == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "restore \"%s\": the option %s is for values that the program has: say "
+      "it by ArrayRestoreArgs",
+      dir, name));
+}
+
+// The beginning of a restore: what is asked for, and whether all ranks ask for
+// the same.
+
+namespace {
+
+template <typename T>
+CommonOption Named(const char* name, const T& value) {
+  WireWriter out;
+  out.Put(value);
+  return {name, out.Take()};
+}
+
+std::vector<CommonOption> CommonArguments(const RestoreSource& source,
+                                          const RestoreOptions& options) {
+  return {
+      Named("the step", source.step),
+      {"the path", WithoutSlashes(source.path)},
+      Named("the kind of source", source.kind),
+      Named("the save that is meant", source.identity),
+      Named("the option checksums", options.checksums),
+      Named("the option allow_dtype_cast", options.allow_dtype_cast),
+      Named("the option strict_dtype", options.strict_dtype),
+      Named("the option allow_shape_mismatch", options.allow_shape_mismatch),
+      {"the option args", EncodeArgs(options.args)},
+      Named("the option selects", options.selects != nullptr),
+      Named("the option on_open", options.on_open != nullptr),
+      Named("the option missing", options.missing),
+      Named("the option unexpected", options.unexpected),
+      Named("the option mismatched", options.mismatched),
+      Named("the option read_sharing", options.read_sharing),
+      {"the option primary_replica",
+       options.primary_replica ? absl::StrFormat("%d", *options.primary_replica)
+                               : ""},
+      Named("the option max_bytes_in_flight", options.max_bytes_in_flight)};
+}
+
+}  // namespace
+
+RestoreFrame::RestoreFrame(const Comm& comm, const std::string& path,
+                           const RestoreOptions& chosen)
+    : context{comm, Deadline(comm, chosen.deadline_seconds,
+                             absl::StrFormat("restore \"%s\"", path))},
+      stages(context),
+      options(chosen),
+      handlers(HandlersOf(chosen.handlers)) {}
+
+StatusOr<RestoreSource> SourceOf(const std::string& dir,
+                                 std::optional<int64_t> step) {
+  if (!step) {
+    return RestoreSource{.path = dir, .kind = RestoreSource::Kind::kRun};
+  }
+  if (*step >= 0) {
+    return RestoreSource{.path = StepPath(dir, *step), .step = *step};
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("restore \"%s\": step is out of range (need 0 to %d, "
+                      "found %d); the newest one is kLatestStep",
+                      dir, INT64_MAX, *step));
+}
+
+Status BeginRestore(RestoreFrame& frame, const RestoreSource& source,
+                    const Status& mine) {
+  frame.stages.Enter("list");
+  Status sound = mine;
+  sound.Update(
+      CheckDeadlineSeconds(absl::StrFormat("restore \"%s\"", source.path),
+                           frame.options.deadline_seconds));
+  sound.Update(CheckReading("restore", source.path, frame.options));
+  BELAY_RETURN_IF_AGREED(
+      AgreeSameText(frame.context, "restore: the directory",
+                    source.kind == RestoreSource::Kind::kCheckpoint
+                        ? ParentOf(source.path)
+                        : WithoutSlashes(source.path),
+                    sound));
+  return AgreeOnArguments(frame.context, "restore",
+                          CommonArguments(source, frame.options));
+}
+
+// A restore, from the open step to the values of the program.
+
 namespace {
 
 // Compares what was read with its checksums. Collective.
@@ -65,7 +197,7 @@ StatusOr<RestoreResult> ReadShards(RestoreFrame& frame,
   return result;
 }
 
-// Adds what was read in one round to what was read before. Local.
+// Adds what was read in one round to what was read before.
 void AddResult(RestoreResult round, RestoreResult& sum) {
   sum.path = std::move(round.path);
   sum.step = round.step;
@@ -140,7 +272,7 @@ Status NameEarlierStep(RestoreFrame& frame, const OpenedStep& opened,
 }
 
 // What is wrong with a State. A layout of other ranks comes first: it may be
-// the cause of memory that does not fit. Local.
+// the cause of memory that does not fit.
 Status CheckState(const RestoreFrame& frame, const State& state) {
   Status status = CheckLayouts(state.shards(), frame.context.size());
   status.Update(state.status());

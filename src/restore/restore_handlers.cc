@@ -6,18 +6,25 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "base/catch_exceptions.h"
-#include "base/status_macros.h"
+#include "belay/checkpoint_reader.h"
+#include "belay/state.h"
+#include "belay/values/restore_values.h"
+#include "core/catch_exceptions.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "plan/stored_values.h"
+#include "restore/restore.h"
 #include "restore/restore_stages.h"
-#include "values/rows/owned_rows.h"
-#include "values/stored_answer.h"
-#include "values/strictness.h"
+#include "state/rank_rows.h"
+#include "state/stored_answer.h"
+#include "state/strictness.h"
+#include "state/value_tree.h"
 
 namespace belay {
 namespace {
 
 // Fails if memory would be taken for what is said to be larger than its file
-// can hold. Local.
+// can hold.
 Status CheckLengths(const OpenedStep& opened, const StoredQuestion& question) {
   if (opened.too_large.empty()) return absl::OkStatus();
   std::vector<std::string> keys;
@@ -110,7 +117,7 @@ Status CheckAllWritable(const StatusOr<ValuesToRead>& values) {
 }
 
 // Lists the values, containers with the lengths that are stored, and adds what
-// does not fit to `mismatched`. Local.
+// does not fit to `mismatched`.
 Status ListFitted(const RestoreFrame& frame, ValuesToRead values,
                   const StoredAnswer& answer, ListedRestore& listed,
                   std::vector<Conversion>& mismatched) {
@@ -239,6 +246,76 @@ StatusOr<bool> ReceiveTogether(RestoreFrame& frame, std::string_view path,
     listed.id_blocks.clear();
   }
   return wants_more;
+}
+
+// Values of any structure, whole.
+
+namespace {
+
+// Collective; agreed.
+StatusOr<State> MakeTogether(RestoreFrame& frame, const SavedCheckpoint& saved,
+                             ValueTree& tree) {
+  frame.stages.Enter("metadata");
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes, FromRoot(frame.context, [&] {
+        return CatchBadAlloc(
+            "the metadata of all values", [&]() -> StatusOr<std::string> {
+              return EncodeValues({WholeCheckpoint(AllValues(saved))});
+            });
+      }));
+  State state;
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, CatchBadAlloc("all values", [&] {
+                                 return AddTree(DecodeValues(bytes)[0], tree,
+                                                state);
+                               })));
+  return state;
+}
+
+}  // namespace
+
+StatusOr<ValueTree> RestoreTree(const Comm& comm, const std::string& dir,
+                                std::optional<int64_t> step,
+                                const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
+  const StatusOr<RestoreSource> source = SourceOf(dir, step);
+  const RestoreSource wanted = source.value_or(RestoreSource{.path = dir});
+  RestoreFrame frame(comm, wanted.path, options);
+  Status mine = source.status();
+  mine.Update(CheckNoArgs(dir, options));
+  BELAY_RETURN_IF_AGREED(BeginRestore(frame, wanted, mine));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const OpenedStep opened,
+                                OpenStep(frame, wanted));
+  ValueTree tree;
+  BELAY_ASSIGN_OR_RETURN_AGREED(const State state,
+                                MakeTogether(frame, opened.saved, tree));
+  const auto as_stored = [](std::string_view) { return RestoreChoice{}; };
+  BELAY_RETURN_IF_AGREED(
+      ReadValues(frame, opened, ChooseValues(state, *frame.handlers, as_stored))
+          .status());
+  return tree;
+}
+
+StatusOr<ValueTree> ReadTree(const CheckpointReader& reader) {
+  std::vector<StoredValue> values;
+  for (ValueInfo& value : reader.Values()) {
+    values.push_back({.key = std::move(value.key),
+                      .typestr = std::move(value.typestr),
+                      .parts = std::move(value.parts),
+                      .values = {}});
+  }
+  ValueTree tree;
+  const StoredValue whole = WholeCheckpoint(values);
+  Status built =
+      CatchBadAlloc("all values", [&] { return BuildTree(whole, tree); });
+  if (!built.ok()) return PrintableStatus(built);
+  for (const TreeLeaf& leaf : LeavesOf(tree)) {
+    if (leaf.node->text) {
+      BELAY_ASSIGN_OR_RETURN(*leaf.node->text, reader.ReadText(leaf.path));
+    } else {
+      BELAY_ASSIGN_OR_RETURN(*leaf.node->tensor, reader.ReadTensor(leaf.path));
+    }
+  }
+  return tree;
 }
 
 }  // namespace belay

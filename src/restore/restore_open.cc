@@ -6,21 +6,20 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "base/status_macros.h"
-#include "base/text.h"
 #include "belay/checkpoint_reader.h"
-#include "bytes/wire.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
 #include "format/paths.h"
-#include "io/files/directory_id.h"
-#include "io/files/posix_file.h"
-#include "io/index/index_file.h"
-#include "io/steps/belay_files.h"
-#include "io/steps/commit.h"
-#include "io/steps/missing_step.h"
-#include "io/transfer/stored_chunks.h"
 #include "pipeline/result_text.h"
 #include "restore/flat_file.h"
 #include "restore/restore_stages.h"
+#include "storage/belay_files.h"
+#include "storage/commit.h"
+#include "storage/directory.h"
+#include "storage/index_file.h"
+#include "storage/posix_file.h"
+#include "storage/stored_chunks.h"
 
 namespace belay {
 namespace {
@@ -240,6 +239,37 @@ Status PinRestore(RestoreFrame& frame, RestoreSource& source) {
   source.step = in.Get<int64_t>();
   source.identity = in.Get<uint64_t>();
   return absl::OkStatus();
+}
+
+// The part of a restore that looks at the arguments of single values.
+
+namespace {
+
+// Agrees that every entry of the arguments matches a key of some rank.
+// Collective; agreed.
+Status CheckEntriesMatch(CommContext& context, const KeyPatterns& patterns,
+                         const std::vector<std::string_view>& keys) {
+  std::vector<int64_t> unmatched = patterns.Unmatched(keys);
+  if (unmatched.empty()) return absl::OkStatus();
+  BELAY_RETURN_IF_AGREED(MinAll(context, unmatched));
+  const auto first = std::find(unmatched.begin(), unmatched.end(), 1);
+  if (first == unmatched.end()) return absl::OkStatus();
+  return OnRoot(context, [&] {
+    return patterns.NoMatchError(static_cast<size_t>(first - unmatched.begin()),
+                                 keys);
+  });
+}
+
+}  // namespace
+
+StatusOr<RestoreChooser> AgreeOnChooser(
+    RestoreFrame& frame, const std::vector<std::string_view>& keys) {
+  StatusOr<RestoreChooser> chooser = RestoreChooser::Create(frame.options);
+  if (frame.options.args.empty()) return chooser;
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, chooser.status()));
+  BELAY_RETURN_IF_AGREED(
+      CheckEntriesMatch(frame.context, chooser->patterns(), keys));
+  return chooser;
 }
 
 }  // namespace belay

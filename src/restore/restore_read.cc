@@ -1,19 +1,215 @@
-// Stage read of a restore: bytes go from files to all who want them.
-
+// Stage plan of a restore: who reads what of all that ranks want.
 #include <cstring>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "base/catch_bad_alloc.h"
-#include "base/status_macros.h"
-#include "io/transfer/deliver.h"
-#include "io/transfer/reader.h"
-#include "mpi/all_gather.h"
-#include "mpi/node.h"
-#include "plan/restore/streams.h"
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_format.h"
+#include "core/catch_exceptions.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
+#include "mpi/collective.h"
+#include "mpi/comm.h"
+#include "pipeline/listing.h"
+#include "plan/local_reads.h"
+#include "plan/restore_planner.h"
+#include "plan/shared_targets.h"
+#include "restore/flat_file.h"
+#include "restore/restore.h"
 #include "restore/restore_stages.h"
+#include "state/conversions.h"
+#include "storage/deliver.h"
+#include "storage/reader.h"
 
 namespace belay {
+namespace {
+
+// What rank 0 tells all ranks.
+std::string EncodeCommon(const OpenedStep& opened, const RestorePlan& plan,
+                         const std::vector<StackedArray>& stacked) {
+  WireWriter common;
+  common.PutText(opened.source.path);
+  common.Put(opened.source.step);
+  common.Put(opened.saved.has_checksums);
+  common.Put(plan.num_blocks);
+  common.Put(plan.stream_bytes);
+  common.Put(plan.sharing);
+  common.PutText(plan.note);
+  common.Put<int64_t>(plan.arrays.size());
+  common.Put<uint64_t>(opened.saved.files.size());
+  for (const StoredFile& file : opened.saved.files) common.PutText(file.name);
+  PutFiltered(common, plan.filtered);
+  common.Put<uint64_t>(stacked.size());
+  for (const StackedArray& array : stacked) array.Put(common);
+  return common.Take();
+}
+
+// Returns the arrays of which this rank plans its reads.
+std::vector<StackedArray> DecodeCommon(std::string_view bytes,
+                                       const RestoreOptions& options,
+                                       PlannedReads& planned) {
+  WireReader in(bytes);
+  planned.path = in.GetText();
+  planned.step = in.Get<int64_t>();
+  planned.checks = in.Get<bool>() && options.checksums;
+  planned.num_blocks = in.Get<int64_t>();
+  planned.stream_bytes = in.Get<int64_t>();
+  planned.sharing = in.Get<ReadSharing>();
+  planned.note = in.GetText();
+  planned.num_arrays = in.Get<int64_t>();
+  planned.file_names.resize(in.Get<uint64_t>());
+  for (std::string& name : planned.file_names) name = in.GetText();
+  planned.filtered = GetFiltered(in);
+  return in.GetAll<StackedArray>([&] { return StackedArray::Get(in); });
+}
+
+Tolerance MostOf(const RestoreFrame& frame) {
+  Tolerance most = MostTolerance(frame.options);
+  most.nothing = frame.may_read_nothing;
+  return most;
+}
+
+// What all ranks want, as it is stored; each rank's own part only if it may
+// plan that by itself. Rank 0 only.
+StatusOr<DividedWants> WantOnRoot(const RestoreFrame& frame,
+                                  const SavedCheckpoint& saved,
+                                  const ListedRanks& listed, Dividing dividing,
+                                  std::vector<Conversion>& conversions) {
+  DividedWants wants = DivideWants(saved, listed, dividing);
+  BELAY_ASSIGN_OR_RETURN(conversions,
+                         WantAsStored(saved, MostOf(frame), wants.central));
+  return wants;
+}
+
+// Rank 0 only.
+Status OfRestore(const OpenedStep& opened, const Status& status) {
+  if (status.ok()) return status;
+  return Status(status.code(),
+                absl::StrFormat("restore \"%s\": %s", opened.source.path,
+                                status.message()));
+}
+
+// Returns the arrays of which each rank plans its reads. Rank 0 only.
+StatusOr<std::vector<StackedArray>> PlanOnRoot(
+    const RestoreFrame& frame, const OpenedStep& opened,
+    const ListedRanks& listed, const std::string& no_shared_memory,
+    PlannedReads& planned) {
+  const SavedCheckpoint& saved = opened.saved;
+  ReadRules rules = ReadRulesOf(frame.options);
+  if (!no_shared_memory.empty()) rules.sharing = ReadSharing::kEachRank;
+  // Who reads for all is a decision.
+  const Dividing dividing =
+      rules.primary_replica ? Dividing::kNothing : Dividing::kWhatPays;
+  StatusOr<DividedWants> wants =
+      WantOnRoot(frame, saved, listed, dividing, planned.conversions);
+  if (!wants.ok()) return OfRestore(opened, wants.status());
+  BELAY_RETURN_IF_ERROR(OfRestore(opened, CheckKinds(saved, wants->central)));
+  StatusOr<RestorePlan> plan = PlanRestore(saved, wants->central, rules);
+  if (!plan.ok()) return OfRestore(opened, plan.status());
+  AddLocalArrays(saved, *wants, *plan);
+  if (!no_shared_memory.empty()) {
+    plan->note = Cat("each rank reads: no memory can be shared (",
+                     no_shared_memory, ")");
+  }
+  planned.plan = *std::move(plan);
+  return std::move(wants->stacked);
+}
+
+// Tells all ranks what rank 0 makes of all that they want. Collective; agreed.
+StatusOr<RootMessage> AskForWanted(
+    RestoreFrame& frame, const std::vector<Shard>& shards,
+    absl::FunctionRef<StatusOr<RootMessages>(ListedRanks)> answer) {
+  frame.stages.Enter("plan");
+  RankShards wanted{.node = 0, .shards = DescribeShards(shards)};
+  // How long a text has been says nothing, and differs between ranks.
+  for (ShardInfo& shard : wanted.shards) shard.string_bytes = 0;
+  SentLists sent_lists;
+  return GatherDescriptions(frame.context, std::move(wanted), sent_lists,
+                            answer);
+}
+
+}  // namespace
+
+StatusOr<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
+                                 const std::vector<Shard>& shards,
+                                 const std::vector<Tolerance>& tolerances,
+                                 const std::string& no_shared_memory) {
+  PlannedReads planned;
+  const auto plan = [&](const ListedRanks& listed) -> StatusOr<RootMessages> {
+    BELAY_ASSIGN_OR_RETURN(
+        const std::vector<StackedArray> stacked,
+        PlanOnRoot(frame, opened, listed, no_shared_memory, planned));
+    RootMessages messages{.common =
+                              EncodeCommon(opened, planned.plan, stacked)};
+    for (const RankReads& reads : planned.plan.ranks) {
+      messages.parts.push_back(EncodeRankReads(reads));
+    }
+    return messages;
+  };
+  BELAY_ASSIGN_OR_RETURN_AGREED(const RootMessage message,
+                                AskForWanted(frame, shards, plan));
+  if (MayConvert(frame.options)) {
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        planned.forms,
+        ShareForms(frame, shards, tolerances, planned.conversions));
+  }
+  const std::vector<StackedArray> stacked =
+      DecodeCommon(message.common, frame.options, planned);
+  planned.reads = DecodeRankReads(message.part);
+  std::vector<WantedBox> wanted;
+  for (const Shard& shard : shards) {
+    wanted.push_back({.key = shard.key, .box = &shard.box});
+  }
+  AddLocalReads(stacked, wanted, planned.reads);
+  return planned;
+}
+
+StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
+                                 const std::vector<Shard>& shards,
+                                 const std::vector<Tolerance>& tolerances,
+                                 const Status& mine) {
+  const RestoreSource& source = opened.source;
+  if (frame.options.read_sharing == ReadSharing::kOnce ||
+      frame.options.primary_replica) {
+    return Agree(frame.context,
+                 absl::UnimplementedError(absl::StrFormat(
+                     "restore \"%s\": for HDF5 files of other programs each "
+                     "rank reads its own boxes; leave read_sharing and "
+                     "primary_replica at their defaults",
+                     source.path)));
+  }
+  RestoreResult result{.path = source.path, .step = source.step};
+  result.sharing_note = "each rank reads a file of another program";
+  std::vector<StoredForm> forms;
+  if (MayConvert(frame.options)) {
+    const auto want = [&](const ListedRanks& listed) -> StatusOr<RootMessages> {
+      BELAY_RETURN_IF_ERROR(
+          OfRestore(opened, WantOnRoot(frame, opened.saved, listed,
+                                       Dividing::kNothing, result.conversions)
+                                .status()));
+      return RootMessages();
+    };
+    BELAY_RETURN_IF_AGREED(AskForWanted(frame, shards, want).status());
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        forms, ShareForms(frame, shards, tolerances, result.conversions));
+  }
+  frame.stages.Enter("read");
+  Status status = mine;
+  std::vector<ConversionLosses> losses(forms.empty() ? 0 : shards.size());
+  status.Update(ReadFlatFile(source.path, shards, forms,
+                             &result.counters.staged_bytes,
+                             frame.options.deadline_seconds, losses));
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, status));
+  BELAY_RETURN_IF_AGREED(
+      TellLostValues(frame, {shards, forms, losses}, result));
+  return result;
+}
+
+// Stage read of a restore: bytes go from files to all who want them.
+
 namespace {
 
 // Collective; agreed.
@@ -147,6 +343,66 @@ StatusOr<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
     }
   }
   return ReadWith(frame, shards, planned, sharing, mine);
+}
+
+// The part of a restore that tells the program what is stored.
+
+namespace {
+
+std::string EncodeStep(const OpenedStep& opened) {
+  WireWriter out;
+  out.PutText(opened.source.path);
+  out.Put(opened.source.step);
+  out.Put<uint64_t>(opened.saved.arrays.size());
+  for (const StoredArray& array : opened.saved.arrays) {
+    out.PutText(array.key);
+    out.Put(array.dtype);
+    out.PutShape(array.shape);
+    out.PutText(array.fields);
+  }
+  return out.Take();
+}
+
+StoredStep DecodeStep(std::string_view bytes) {
+  WireReader in(bytes);
+  StoredStep stored;
+  stored.path = in.GetText();
+  stored.step = in.Get<int64_t>();
+  stored.arrays = in.GetAll<StepArray>([&] {
+    StepArray array{.key = std::string(in.GetText())};
+    array.dtype = in.Get<DType>();
+    array.shape = in.GetShape();
+    array.fields = in.GetText();
+    return array;
+  });
+  return stored;
+}
+
+}  // namespace
+
+Status TellOfStep(RestoreFrame& frame, const OpenedStep& opened) {
+  frame.stages.Enter("tell");
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes, FromRoot(frame.context, [&] {
+        return CatchBadAlloc(
+            "the keys of all arrays",
+            [&]() -> StatusOr<std::string> { return EncodeStep(opened); });
+      }));
+  Status mine = CatchBadAlloc("the keys of all arrays", [&] {
+    return CatchExceptions(
+        [&] { return frame.options.on_open(DecodeStep(bytes)); });
+  });
+  // It says nothing of the files, which a manager would take for damaged.
+  if (absl::IsDataLoss(mine) || absl::IsNotFound(mine) ||
+      absl::IsUnimplemented(mine)) {
+    mine = absl::FailedPreconditionError(mine.message());
+  }
+  if (!mine.ok()) {
+    mine = Status(mine.code(),
+                  absl::StrFormat("restore \"%s\": on_open: %s",
+                                  opened.source.path, mine.message()));
+  }
+  return Agree(frame.context, mine);
 }
 
 }  // namespace belay

@@ -1,5 +1,4 @@
-// The stages of a restore, in the order in which restore.cc calls them: what
-// each takes, and what it makes.
+// Which checkpoint to restore.
 
 #ifndef BELAY_RESTORE_RESTORE_STAGES_H_
 #define BELAY_RESTORE_RESTORE_STAGES_H_
@@ -18,24 +17,62 @@
 #include "belay/save_restore.h"
 #include "belay/state.h"
 #include "belay/status.h"
-#include "bytes/element_conversion.h"
-#include "io/transfer/reader.h"
-#include "io/transfer/staging.h"
+#include "core/element_conversion.h"
 #include "mpi/collective.h"
 #include "pipeline/stages.h"
 #include "plan/plan.h"
-#include "plan/restore_choice.h"
-#include "plan/stored/stored_form.h"
-#include "restore/restore_source.h"
-#include "transform/plan.h"
-#include "values/handlers/handler_table.h"
-#include "values/handlers/restore_chooser.h"
-#include "values/rows/id_block.h"
-#include "values/stored_answer.h"
-#include "values/value_listing.h"
-#include "values/values_to_read.h"
+#include "plan/stored_values.h"
+#include "state/id_rows.h"
+#include "state/stored_answer.h"
+#include "state/transform_plan.h"
+#include "state/type_handlers.h"
+#include "state/value_listing.h"
+#include "storage/reader.h"
+#include "storage/staging.h"
+#include "storage/verify.h"
 
 namespace belay {
+
+struct RestoreSource {
+  enum class Kind : uint8_t {
+    kCheckpoint,  // `path` is that of the checkpoint
+    kRun,         // `path` itself, or the newest step in it
+    kAny,         // what ResolveStep finds, or a flat file
+    kFlatFile,    // an HDF5 file that another program wrote
+  };
+
+  std::string path;
+  Kind kind = Kind::kCheckpoint;
+  // Its number; -1: any.
+  int64_t step = -1;
+  // Tells it from another save of the same name; 0: of any save.
+  uint64_t identity = 0;
+};
+
+// What a caller means by a directory and a number.
+// Errors: InvalidArgument - a negative number.
+StatusOr<RestoreSource> SourceOf(const std::string& dir,
+                                 std::optional<int64_t> step);
+
+// Stage verify of what reads a checkpoint.
+
+// What the ranks have read. Borrows everything.
+struct ReadBlocks {
+  const SavedCheckpoint& saved;  // rank 0 only, as the next
+  const RestorePlan& plan;
+  std::vector<uint32_t>& registers;  // of this rank; combined on rank 0
+  std::vector<int64_t>& covered;     // of this rank; then of all
+};
+
+// Compares the checksums of what all ranks have read together. Collective;
+// agreed. Returns the counts of all. Messages begin with `operation`.
+// Errors: those of CompareChecksums.
+StatusOr<BlockCounts> CompareTogether(CommContext& context,
+                                      const std::string& operation,
+                                      const ReadBlocks& read);
+
+// The stages of a restore, in the order in which restore.cc calls them: what
+// each takes, and what it makes.
 
 // What every stage knows; none of it is a result of a stage. Neither copied nor
 // moved.
@@ -158,7 +195,7 @@ StatusOr<ListedRestore> ListTogether(RestoreFrame& frame,
 
 // Plans the values that are computed from stored arrays, and adds what is read
 // for them to `listed`. What does not fit, and may be so, is left out and
-// added to `mismatched`. Local.
+// added to `mismatched`.
 // Errors: those of PlanTransform and GiveLength; FailedPrecondition - the
 //   result does not fit the program's value; all name its key.
 Status ListComputed(const RestoreFrame& frame,
@@ -167,7 +204,7 @@ Status ListComputed(const RestoreFrame& frame,
                     std::vector<Conversion>& mismatched);
 
 // Gives those of them that can take it the length of their result, and adds the
-// memory that they gave up. Local.
+// memory that they gave up.
 // Errors: as GiveLength, and as MadeBytes::Check for all of them together.
 Status GiveComputedLengths(const StoredAnswer& answer,
                            std::vector<ComputedValue>& values,
@@ -200,7 +237,7 @@ struct PlannedReads {
   RestorePlan plan;               // rank 0 only
 };
 
-// Whether values may be stored in another form than they are wanted in. Local.
+// Whether values may be stored in another form than they are wanted in.
 bool MayConvert(const RestoreOptions& options);
 
 // Plans who reads what of the shards that all ranks want. `tolerances` are by

@@ -1,17 +1,68 @@
 #include "safetensors/export_files.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/status_macros.h"
+#include "core/text.h"
 #include "format/paths.h"
-#include "io/files/ensure_directory.h"
-#include "io/files/posix_file.h"
-#include "io/steps/commit.h"
+#include "storage/commit.h"
+#include "storage/directory.h"
+#include "storage/posix_file.h"
 
 namespace belay {
+
+StatusOr<ExportLock> ExportLock::Take(const std::string& path, double seconds) {
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    BELAY_ASSIGN_OR_RETURN(FileLock file, FileLock::Open(path, ""));
+    const StatusOr<LockResult> result = file.Try();
+    if (result.value_or(LockResult::kUnsupported) == LockResult::kUnsupported) {
+      // Another process may hold the lock of a file that was there.
+      if (file.is_new()) ::unlink(path.c_str());
+      BELAY_RETURN_IF_ERROR(result.status());
+      return ExportLock();
+    }
+    // Who held it before may have removed the file that was opened.
+    if (*result == LockResult::kTaken && file.HasItsName()) {
+      return ExportLock(path, std::move(file));
+    }
+    const std::chrono::duration<double> waited =
+        std::chrono::steady_clock::now() - start;
+    if (waited.count() >= seconds) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "lock \"%s\": another process exports to this name (waited %g s); "
+          "try again when it has ended",
+          path, seconds));
+    }
+    if (*result == LockResult::kHeld) absl::SleepFor(absl::Milliseconds(5));
+  }
+}
+
+ExportLock::ExportLock(std::string path, FileLock file)
+    : path_(std::move(path)), file_(std::move(file)) {}
+
+ExportLock::ExportLock(ExportLock&& other) noexcept = default;
+
+ExportLock& ExportLock::operator=(ExportLock&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(file_, other.file_);
+  return *this;
+}
+
+// While it is locked, so that nobody else's file is removed.
+ExportLock::~ExportLock() {
+  if (is_held() && file_.HasItsName()) ::unlink(path_.c_str());
+}
+
+// --- Export files ---
+
 namespace {
 
 using safetensors::kFileEnd;
@@ -117,7 +168,8 @@ StatusOr<ExportPlace> PlaceOfExport(const std::string& out) {
   const std::string path = WithoutSlashes(out);
   const std::string name = NameOf(path);
   if (!std::string_view(name).ends_with(kFileEnd) && !path.empty()) {
-    return ExportPlace{.directory = path, .stem = "model", .makes_directory = true};
+    return ExportPlace{
+        .directory = path, .stem = "model", .makes_directory = true};
   }
   if (name.size() <= kFileEnd.size()) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -149,9 +201,9 @@ Status CheckHasNoSteps(const std::string& directory) {
     has_steps = !steps.empty();
   }
   if (!is_step && !has_steps) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "export to \"%s\": it is a %s; choose another directory", directory,
-      is_step ? "step" : "directory of steps"));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("export to \"%s\": it is a %s; choose another directory",
+                      directory, is_step ? "step" : "directory of steps"));
 }
 
 Status PrepareDirectory(const ExportFiles& files) {

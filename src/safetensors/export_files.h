@@ -1,5 +1,8 @@
-// The files of an export to safetensors: made under temporary names, and named
-// together once all of them are complete.
+// One export of a name at a time looks at its files and gives them names.
+//
+// The lock is on a hidden file beside them, which only those who may write to
+// the directory can open: who may only read cannot hold up an export. The
+// kernel frees it when its holder ends, however it ends.
 
 #ifndef BELAY_SAFETENSORS_EXPORT_FILES_H_
 #define BELAY_SAFETENSORS_EXPORT_FILES_H_
@@ -9,10 +12,38 @@
 #include <vector>
 
 #include "belay/status.h"
-#include "safetensors/export_lock.h"
-#include "safetensors/plan/file_plan.h"
+#include "safetensors/export_plan.h"
+#include "storage/file_lock.h"
 
 namespace belay {
+
+// Move only. The destructor removes the file and frees the lock.
+class ExportLock {
+ public:
+  // Takes the lock on a file, which is made, and waits for it so many seconds.
+  // On a file system that has no locks nothing is held, and the result is OK.
+  // Passes the fault points "open" and "lock".
+  // Errors: FailedPrecondition - another one holds it all that time; those of
+  //   FileLock.
+  static StatusOr<ExportLock> Take(const std::string& path, double seconds);
+
+  ExportLock() = default;
+  // Moves, frees.
+  ExportLock(ExportLock&& other) noexcept;
+  ExportLock& operator=(ExportLock&& other) noexcept;
+  ~ExportLock();
+
+  bool is_held() const { return file_.is_open(); }
+
+ private:
+  ExportLock(std::string path, FileLock file);
+
+  std::string path_;
+  FileLock file_;
+};
+
+// The files of an export to safetensors: made under temporary names, and named
+// together once all of them are complete.
 
 // What an export is called: <directory>/<stem>.safetensors and so on.
 struct ExportPlace {
@@ -21,7 +52,7 @@ struct ExportPlace {
   bool makes_directory = false;  // if there is none
 };
 
-// What `out` means, as ExportSafetensors says. Local.
+// What `out` means, as ExportSafetensors says.
 // Errors: InvalidArgument - there is no name in it.
 StatusOr<ExportPlace> PlaceOfExport(const std::string& out);
 
@@ -39,9 +70,8 @@ struct ExportFiles {
   size_t num_named = 0;               // of `names`
   ExportLock lock = {};               // from NameExport on
 
-  // Where a file is until it gets its name. Local.
+  // Where a file is until it gets its name.
   std::string TemporaryPath(const std::string& name) const;
-  // Local.
   std::string FinalPath(const std::string& name) const;
 };
 

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "belay/safetensors.h"
-#include "io/transfer/reader.h"
 #include "mpi/collective.h"
 #include "pipeline/stages.h"
 #include "plan/plan.h"
 #include "safetensors/export_files.h"
-#include "safetensors/plan/export_plan.h"
+#include "safetensors/export_plan.h"
+#include "storage/reader.h"
 
 namespace belay {
 
@@ -83,7 +83,7 @@ struct ExportedData {
   int64_t io_calls = 0;
 };
 
-// Reads this rank's windows, and writes each into its file. Local.
+// Reads this rank's windows, and writes each into its file.
 // Errors: those of ReadAll and PosixFile; FailedPrecondition - this rank does
 //   not see the files that rank 0 has made.
 StatusOr<ExportedData> WriteWindows(const ExportOptions& options,

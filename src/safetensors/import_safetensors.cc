@@ -1,20 +1,89 @@
+#include "safetensors/import_safetensors.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/catch_bad_alloc.h"
-#include "base/key_patterns.h"
-#include "base/status_macros.h"
-#include "base/text.h"
 #include "belay/safetensors.h"
-#include "bytes/wire.h"
-#include "io/files/mapped_file.h"
-#include "pipeline/agree_arguments.h"
+#include "core/catch_exceptions.h"
+#include "core/keys.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
 #include "pipeline/stages.h"
-#include "safetensors/plan/import_plan.h"
+#include "safetensors/export_plan.h"
 #include "safetensors/safetensors_files.h"
-#include "save/save_at.h"
-#include "save/save_progress.h"
+#include "save/save.h"
+#include "save/save_report.h"
+#include "storage/mapped_file.h"
+
+namespace belay::safetensors {
+namespace {
+
+void AddShard(const FileTensor& tensor, const Box& box, const FilePlace& place,
+              RankImport& part) {
+  part.shards.push_back({.key = tensor.name,
+                         .dtype = tensor.dtype,
+                         .global_shape = tensor.shape,
+                         .box = box});
+  part.places.push_back(place);
+}
+
+}  // namespace
+
+std::vector<RankImport> PlanImport(std::vector<SourceTensors> files,
+                                   int num_ranks) {
+  std::vector<FileTensor> tensors;
+  std::vector<FilePlace> places;
+  for (size_t i = 0; i < files.size(); ++i) {
+    for (FileTensor& tensor : files[i].tensors) {
+      places.push_back({.file = static_cast<int32_t>(i),
+                        .offset = files[i].data_offset + tensor.begin});
+      tensors.push_back(std::move(tensor));
+    }
+    std::exchange(files[i].tensors, {});  // with its memory
+  }
+  std::vector<RankImport> ranks(num_ranks);
+  const std::vector<std::vector<TensorRange>> shares =
+      EvenShares(tensors, num_ranks);
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    for (const TensorRange& range : shares[rank]) {
+      const FileTensor& tensor = tensors[range.tensor];
+      const int64_t size = DTypeSize(tensor.dtype);
+      FilePlace place = places[range.tensor];
+      place.offset += range.begin * size;
+      if (range.begin == range.end) {  // so that somebody lists it
+        AddShard(tensor, WholeBox(tensor.shape), place, ranks[rank]);
+      }
+      ForEachBoxOfRange(tensor.shape, range.begin, range.end,
+                        [&](const Box& box) {
+                          AddShard(tensor, box, place, ranks[rank]);
+                          place.offset += NumElements(box.shape) * size;
+                        });
+    }
+  }
+  return ranks;
+}
+
+std::string EncodeRankImport(const RankImport& part) {
+  WireWriter out;
+  out.Put<uint64_t>(part.places.size());
+  for (const FilePlace& place : part.places) out.Put(place);
+  PutShards(out, part.shards);
+  return out.Take();
+}
+
+RankImport DecodeRankImport(std::string_view bytes) {
+  WireReader in(bytes);
+  RankImport part;
+  part.places = in.GetAll<FilePlace>([&] { return in.Get<FilePlace>(); });
+  part.shards = GetShards(in);
+  return part;
+}
+
+}  // namespace belay::safetensors
+
+// --- Import safetensors ---
 
 namespace belay {
 namespace {
@@ -39,7 +108,6 @@ struct ImportRun {
   int64_t messages = 0;
   std::vector<StageTime> stages = {};
 
-  // Local.
   std::string Name() const { return in.empty() ? "" : in[0]; }
 };
 
@@ -188,7 +256,7 @@ StatusOr<RootMessages> OpenOnRoot(ImportRun& run, int num_ranks) {
   return messages;
 }
 
-// Maps the files that this rank reads. Local.
+// Maps the files that this rank reads.
 Status MapMine(ImportRun& run) {
   std::vector<bool> is_read(run.result.files.size());
   for (const safetensors::FilePlace& place : run.part.places) {
@@ -217,7 +285,7 @@ Status MapMine(ImportRun& run) {
 }
 
 // Lists what this rank hands in. Borrows the files and, on rank 0, the
-// metadata. Local.
+// metadata.
 void ListMine(ImportRun& run) {
   const safetensors::RankImport part = std::exchange(run.part, {});
   for (size_t i = 0; i < part.shards.size(); ++i) {

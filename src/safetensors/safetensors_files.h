@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "belay/status.h"
-#include "safetensors/plan/header.h"
+#include "safetensors/header.h"
 
 namespace belay {
 

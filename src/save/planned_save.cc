@@ -2,24 +2,37 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <utility>
 
-#include "base/catch_bad_alloc.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "bytes/wire.h"
+#include "core/catch_exceptions.h"
+#include "core/status_macros.h"
+#include "core/strided_copy.h"
+#include "core/text.h"
+#include "core/wire.h"
 #include "format/paths.h"
-#include "geometry/runs.h"
-#include "io/files/file_system.h"
-#include "mpi/node.h"
-#include "plan/chunks/filters.h"
-#include "plan/save/keys_of_some_ranks.h"
-#include "plan/save/replica_check.h"
-#include "plan/save/save_planner.h"
+#include "mpi/comm.h"
+#include "plan/filters.h"
+#include "plan/replica_check.h"
+#include "plan/save_planner.h"
+#include "storage/file_system.h"
 
 namespace belay {
+
+PlanCache::PlanCache() : plan_(std::make_unique<CachedPlan>()) {}
+PlanCache::~PlanCache() = default;
+PlanCache::PlanCache(PlanCache&&) noexcept = default;
+PlanCache& PlanCache::operator=(PlanCache&&) noexcept = default;
+
+CachedPlan& PlanOf(PlanCache& cache) {
+  if (cache.plan_ == nullptr) cache.plan_ = std::make_unique<CachedPlan>();
+  return *cache.plan_;
+}
+
+// --- Planned save ---
+
 namespace {
 
 // The datasets of a file; a plan lists them ascending by file.

@@ -5,18 +5,26 @@
 #define BELAY_SAVE_PLANNED_SAVE_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "belay/options.h"
+#include "belay/save_restore.h"
 #include "belay/status.h"
 #include "hdf5/dataset.h"
-#include "io/files/striping/striping.h"
-#include "io/index/skeleton.h"
 #include "mpi/collective.h"
-#include "pipeline/gather_lists.h"
+#include "pipeline/listing.h"
 #include "plan/plan.h"
+#include "plan/stored_values.h"
+#include "save/save_list.h"
 #include "save/transfer_choice.h"
+#include "state/row_counts.h"
+#include "storage/index_file.h"
+#include "storage/skeleton.h"
+#include "storage/striping.h"
 
 namespace belay {
 
@@ -35,9 +43,9 @@ struct PlannedFile {
   std::vector<Shape> corners;
   Striping striping;  // once Place has run, as PlannedSave::stripes
 
-  // Whether any of its datasets has filters. Local. Requires that it is known.
+  // Whether any of its datasets has filters. Requires that it is known.
   bool HasFilters() const;
-  // Whether all filters are lossless. Local. Requires that it is known.
+  // Whether all filters are lossless. Requires that it is known.
   bool IsLossless() const;
 };
 
@@ -87,6 +95,41 @@ Status GatherFileSizes(CommContext& context, const std::vector<int64_t>& mine,
 Status Place(CommContext& context,
              const std::vector<std::shared_ptr<const SkeletonImage>>& skeletons,
              const std::vector<Striping>& stripings, PlannedSave& planned);
+
+// What PlanCache keeps between two saves.
+
+// The plan of a save on one rank, which holds for every save of the same
+// structure.
+struct ReusablePlan {
+  // Of this rank's shards and of the options that shape the plan.
+  uint64_t fingerprint = 0;
+  // Equal on the ranks that made the plan together, and on no others.
+  uint64_t plan_id = 0;
+  int64_t num_reuses = 0;         // equal where plan_id is
+  std::vector<StoredForm> forms;  // of this rank's shards; empty: their own
+  std::vector<RowPlacement> placements;  // of those that are rows
+  bool any_ids = false;                  // on any rank
+  // What this rank has listed; none if it has to be listed anew.
+  std::optional<KeptListing> listing;
+  PlannedSave planned;
+  // Of the files that this rank creates, and of the index, on rank 0: shared
+  // with the thread that writes them for a save in the background.
+  std::vector<std::shared_ptr<const SkeletonImage>> skeletons;
+  std::shared_ptr<const IndexImage> index;
+};
+
+struct CachedPlan {
+  // Of the last save that came past its list stage, if that succeeded, has no
+  // filters, and its sharding policy vouches for its result.
+  std::optional<ReusablePlan> plan;
+  SentLists sent_lists;             // when planning
+  std::set<std::string> warned_of;  // as of PlannedSave::keys_of_some
+  // Gone with it: a save in the background may outlive the cache.
+  std::shared_ptr<bool> is_there = std::make_shared<bool>(true);
+};
+
+// The plan of a cache; one that was moved from begins anew.
+CachedPlan& PlanOf(PlanCache& cache);
 
 }  // namespace belay
 

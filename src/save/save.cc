@@ -1,26 +1,27 @@
 // A save, from its values to the committed step.
+#include "save/save.h"
+
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "base/log.h"
-#include "base/status_macros.h"
-#include "base/text.h"
 #include "belay/save_restore.h"
+#include "core/log.h"
+#include "core/status_macros.h"
+#include "core/text.h"
 #include "format/paths.h"
 #include "pipeline/listing.h"
 #include "pipeline/result_text.h"
-#include "plan/policy/apply_policy.h"
-#include "save/operator_transfer.h"
-#include "save/save_at.h"
+#include "plan/policy.h"
 #include "save/save_stages.h"
+#include "save/transfer_choice.h"
 
 namespace belay {
 namespace {
 
-// Logs it, once for each set of keys. Local.
+// Logs it, once for each set of keys.
 void WarnOfKeysOfSome(const SaveFrame& frame, const std::string& text,
                       CachedPlan& cache) {
   if (text.empty() || !cache.warned_of.insert(text).second) return;

@@ -1,5 +1,5 @@
-// Stage list of a save: its values, its arguments, and whether the plan of the
-// last save holds.
+#include "save/save_list.h"
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -8,20 +8,56 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "base/catch_bad_alloc.h"
-#include "base/catch_exceptions.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "bytes/fingerprint.h"
-#include "bytes/wire.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "core/catch_exceptions.h"
+#include "core/process.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
 #include "format/paths.h"
-#include "job/job_name.h"
 #include "mpi/agree_same.h"
 #include "pipeline/listing.h"
 #include "pipeline/save_options.h"
 #include "save/save_stages.h"
+#include "state/array_access.h"
 
 namespace belay {
+namespace {
+
+size_t TextBytes(const Shard& shard) {
+  return shard.text == nullptr ? 0 : shard.text->size();
+}
+
+}  // namespace
+
+std::optional<std::vector<MovingShard>> FindMoving(
+    const HandlerListing& listing, const std::vector<Shard>& shards) {
+  if (!listing.is_fixed) return std::nullopt;
+  std::vector<MovingShard> moving;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (shards[i].access == nullptr && shards[i].text == nullptr) continue;
+    moving.push_back({.shard = i, .text_bytes = TextBytes(shards[i])});
+  }
+  return moving;
+}
+
+bool FindMovedElements(KeptListing& kept) {
+  for (const MovingShard& moving : kept.moving) {
+    Shard& shard = kept.shards[moving.shard];
+    if (TextBytes(shard) != moving.text_bytes) return false;
+    if (shard.access == nullptr) continue;
+    const DType dtype = shard.dtype;
+    const Shape shape = shard.global_shape;
+    if (!FindElements(shard).ok()) return false;
+    if (shard.dtype != dtype || shard.global_shape != shape) return false;
+  }
+  return true;
+}
+
+// Stage list of a save: its values, its arguments, and whether the plan of the
+// last save holds.
+
 namespace {
 
 // A name that would be taken for something else.
@@ -39,7 +75,6 @@ Status CheckPath(const std::string& path) {
       absl::StrFormat("save \"%s\": a checkpoint cannot have this name", path));
 }
 
-// Local.
 Status CheckLayoutsOf(const SaveJob& job, const std::vector<Shard>& shards,
                       int num_ranks) {
   return job.keeps_layouts ? absl::OkStatus() : CheckLayouts(shards, num_ranks);
@@ -91,7 +126,7 @@ Status FindDifference(const SaveFrame& frame) {
   return absl::OkStatus();
 }
 
-// Asks the handlers what the values consist of. Local.
+// Asks the handlers what the values consist of.
 Status ListValues(const SaveFrame& frame, const SaveJob& job,
                   ListedSave& listed) {
   BELAY_ASSIGN_OR_RETURN(
@@ -112,12 +147,11 @@ Status ListValues(const SaveFrame& frame, const SaveJob& job,
 }
 
 // Which function a policy calls: another one may have the same description.
-// Local.
 uint64_t FunctionOf(const ShardingPolicy& policy) {
   return policy.group.target_type().hash_code();
 }
 
-// What decides what is listed. Local.
+// What decides what is listed.
 ListingOrigin OriginOf(const SaveFrame& frame, const SaveJob& job,
                        const std::string& options) {
   WireWriter setting;
@@ -132,7 +166,7 @@ ListingOrigin OriginOf(const SaveFrame& frame, const SaveJob& job,
           .setting = Fingerprint(setting.bytes())};
 }
 
-// Takes what the last save has listed, if this one would list the same. Local.
+// Takes what the last save has listed, if this one would list the same.
 bool TakeListing(std::optional<ReusablePlan>& last, ListedSave& listed) {
   if (!last || !last->listing || last->listing->origin != listed.origin) {
     return false;
@@ -147,7 +181,7 @@ bool TakeListing(std::optional<ReusablePlan>& last, ListedSave& listed) {
   return true;
 }
 
-// Of what shapes the plan. Local.
+// Of what shapes the plan.
 uint64_t FingerprintOf(const SaveFrame& frame, const SaveJob& job,
                        const ListedSave& listed, const std::string& options) {
   WireWriter structure;
@@ -161,7 +195,7 @@ uint64_t FingerprintOf(const SaveFrame& frame, const SaveJob& job,
   return Fingerprint(structure.bytes());
 }
 
-// What each shard is stored as, if its layout is one of these ranks. Local.
+// What each shard is stored as, if its layout is one of these ranks.
 Status FindForms(const SaveFrame& frame, const SaveJob& job,
                  ListedSave& listed) {
   BELAY_RETURN_IF_ERROR(
@@ -172,7 +206,7 @@ Status FindForms(const SaveFrame& frame, const SaveJob& job,
 }
 
 // Lists the values of this rank. `fits`: the plan of the last save holds here,
-// whose replicas add `replicas` to the sum. Local.
+// whose replicas add `replicas` to the sum.
 Status ListLocally(const SaveFrame& frame, const SaveJob& job,
                    const std::string& options,
                    std::optional<ReusablePlan>& last, ListedSave& listed,

@@ -1,17 +1,33 @@
-// What a save has done, as its caller gets to see it.
+#include "save/save_report.h"
+
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/catch_exceptions.h"
-#include "base/log.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "io/files/striping/striping.h"
+#include "core/catch_exceptions.h"
+#include "core/log.h"
+#include "core/status_macros.h"
+#include "core/text.h"
 #include "save/save_stages.h"
+#include "storage/striping.h"
 
 namespace belay {
+
+std::function<Status(int64_t)> ProgressUpTo(
+    int64_t total, const std::function<void(int64_t, int64_t)>& progress) {
+  if (!progress) return nullptr;
+  return [&progress, total, done = int64_t{0}](int64_t bytes) mutable {
+    done = std::min(done + bytes, total);  // texts do not count
+    return CatchExceptions([&] {
+      progress(done, total);
+      return absl::OkStatus();
+    });
+  };
+}
+
+// What a save has done, as its caller gets to see it.
+
 namespace {
 
 // Writes of MPI-IO go to stripes that only MPI-IO knows.

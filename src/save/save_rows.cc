@@ -4,20 +4,22 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/catch_bad_alloc.h"
-#include "base/catch_exceptions.h"
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "absl/strings/str_format.h"
+#include "core/catch_exceptions.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "mpi/agree_same.h"
 #include "mpi/all_to_all.h"
-#include "mpi/rank_suffix.h"
+#include "plan/stored_values.h"
 #include "save/save_stages.h"
-#include "values/rows/id_save.h"
-#include "values/rows/rank_rows.h"
-#include "values/rows/row_counts.h"
+#include "state/id_rows.h"
+#include "state/rank_rows.h"
+#include "state/row_counts.h"
 
 namespace belay {
 
@@ -51,7 +53,7 @@ Status PlaceRowsTogether(const SaveFrame& frame,
 
 namespace {
 
-// Lets shards with ids be blocks of consecutive ones. Local.
+// Lets shards with ids be blocks of consecutive ones.
 Status TakeBlocks(const CommContext& context,
                   const std::vector<RowPlacement>& placements,
                   std::vector<Shard>& shards, std::vector<IdBlock>& blocks) {
@@ -187,6 +189,59 @@ StatusOr<std::vector<IdBlock>> TakePlaces(const SaveFrame& frame,
     plan.forms[shard].shape = shards[shard].global_shape;
   }
   return blocks;
+}
+
+// The handlers that have a part in the end of a save.
+
+namespace {
+
+// The handlers of that name with which rank 0 has listed values or, if it has
+// listed none, that of the registry.
+std::vector<TypeHandlerPtr> HandlersNamed(const ListedSave& listed,
+                                          const std::string& typestr) {
+  std::vector<TypeHandlerPtr> handlers;
+  for (const TypeHandlerPtr& handler : listed.listing.handlers) {
+    if (handler->typestr() == typestr) handlers.push_back(handler);
+  }
+  const HandlerTable::Entry* entry =
+      listed.origin.handlers->FindTypestr(typestr);
+  if (handlers.empty() && entry != nullptr) {
+    handlers.push_back(entry->handler);
+  }
+  return handlers;
+}
+
+}  // namespace
+
+StatusOr<std::vector<TypeHandlerPtr>> FindFinalizers(const SaveTarget& target,
+                                                     const ListedSave& listed,
+                                                     const StoredValues& values,
+                                                     StepInProgress& step) {
+  std::vector<TypeHandlerPtr> finalizers;
+  std::set<std::string> typestrs;
+  for (size_t i = 0; i < values.typestr.size(); ++i) {
+    const std::string& typestr = values.typestr[i];
+    if (IsFormKey(values.key[i]) || !typestrs.insert(typestr).second) continue;
+    std::vector<TypeHandlerPtr> handlers;
+    const Status asked = CatchExceptions([&] {
+      handlers = HandlersNamed(listed, typestr);
+      std::ranges::copy_if(
+          handlers, std::back_inserter(finalizers),
+          [](const TypeHandlerPtr& one) { return one->HasFinalize(); });
+      return absl::OkStatus();
+    });
+    if (!asked.ok()) {
+      step.program_failed = true;
+      return asked;
+    }
+    if (handlers.empty() && !IsStandardTypestr(typestr)) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "save \"%s\": another rank uses the handler \"%s\", which rank 0 "
+          "does not have: register it on all ranks",
+          target.path, typestr));
+    }
+  }
+  return finalizers;
 }
 
 }  // namespace belay

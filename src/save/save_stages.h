@@ -1,10 +1,10 @@
-// The stages of a save, in the order in which save.cc calls them: what each
-// takes, and what it makes.
+// Where a save writes.
 
 #ifndef BELAY_SAVE_SAVE_STAGES_H_
 #define BELAY_SAVE_SAVE_STAGES_H_
 
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,22 +12,40 @@
 #include <vector>
 
 #include "belay/save_restore.h"
-#include "bytes/element_conversion.h"
+#include "core/element_conversion.h"
+#include "format/paths.h"
 #include "graph/object_graph.h"
-#include "io/files/later_writes.h"
-#include "io/files/striping/stripe_counter.h"
-#include "io/index/index_file.h"
 #include "mpi/collective.h"
 #include "pipeline/stages.h"
-#include "save/kept_listing.h"
-#include "save/plan_cache.h"
-#include "save/save_at.h"
-#include "save/save_target.h"
-#include "values/handlers/handler_table.h"
-#include "values/rows/id_block.h"
-#include "values/value_listing.h"
+#include "save/planned_save.h"
+#include "save/save.h"
+#include "save/save_list.h"
+#include "state/id_rows.h"
+#include "state/type_handlers.h"
+#include "state/value_listing.h"
+#include "storage/files_to_sync.h"
+#include "storage/index_file.h"
+#include "storage/striping.h"
 
 namespace belay {
+
+struct SaveTarget {
+  std::string path;  // of the committed directory
+  int64_t step = 0;
+  // When the program asked for it, by the clock of this rank.
+  int64_t time = std::time(nullptr);
+  bool is_managed = false;  // by a manager, which has seen all hosts before
+
+  // Where the files are until the commit.
+  std::string Directory() const { return InProgressPath(path); }
+  std::string IndexPath() const { return JoinPath(Directory(), IndexName()); }
+  std::string DataPath(const PlannedFile& file) const {
+    return JoinPath(Directory(), file.name);
+  }
+};
+
+// The stages of a save, in the order in which save.cc calls them: what each
+// takes, and what it makes.
 
 // What every stage knows; none of it is a result of a stage.
 struct SaveFrame {
@@ -65,7 +83,6 @@ StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
                               std::optional<ReusablePlan>& last);
 
 // Keeps what was listed with the plan, once the values are no longer needed.
-// Local.
 void KeepListing(ListedSave&& listed, ReusablePlan& plan);
 
 // --- plan ---
@@ -93,7 +110,7 @@ Status CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
                        const std::vector<Shard>& shards);
 
 // Returns what this rank adds to the sum that is 0 if all replicas are equal,
-// of a plan that is used again. Local.
+// of a plan that is used again.
 uint64_t SumReplicas(const SaveOptions& options, const ReusablePlan& plan,
                      const std::vector<Shard>& shards);
 
@@ -161,14 +178,14 @@ StatusOr<std::vector<TypeHandlerPtr>> FindFinalizers(const SaveTarget& target,
 // --- write ---
 
 // What is called once a file in the directory in progress is open by its name:
-// fails if the file may be that of another save of this step. Local.
+// fails if the file may be that of another save of this step.
 std::function<Status()> OnceOpen(const SaveTarget& target, uint64_t nonce);
 
 // Makes the index of a step, once: while others write, if rank 0 knows by then
 // what it says, else before the commit. Rank 0 only.
 class IndexCreation {
  public:
-  // Borrows all of it; `graph` may be null. Local.
+  // Borrows all of it; `graph` may be null.
   IndexCreation(const SaveFrame& frame, const ObjectGraph* graph, bool reuse,
                 ReusablePlan& plan)
       : frame_(frame), graph_(graph), reuse_(reuse), plan_(plan) {}
@@ -181,7 +198,7 @@ class IndexCreation {
   // already are not written, but added there. Rank 0 only.
   // Errors: those of Prepare and WriteNewIndex.
   Status Create(LaterWrites* later = nullptr);
-  // Whether Create can and need be called before the data is written. Local.
+  // Whether Create can and need be called before the data is written.
   bool IsDue() const;
 
  private:
@@ -194,7 +211,7 @@ class IndexCreation {
 };
 
 // Whether this transfer has to be carried out by all ranks of a file together.
-// Equal on all ranks of a save. Local.
+// Equal on all ranks of a save.
 bool NeedsAllRanks(Transfer transfer, FileLayout layout);
 
 // What this rank has written.
@@ -209,7 +226,7 @@ struct WrittenData {
   Status status;  // of this rank, to be agreed on by CheckData
 };
 
-// What `written` counts of conversions, set to none. Local.
+// What `written` counts of conversions, set to none.
 void ResetLosses(const std::vector<Shard>& shards, const ReusablePlan& plan,
                  WrittenData& written);
 

@@ -1,18 +1,59 @@
-// Stage write of a save: all bytes into the data files.
+#include "save/save_write.h"
+
+#include <unistd.h>
+
 #include <algorithm>
 #include <functional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "io/files/files_to_sync.h"
-#include "io/transfer/transfer.h"
-#include "save/data_file_job.h"
+#include "core/status_macros.h"
+#include "core/text.h"
 #include "save/save_stages.h"
 #include "save/transfer_choice.h"
+#include "storage/files_to_sync.h"
+#include "storage/transfer.h"
 
 namespace belay {
+namespace {
+
+// Whether more ranks of this node share a file than the node has cores.
+bool IsCrowded(const PlannedSave& planned) {
+  const int64_t cores = ::sysconf(_SC_NPROCESSORS_ONLN);
+  return cores > 0 && planned.node_ranks > cores;
+}
+
+}  // namespace
+
+WriteJob DataFileJob(const SaveFrame& frame, const std::vector<Shard>& shards,
+                     const ReusablePlan& plan, const PlannedFile& file,
+                     DatasetPart part) {
+  const bool filtered = part == DatasetPart::kFiltered;
+  return {.shards = shards,
+          .writes = filtered ? file.filtered : file.writes,
+          .path = frame.target.DataPath(file),
+          .forms = plan.forms,
+          .registers = {},
+          .durable = frame.options.durable,
+          .is_creator = file.is_creator,
+          .is_syncer = plan.planned.is_syncer,
+          .is_crowded = IsCrowded(plan.planned),
+          .once_open = nullptr,
+          .meanwhile = nullptr,
+          .progress = nullptr,
+          .rounds = file.rounds,
+          .memory = frame.options.max_bytes_in_flight,
+          .mean_run_bytes = plan.planned.mean_run_bytes,
+          .hints = frame.options.mpi_io_hints,
+          .striping = file.striping,
+          .datasets = &file.datasets,
+          .calls = &file.calls,
+          .corners = &file.corners,
+          .filtered = filtered};
+}
+
+// Stage write of a save: all bytes into the data files.
+
 namespace {
 
 // What the parts of this stage share: its arguments, and what comes of them.
@@ -28,7 +69,7 @@ struct Writing {
   const std::vector<PlannedFile>& files() const { return plan.planned.files; }
 };
 
-// The job of a transfer that writes its part of a file. Local.
+// The job of a transfer that writes its part of a file.
 WriteJob JobOf(const Writing& writing, const PlannedFile& file,
                DatasetPart part) {
   WriteJob job =
@@ -110,7 +151,7 @@ Status WritePerTeam(const Writing& writing, DatasetPart part,
   return Agree(writing.frame.context, status);
 }
 
-// Writes what this rank has, file by file. Local.
+// Writes what this rank has, file by file.
 Status WriteAlone(const Writing& writing, WriteCounts& counts) {
   if (writing.index.IsDue()) BELAY_RETURN_IF_ERROR(writing.index.Create());
   for (const PlannedFile& file : writing.files()) {
@@ -124,7 +165,7 @@ bool IsSyncer(const Writing& writing) {
   return writing.frame.options.durable && writing.plan.planned.is_syncer;
 }
 
-// Opens what this rank is to sync. Local.
+// Opens what this rank is to sync.
 StatusOr<FilesToSync> OpenMyFilesForSync(const Writing& writing) {
   std::vector<std::string> paths;
   if (!IsSyncer(writing)) return FilesToSync();
@@ -135,7 +176,7 @@ StatusOr<FilesToSync> OpenMyFilesForSync(const Writing& writing) {
 }
 
 // Syncs the files for all ranks of this node, which have written by now. Where
-// MPI-IO wrote, that is done. Local.
+// MPI-IO wrote, that is done.
 Status SyncMyFiles(const Writing& writing, StatusOr<FilesToSync> files) {
   const bool by_posix = writing.written.transfer == Transfer::kIndependent ||
                         writing.written.transfer == Transfer::kTwoPhase;

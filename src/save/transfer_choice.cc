@@ -2,13 +2,37 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <utility>
 
-#include "base/amount_text.h"
-#include "base/text.h"
-#include "io/transfer/transfer.h"
+#include "absl/strings/str_format.h"
+#include "core/text.h"
+#include "format/paths.h"
+#include "pipeline/operator_options.h"
+#include "storage/transfer.h"
 
 namespace belay {
+
+StatusOr<SaveOptions> WithOperatorTransfer(const Comm& comm,
+                                           const std::string& path,
+                                           const SaveOptions& options) {
+  SaveOptions changed = options;
+  const StatusOr<OperatorOptions> wanted =
+      ParseOperatorOptions([&](const char* name) -> const char* {
+        const bool is_asked = std::string_view(name) == "BELAY_TRANSFER";
+        return is_asked ? comm.transfer_variable().c_str() : nullptr;
+      });
+  if (!wanted.ok()) {
+    return Status(wanted.status().code(),
+                  absl::StrFormat("save \"%s\": %s", ParentOf(path),
+                                  wanted.status().message()));
+  }
+  ApplyToSave(*wanted, changed);
+  return changed;
+}
+
+// --- Transfer choice ---
+
 namespace {
 
 // What the ranges of stripes of a plan may number, beside one for each order.

@@ -1,4 +1,4 @@
-// Who moves the bytes of a save, and why.
+// BELAY_TRANSFER: how every save writes, whatever the program says.
 
 #ifndef BELAY_SAVE_TRANSFER_CHOICE_H_
 #define BELAY_SAVE_TRANSFER_CHOICE_H_
@@ -8,13 +8,25 @@
 #include <string>
 #include <vector>
 
+#include "belay/comm.h"
 #include "belay/options.h"
-#include "bytes/wire.h"
-#include "io/files/striping/striping.h"
+#include "belay/status.h"
+#include "core/wire.h"
 #include "plan/plan.h"
-#include "plan/save/stripe_use.h"
+#include "plan/stripe_use.h"
+#include "storage/striping.h"
 
 namespace belay {
+
+// Returns the options of a save into `path`, with the transfer that rank 0's
+// environment had when `comm` was duplicated, if it had any. Local; the same on
+// all ranks.
+// Errors: InvalidArgument - the variable names no transfer.
+StatusOr<SaveOptions> WithOperatorTransfer(const Comm& comm,
+                                           const std::string& path,
+                                           const SaveOptions& options);
+
+// Who moves the bytes of a save, and why.
 
 // How the plan of a save fits the stripes of its files. Equal on all ranks.
 struct PlannedStripes {
@@ -39,12 +51,12 @@ struct TransferChoice {
 
 // Returns `asked` or, of kAuto, what suits runs of that mean length and files
 // with these stripes. Files of one rank each are written without MPI, unless by
-// HDF5. Local.
+// HDF5.
 TransferChoice ChooseTransfer(Transfer asked, FileLayout layout,
                               int64_t mean_run_bytes,
                               const PlannedStripes& stripes);
 
-// For messages between ranks. Local.
+// For messages between ranks.
 void PutPlannedStripes(WireWriter& out, const PlannedStripes& stripes);
 PlannedStripes GetPlannedStripes(WireReader& in);
 

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
+#include "core/status_macros.h"
 #include "h5_testing.h"
-#include "hdf5/error.h"
+#include "hdf5/handle.h"
 
 namespace {
 

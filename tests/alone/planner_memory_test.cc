@@ -6,9 +6,9 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "bytes/list_exchange.h"
+#include "core/list_exchange.h"
 #include "counted_memory.h"
-#include "plan/save/save_planner.h"
+#include "plan/save_planner.h"
 
 namespace belay {
 namespace {

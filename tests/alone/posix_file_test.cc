@@ -1,4 +1,4 @@
-#include "io/files/posix_file.h"
+#include "storage/posix_file.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fault.h"
+#include "core/fault.h"
 #include "directory_fixture.h"
 
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "directory_fixture.h"
-#include "io/files/file_pages.h"
-#include "io/files/posix_file.h"
+#include "storage/mapped_file.h"
+#include "storage/posix_file.h"
 
 namespace {
 

@@ -1,11 +1,10 @@
-#include "geometry/runs.h"
-
 #include <algorithm>
 #include <limits>
 #include <ostream>
 #include <vector>
 
 #include "box_oracle.h"
+#include "core/strided_copy.h"
 #include "counted_memory.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

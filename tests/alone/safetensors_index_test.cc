@@ -4,7 +4,7 @@
 #include <string>
 
 #include "counted_memory.h"
-#include "safetensors/plan/file_plan.h"
+#include "safetensors/export_plan.h"
 
 namespace belay::safetensors {
 namespace {

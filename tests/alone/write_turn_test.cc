@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "file_bytes.h"
-#include "io/files/file_pages.h"
-#include "io/files/file_system.h"
-#include "io/files/posix_file.h"
+#include "storage/file_system.h"
+#include "storage/mapped_file.h"
+#include "storage/posix_file.h"
 
 namespace {
 

@@ -42,7 +42,7 @@ def exported(library):
 
 def options(root):
   """Returns the names that src/c reads and those in the tables of docs/c.md."""
-  source = os.path.join(root, "..", "src", "c", "read_options.cc")
+  source = os.path.join(root, "..", "src", "c", "options.cc")
   page = os.path.join(root, "..", "docs", "c.md")
   with open(source, encoding="utf-8") as file:
     read = set(re.findall(r'(?:\(\s*|, )"(\w+)",', file.read()))

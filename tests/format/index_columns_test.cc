@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "bytes/checksum.h"
+#include "core/checksum.h"
 #include "store_testing.h"
 
 namespace belay::index_columns_test {

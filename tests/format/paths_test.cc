@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "base/text.h"
+#include "core/text.h"
 #include "model_testing.h"
 
 namespace belay::paths_test {

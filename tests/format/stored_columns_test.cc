@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/stored/single_array.h"
+#include "plan/stored_arrays.h"
 #include "store_testing.h"
 
 namespace belay::stored_columns_test {

@@ -7,16 +7,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "format/element_type.h"
+#include "format/file_metadata.h"
+#include "format/object_header.h"
+#include "format/read_header.h"
 #include "format/stored_columns.h"
+#include "format/write_links.h"
 #include "fuzz_input.h"
 #include "hdf5_bytes.h"
-#include "hdf5_format/dataset_spec.h"
-#include "hdf5_format/element_type.h"
-#include "hdf5_format/encoded_type.h"
-#include "hdf5_format/object_header.h"
-#include "hdf5_format/read/read_header.h"
-#include "hdf5_format/write/file_metadata.h"
-#include "hdf5_format/write/group_links.h"
 
 namespace belay {
 namespace {

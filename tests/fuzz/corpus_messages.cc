@@ -3,20 +3,20 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/text.h"
 #include "belay/objects/load_status.h"
-#include "bytes/wire.h"
+#include "core/text.h"
+#include "core/wire.h"
 #include "fuzz_input.h"
-#include "graph/match/graph_match.h"
-#include "graph/match/load_report.h"
+#include "graph/graph_match.h"
+#include "graph/load_report.h"
 #include "graph/object_graph.h"
 #include "graph/stored_graph_conversion.h"
 #include "plan/description.h"
-#include "plan/restore/restore_planner.h"
-#include "plan/save/replica_sums.h"
-#include "plan/stored/stored_values.h"
-#include "safetensors/plan/export_plan.h"
-#include "safetensors/plan/import_plan.h"
+#include "plan/replica_check.h"
+#include "plan/restore_planner.h"
+#include "plan/stored_values.h"
+#include "safetensors/export_plan.h"
+#include "safetensors/import_safetensors.h"
 
 namespace belay {
 namespace {

@@ -5,13 +5,13 @@
 #include <string_view>
 #include <utility>
 
-#include "base/text.h"
+#include "core/text.h"
 #include "fuzz_input.h"
-#include "manager/rules/lease_text.h"
-#include "manager/rules/manager_state.h"
-#include "manager/rules/metadata_text.h"
-#include "safetensors/plan/file_plan.h"
-#include "safetensors/plan/header.h"
+#include "manager/manager_state.h"
+#include "safetensors/export_plan.h"
+#include "safetensors/header.h"
+#include "storage/lease.h"
+#include "storage/metadata_file.h"
 
 namespace belay {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "bytes/entries.h"
+#include "core/list_exchange.h"
 #include "fuzz_input.h"
 #include "fuzz_target.h"
 

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "base/text.h"
+#include "core/text.h"
+#include "format/bounded_file.h"
+#include "format/chunked_dataset.h"
+#include "format/file_reader.h"
 #include "fuzz_target.h"
 #include "hdf5_bytes.h"
-#include "hdf5_format/read/chunked_dataset.h"
-#include "hdf5_format/read/file_reader.h"
-#include "hdf5_format/read/metadata_reader.h"
 
 namespace belay::fuzz_data_file {
 namespace {

@@ -7,13 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "format/element_type.h"
+#include "format/file_metadata.h"
+#include "format/file_reader.h"
 #include "fuzz_input.h"
 #include "fuzz_target.h"
 #include "hdf5_bytes.h"
-#include "hdf5_format/dataset_spec.h"
-#include "hdf5_format/encoded_type.h"
-#include "hdf5_format/read/file_reader.h"
-#include "hdf5_format/write/file_metadata.h"
 
 namespace belay::fuzz_file_metadata {
 namespace {

@@ -10,7 +10,7 @@
 #include "format/paths.h"
 #include "fuzz_target.h"
 #include "index_bytes.h"
-#include "io/index/index_file.h"
+#include "storage/index_file.h"
 
 namespace belay::fuzz_index_file {
 namespace {

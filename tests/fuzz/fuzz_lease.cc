@@ -2,9 +2,9 @@
 // as it was, and what names its owner prints.
 #include <optional>
 
-#include "base/printable.h"
+#include "core/text.h"
 #include "fuzz_target.h"
-#include "manager/rules/lease_text.h"
+#include "storage/lease.h"
 
 namespace belay::fuzz_lease {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "fuzz_target.h"
-#include "manager/rules/manager_state.h"
+#include "manager/manager_state.h"
 
 namespace belay::fuzz_manager_state {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "fuzz_target.h"
-#include "manager/rules/metadata_text.h"
+#include "storage/metadata_file.h"
 
 namespace belay::fuzz_metadata {
 namespace {

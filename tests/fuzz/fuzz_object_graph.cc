@@ -8,10 +8,9 @@
 #include "belay/objects/object_info.h"
 #include "fuzz_input.h"
 #include "fuzz_target.h"
-#include "graph/match/graph_match.h"
-#include "graph/match/load_report.h"
+#include "graph/graph_match.h"
+#include "graph/load_report.h"
 #include "graph/object_graph.h"
-#include "graph/object_listing.h"
 
 namespace belay::fuzz_object_graph {
 namespace {

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "format/chunked_dataset.h"
+#include "format/file_reader.h"
+#include "format/object_header.h"
+#include "format/read_header.h"
+#include "format/write_links.h"
 #include "fuzz_input.h"
 #include "fuzz_target.h"
 #include "hdf5_bytes.h"
-#include "hdf5_format/object_header.h"
-#include "hdf5_format/read/chunked_dataset.h"
-#include "hdf5_format/read/file_reader.h"
-#include "hdf5_format/read/read_header.h"
-#include "hdf5_format/write/group_links.h"
 
 namespace belay::fuzz_object_header {
 namespace {

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "bytes/wire.h"
+#include "core/wire.h"
 #include "fuzz_input.h"
 #include "fuzz_target.h"
 #include "plan/description.h"
 #include "plan/plan.h"
-#include "plan/save/replica_sums.h"
-#include "plan/stored/stored_values.h"
-#include "safetensors/plan/export_plan.h"
-#include "safetensors/plan/import_plan.h"
+#include "plan/replica_check.h"
+#include "plan/stored_values.h"
+#include "safetensors/export_plan.h"
+#include "safetensors/import_safetensors.h"
 
 namespace belay::fuzz_plan_messages {
 namespace {

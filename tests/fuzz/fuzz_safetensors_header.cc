@@ -9,8 +9,8 @@
 
 #include "fuzz_input.h"
 #include "fuzz_target.h"
-#include "safetensors/plan/header.h"
-#include "safetensors/plan/import_plan.h"
+#include "safetensors/header.h"
+#include "safetensors/import_safetensors.h"
 
 namespace belay::fuzz_safetensors_header {
 namespace {

@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
-#include "base/text.h"
+#include "core/text.h"
 #include "fuzz_target.h"
-#include "safetensors/plan/file_plan.h"
-#include "safetensors/plan/header.h"
+#include "safetensors/export_plan.h"
+#include "safetensors/header.h"
 
 namespace belay::fuzz_safetensors_index {
 namespace {

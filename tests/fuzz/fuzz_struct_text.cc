@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "bytes/struct_text.h"
+#include "core/struct_text.h"
+#include "format/bounded_file.h"
+#include "format/element_type.h"
 #include "fuzz_target.h"
-#include "hdf5_format/encoded_type.h"
-#include "hdf5_format/read/metadata_reader.h"
 
 namespace belay::fuzz_struct_text {
 namespace {

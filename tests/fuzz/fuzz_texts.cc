@@ -7,20 +7,19 @@
 #include <string>
 #include <vector>
 
-#include "base/key_patterns.h"
-#include "base/printable.h"
-#include "base/text.h"
 #include "belay/arrays/box.h"
 #include "belay/arrays/device.h"
 #include "belay/arrays/dtype.h"
 #include "belay/arrays/layout.h"
+#include "core/keys.h"
+#include "core/text.h"
 #include "format/paths.h"
 #include "fuzz_input.h"
 #include "fuzz_target.h"
-#include "io/files/striping/lustre_layout.h"
-#include "job/time_limit.h"
-#include "manager/rules/operator_options.h"
-#include "plan/chunks/filters.h"
+#include "manager/time_limit.h"
+#include "pipeline/operator_options.h"
+#include "plan/filters.h"
+#include "storage/striping.h"
 
 namespace belay::fuzz_texts {
 namespace {

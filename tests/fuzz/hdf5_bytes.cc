@@ -4,7 +4,7 @@
 #include <cstring>
 #include <optional>
 
-#include "hdf5_format/metadata_bytes.h"
+#include "format/object_header.h"
 
 namespace belay {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
-#include "hdf5_format/read/bounded_file.h"
-#include "hdf5_format/read/file_reader.h"
+#include "format/bounded_file.h"
+#include "format/file_reader.h"
 
 namespace belay {
 

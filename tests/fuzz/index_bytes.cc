@@ -9,19 +9,18 @@
 #include <vector>
 
 #include "belay/objects/object_info.h"
+#include "format/bounded_file.h"
+#include "format/file_reader.h"
 #include "format/paths.h"
 #include "format/stored_columns.h"
 #include "fuzz_input.h"
 #include "fuzz_target.h"
 #include "graph/object_graph.h"
-#include "graph/object_listing.h"
 #include "graph/stored_graph_conversion.h"
 #include "hdf5_bytes.h"
-#include "hdf5_format/read/file_reader.h"
-#include "hdf5_format/read/metadata_reader.h"
-#include "plan/restore/restore_planner.h"
-#include "plan/stored/single_array.h"
-#include "plan/stored/stored_values.h"
+#include "plan/restore_planner.h"
+#include "plan/stored_arrays.h"
+#include "plan/stored_values.h"
 
 namespace belay {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "bytes/entries.h"
+#include "core/list_exchange.h"
 #include "corpus_files.h"
 #include "corpus_messages.h"
 #include "corpus_texts.h"
@@ -24,7 +24,7 @@
 #include "fuzz_input.h"
 #include "graph/stored_graph_conversion.h"
 #include "index_bytes.h"
-#include "io/index/index_file.h"
+#include "storage/index_file.h"
 
 namespace belay {
 namespace {

@@ -1,12 +1,11 @@
-#include "graph/copied_graph.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "graph/object_listing.h"
+#include "graph/merge.h"
+#include "graph/object_graph.h"
 #include "graph/stored_graph_conversion.h"
 
 namespace belay::copied_graph_test {

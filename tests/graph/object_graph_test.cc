@@ -4,7 +4,6 @@
 #include <random>
 
 #include "gmock/gmock.h"
-#include "graph/object_listing.h"
 #include "graph_testing.h"
 
 namespace belay::object_graph_test {

@@ -6,11 +6,11 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
-#include "base/fault.h"
+#include "core/fault.h"
 #include "h5_by_library.h"
 #include "h5_testing.h"
-#include "hdf5/error.h"
 #include "hdf5/file.h"
+#include "hdf5/handle.h"
 
 namespace belay::h5::h5_file_test {
 namespace {

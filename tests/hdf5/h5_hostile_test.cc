@@ -5,7 +5,7 @@
 
 #include "h5_testing.h"
 #include "hdf5/dataset_listing.h"
-#include "hdf5/native_type.h"
+#include "hdf5/types.h"
 
 namespace belay::h5::h5_hostile_test {
 namespace {

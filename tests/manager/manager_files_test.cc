@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "directory_fixture.h"
-#include "io/files/posix_file.h"
+#include "storage/posix_file.h"
 
 namespace belay::manager_files_test {
 namespace {

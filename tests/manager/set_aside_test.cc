@@ -1,5 +1,3 @@
-#include "manager/set_aside.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +6,8 @@
 #include <vector>
 
 #include "directory_fixture.h"
-#include "io/steps/commit.h"
+#include "manager/manager_files.h"
+#include "storage/commit.h"
 
 namespace belay::set_aside_test {
 namespace {

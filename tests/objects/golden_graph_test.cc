@@ -14,7 +14,7 @@
 #include "graph/live_graph.h"
 #include "graph/stored_graph_conversion.h"
 #include "h5_testing.h"
-#include "io/index/index_file.h"
+#include "storage/index_file.h"
 
 namespace belay::golden_graph_test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <deque>
 
-#include "geometry/box_index.h"
+#include "core/box_tiling.h"
 #include "model_testing.h"
 
 namespace belay::coverage_test {

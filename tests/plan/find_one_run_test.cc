@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/shard_memory.h"
+#include "plan/shards.h"
 
 namespace belay::find_one_run_test {
 namespace {

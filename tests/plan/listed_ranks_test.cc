@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "model_testing.h"
-#include "plan/stored/stored_rows.h"
+#include "plan/stored_objects.h"
 
 namespace belay::listed_ranks_test {
 namespace {

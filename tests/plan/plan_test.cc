@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "model_testing.h"
-#include "plan/restore/restore_planner.h"
-#include "plan/save/save_planner.h"
+#include "plan/restore_planner.h"
+#include "plan/save_planner.h"
 
 namespace belay::plan_test {
 namespace {

@@ -1,9 +1,9 @@
-#include "plan/progressions.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
+
+#include "plan/listed_ranks.h"
 
 namespace belay::progressions_test {
 namespace {

@@ -1,8 +1,8 @@
-#include "plan/shard_device.h"
-
 #include <gtest/gtest.h>
 
 #include <climits>
+
+#include "plan/shards.h"
 
 namespace belay::shard_device_test {
 namespace {

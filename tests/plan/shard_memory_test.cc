@@ -1,5 +1,3 @@
-#include "plan/shard_memory.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/shards.h"
 #include "store_testing.h"
 
 namespace belay::shard_memory_test {

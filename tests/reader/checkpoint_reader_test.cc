@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "directory_fixture.h"
 #include "h5_testing.h"
-#include "io/index/verify.h"
+#include "storage/verify.h"
 #include "store_testing.h"
 
 namespace belay::checkpoint_reader_test {

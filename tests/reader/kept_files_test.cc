@@ -7,13 +7,13 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "base/fault.h"
 #include "belay/checkpoint_reader.h"
+#include "core/fault.h"
 #include "create_index.h"
 #include "directory_fixture.h"
 #include "h5_testing.h"
-#include "io/files/posix_file.h"
-#include "io/index/index_file.h"
+#include "storage/index_file.h"
+#include "storage/posix_file.h"
 
 namespace belay::kept_files_test {
 namespace {

@@ -11,8 +11,8 @@
 #include "belay/values/restore_preview.h"
 #include "directory_fixture.h"
 #include "h5_testing.h"
-#include "io/files/posix_file.h"
 #include "restore/array_reading.h"
+#include "storage/posix_file.h"
 #include "store_testing.h"
 
 namespace belay::many_chunks_test {

@@ -11,9 +11,9 @@
 #include <limits>
 #include <map>
 
-#include "base/fault.h"
 #include "box_oracle.h"
-#include "bytes/element_conversion.h"
+#include "core/element_conversion.h"
+#include "core/fault.h"
 #include "h5_testing.h"
 
 namespace belay::flat_file_test {

@@ -4,47 +4,32 @@ import re
 
 import rule
 
-PURE = {"base", "bytes", "geometry", "tensor", "transform", "plan", "values",
-        "graph", "format", "hdf5_format", "job", "manager/rules", "safetensors/plan",
-        "io/files", "io/steps", "workload"}
-_VALUES = {"base", "bytes", "geometry", "plan"}
-_WRITES = PURE - {"workload"} | {"mpi", "hdf5", "io", "pipeline"}
+PURE = {"core", "plan", "state", "graph", "format"}
+_LOW = PURE | {"mpi", "hdf5", "storage", "pipeline"}
 LAYERS = {
-    "base": {"base"},
-    "bytes": {"base", "bytes"},
-    "geometry": {"base", "bytes", "geometry"},
-    "tensor": {"base", "bytes", "geometry", "tensor"},
-    "transform": {"base", "bytes", "geometry", "tensor", "transform"},
-    "plan": _VALUES,
-    "workload": _VALUES | {"workload"},
-    "values": _VALUES | {"transform", "values"},
-    "graph": _VALUES | {"transform", "values", "graph"},
-    "format": _VALUES | {"format"},
-    "job": {"base", "geometry", "job"},
-    "manager/rules": {"base", "bytes", "geometry", "manager/rules"},
-    "safetensors/plan": _VALUES | {"safetensors/plan"},
-    "mpi": {"base", "bytes", "mpi"},
-    "variable": _VALUES | {"tensor", "mpi", "variable"},
-    "hdf5_format": {"base", "bytes", "geometry", "hdf5_format"},
-    "hdf5": {"base", "bytes", "geometry", "hdf5_format", "hdf5"},
-    "io/files": _VALUES | {"format", "io/files"},
-    "io/steps": _VALUES | {"format", "manager/rules", "io/files", "io/steps"},
-    "io": _VALUES | {"format", "hdf5_format", "mpi", "hdf5", "io/files", "io/steps", "io"},
-    "read_hdf5": {"base", "bytes", "hdf5", "io", "read_hdf5"},
-    "pipeline": _WRITES,
-    "save": _WRITES | {"save"},
-    "async": _WRITES | {"save", "async"},
-    "restore": _WRITES | {"restore"},
-    "reader": _WRITES | {"save", "restore", "reader"},
-    "objects": _WRITES | {"save", "async", "restore", "objects"},
-    "safetensors": _WRITES | {"save", "restore", "safetensors"},
-    "manager": _WRITES | {"save", "async", "restore", "objects", "manager"},
-    "c": {"base", "bytes", "geometry", "mpi", "c"},
+    "core": {"core"},
+    "plan": {"core", "plan"},
+    "state": {"core", "plan", "state"},
+    "graph": {"core", "plan", "state", "graph"},
+    "format": {"core", "plan", "format"},
+    "mpi": {"core", "mpi"},
+    "sharded_variable": {"core", "plan", "mpi", "sharded_variable"},
+    "hdf5": {"core", "format", "hdf5"},
+    "storage": {"core", "plan", "format", "mpi", "hdf5", "storage"},
+    "read_hdf5": {"core", "hdf5", "storage", "read_hdf5"},
+    "pipeline": _LOW,
+    "save": _LOW | {"save"},
+    "restore": _LOW | {"restore"},
+    "reader": _LOW | {"save", "restore", "reader"},
+    "objects": _LOW | {"save", "restore", "objects"},
+    "safetensors": _LOW | {"save", "restore", "safetensors"},
+    "manager": _LOW | {"save", "restore", "objects", "manager"},
+    "c": {"core", "mpi", "c"},
 }
 _MPI = set(LAYERS) - PURE
 SYSTEM = {
     "mpi.h": _MPI,
-    "hdf5.h": {"hdf5", "io"},
+    "hdf5.h": {"hdf5", "storage"},
 }
 PUBLIC_MPI = ("include/belay/comm.h", "include/belay/belay_c.h")
 USERS = ("tools/", "examples/", "benchmarks/", "tests/consumer/")
@@ -77,17 +62,16 @@ def reaches_mpi(tree):
 
 def layer_of(path):
   """Returns the layer that a path below src/ belongs to, or None."""
-  folders = path.split("/")[:-1]
-  for count in range(len(folders), 0, -1):
-    if (layer := "/".join(folders[:count])) in LAYERS:
-      return layer
-  return None
+  folder = path.rpartition("/")[0]
+  return folder if folder in LAYERS else None
 
 
 def _layer_problem(layer, header, mpi):
   other = layer_of(header)
   if other and other not in LAYERS[layer]:
     return f"{layer} may not include {other}"
+  if header.startswith("workload/"):
+    return f"{layer} may not include workload"
   if header in SYSTEM and layer not in SYSTEM[header]:
     return f"{layer} may not include <{header}>"
   if layer in PURE and header in mpi:
@@ -122,6 +106,9 @@ def check(tree):
         problem = _layer_problem(layer, header, mpi)
       elif path.startswith("include/"):
         problem = _public_problem(path, header)
+      elif path.startswith("tools/workload/"):
+        if layer_of(header) not in (None, "core", "plan"):
+          problem = f"workload may not include {layer_of(header)}"
       elif (path.startswith(USERS) and path not in INNER_LOOPS
             and layer_of(header)):
         problem = "sees public headers only"
@@ -133,30 +120,28 @@ def check(tree):
 _COMM = {"include/belay/comm.h": "#include <mpi.h>\n",
          "include/belay/manager/job.h": '#include "belay/comm.h"\n'}
 BAD = [
-    ({"src/base/a.cc": '#include "plan/plan.h"\n'}, "may not include plan"),
+    ({"src/core/a.cc": '#include "plan/plan.h"\n'}, "may not include plan"),
     ({"src/mpi/a.h": '#include "hdf5/file.h"\n'}, "may not include hdf5"),
-    ({"src/io/a.cc": '#include "save/a.h"\n'}, "include save"),
-    ({"src/io/files/a.cc": '#include "io/steps/a.h"\n'}, "include io"),
+    ({"src/storage/a.cc": '#include "save/a.h"\n'}, "include save"),
     ({"src/save/a.cc": '#include "restore/a.h"\n'}, "include restore"),
-    ({"src/plan/save/a.cc": "#include <mpi.h>\n"}, "may not include <mpi.h>"),
+    ({"src/plan/a.cc": "#include <mpi.h>\n"}, "may not include <mpi.h>"),
     ({"src/save/a.cc": "#include <hdf5.h>\n"}, "include <hdf5.h>"),
-    ({"src/values/a.cc": '#include "belay/manager/job.h"\n', **_COMM},
+    ({"src/state/a.cc": '#include "belay/manager/job.h"\n', **_COMM},
      "which belay/manager/job"),
-    ({"src/manager/rules/a.cc": "#include <mpi.h>\n"}, "include <mpi.h>"),
     ({"src/new/a.cc": "\n"}, "no layer"),
-    ({"src/io/a.cc": '#include "workload/a.h"\n'}, "include workload"),
     ({"src/save/a.cc": '#include "workload/a.h"\n'}, "include workload"),
     ({"include/belay/a.h": "#include <hdf5.h>\n"}, "<hdf5.h>"),
     ({"include/belay/a.h": "  # include <mpi.h>\n"}, "only comm.h"),
     ({"src/c/a.cc": '#include "save/a.h"\n'}, "c may not include save"),
-    ({"include/belay/a.h": '#include "base/fault.h"\n'}, "internal one"),
+    ({"include/belay/a.h": '#include "core/fault.h"\n'}, "internal one"),
     ({"tools/a.cc": '#include "hdf5/file.h"\n'}, "public headers only"),
-    ({"examples/x/a.cc": '#include "base/fault.h"\n'}, "public headers only"),
+    ({"tools/workload/a.cc": '#include "mpi/comm.h"\n'}, "include mpi"),
+    ({"examples/x/a.cc": '#include "core/fault.h"\n'}, "public headers only"),
 ]
 GOOD = [
-    {"src/io/index/a.cc": '#include <hdf5.h>\n#include "hdf5/file.h"\n'},
-    {"src/manager/a.cc": '#include "manager/rules/a.h"\n'},
-    {"src/base/a.cc": '#include <vector>\n// #include "plan/plan.h"\n'},
+    {"src/storage/a.cc": '#include <hdf5.h>\n#include "hdf5/file.h"\n'},
+    {"src/core/a.cc": '#include <vector>\n// #include "plan/plan.h"\n'},
+    {"tools/workload/a.cc": '#include "plan/a.h"\n'},
     {"tools/a.cc": '#include "belay/manager/job.h"\n#include "CLI/CLI.hpp"\n', **_COMM},
 ]
 

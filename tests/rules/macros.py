@@ -12,7 +12,7 @@ import re
 import cpp
 import rule
 
-CHECKED = re.compile(r"src/(mpi|io|pipeline|save|restore|reader|objects|safetensors|manager|c)"
+CHECKED = re.compile(r"src/(mpi|storage|pipeline|save|restore|reader|objects|safetensors|manager|c)"
                      r"/.*\.cc")
 _MACRO = re.compile(r"\bBELAY_(?:RETURN_IF|ASSIGN_OR_RETURN)\w*")
 
@@ -63,10 +63,10 @@ _SAVE_H = {"include/belay/save.h":
            "namespace belay {\n// Saves. Collective.\nStatus Save(int n = 1);\n"
            "class F {\n public:\n  // Reads. Local.\n  Status Read();\n};\n}\n"}
 BAD = [
-    ({"src/io/a.cc": "Status Save(int n) {\n  BELAY_RETURN_IF_ERROR(A());\n"
+    ({"src/storage/a.cc": "Status Save(int n) {\n  BELAY_RETURN_IF_ERROR(A());\n"
                         "  return Ok();\n}\n", **_SAVE_H},
      "a.cc:1: Save returns local"),
-    ({"src/io/a.cc": "Status F::Read() {\n  BELAY_ASSIGN_OR_RETURN_AGREED("
+    ({"src/storage/a.cc": "Status F::Read() {\n  BELAY_ASSIGN_OR_RETURN_AGREED("
                         "int a, A());\n}\n", **_SAVE_H}, "F::Read returns agre"),
     ({"src/mpi/a.cc": "namespace {\n// Rank 0 only.\nStatus A() {\n"
                            "  BELAY_RETURN_IF_AGREED(B());\n}\n}\n"},
@@ -80,7 +80,7 @@ BAD = [
       "    return Ok();\n  });\n}\n"}, "mixes"),
 ]
 GOOD = [
-    {"src/io/a.cc": "Status Save(int n) {\n  int a[2] = {1, 2};\n"
+    {"src/storage/a.cc": "Status Save(int n) {\n  int a[2] = {1, 2};\n"
                        "  BELAY_RETURN_IF_AGREED(OnRoot(t, [&] {\n"
                        "    BELAY_RETURN_IF_ERROR(B(a[0]));\n"
                        "    return Ok();\n  }));\n}\n"

@@ -1,6 +1,6 @@
 """Errors name options of C++ only in words that other languages replace.
 
-src/base/option_words.h has what stands in their place. A phrase there must be
+src/core/program_words.h has what stands in their place. A phrase there must be
 one of a message, and a message must not name an option that it lacks.
 """
 
@@ -8,7 +8,7 @@ import re
 
 import rule
 
-WORDS = "src/base/option_words.h"
+WORDS = "src/core/program_words.h"
 _LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 # Literals that a message joins, also as arguments of Cat.
 _SEAM = re.compile(r'(?<!\\)"\s*,?\s*\n?\s*"')

@@ -1,5 +1,3 @@
-#include "safetensors/export_lock.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,8 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "base/fault.h"
+#include "core/fault.h"
 #include "directory_fixture.h"
+#include "safetensors/export_files.h"
 
 namespace belay::export_lock_test {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "directory_fixture.h"
-#include "safetensors/plan/header.h"
+#include "safetensors/header.h"
 
 namespace belay::safetensors_files_test {
 namespace {

@@ -1,5 +1,3 @@
-#include "save/kept_listing.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -11,6 +9,7 @@
 
 #include "belay/handlers/standard_handlers.h"
 #include "belay/state.h"
+#include "save/save_list.h"
 
 namespace belay::kept_listing_test {
 namespace {

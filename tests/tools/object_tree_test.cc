@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "graph/object_listing.h"
+#include "graph/object_graph.h"
 #include "random_world.h"
 
 namespace belay::tools::object_tree_test {

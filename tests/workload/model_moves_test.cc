@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <string>
 
+#include "workload/rank_state.h"
 #include "workload/simulate.h"
-#include "workload/tensor_cut.h"
 #include "workload_testing.h"
 
 namespace belay::model_moves_test {

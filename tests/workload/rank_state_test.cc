@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "box_oracle.h"
-#include "workload/fit.h"
+#include "workload/parallelism.h"
 #include "workload/simulate.h"
 #include "workload_testing.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "safetensors/plan/export_plan.h"
+#include "safetensors/export_plan.h"
 
 namespace belay::safetensors::safetensors_export_plan_test {
 namespace {

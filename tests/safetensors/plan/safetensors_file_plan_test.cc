@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "safetensors/plan/file_plan.h"
+#include "safetensors/export_plan.h"
 
 namespace belay::safetensors::safetensors_file_plan_test {
 namespace {

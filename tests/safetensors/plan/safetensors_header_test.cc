@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "safetensors/plan/header.h"
+#include "safetensors/header.h"
 
 namespace belay::safetensors::safetensors_header_test {
 namespace {

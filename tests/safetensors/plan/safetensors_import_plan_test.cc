@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "safetensors/plan/import_plan.h"
+#include "safetensors/import_safetensors.h"
 
 namespace belay::safetensors::safetensors_import_plan_test {
 namespace {

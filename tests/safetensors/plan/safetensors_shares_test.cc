@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "safetensors/plan/shares.h"
+#include "safetensors/export_plan.h"
 
 namespace belay::safetensors::safetensors_shares_test {
 namespace {

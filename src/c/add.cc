@@ -1,0 +1,383 @@
+// belay_state: values in memory of the program, whose dtype is a number.
+#include "c/add.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "belay/arrays/memory.h"
+#include "belay/arrays/shard.h"
+#include "belay/belay_c.h"
+#include "belay/rows.h"
+#include "belay/state.h"
+#include "belay/status.h"
+#include "c/error.h"
+#include "c/handles.h"
+#include "core/strided_copy.h"
+#include "core/text.h"
+
+namespace belay::c {
+
+Status Mistake(const std::string& key, const std::string& text) {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("add \"%s\": %s", key, text));
+}
+
+StatusOr<DType> DTypeOf(const std::string& key, int dtype) {
+  if (dtype >= 0 && dtype <= UINT8_MAX && dtype != BELAY_STRING &&
+      IsKnownDType(static_cast<uint8_t>(dtype))) {
+    return static_cast<DType>(dtype);
+  }
+  return Mistake(key,
+                 absl::StrFormat("unknown dtype (found number %d)", dtype));
+}
+
+// As many numbers as the array has axes.
+StatusOr<Shape> NumbersOf(const std::string& key, const char* name, int ndim,
+                          const int64_t* numbers) {
+  if (ndim < 0) {
+    return Mistake(key, absl::StrFormat("negative ndim (found %d)", ndim));
+  }
+  if (ndim > 0 && numbers == nullptr) {
+    return Mistake(key, absl::StrFormat("the argument %s is null", name));
+  }
+  return ndim == 0 ? Shape() : Shape(numbers, numbers + ndim);
+}
+
+// The elements of a box at this address.
+StatusOr<Memory> MemoryOf(DType dtype, const Shape& shape,
+                          const int64_t* strides, void* data) {
+  const StatusOr<int64_t> elements = CheckedNumElements(shape);
+  if (!elements.ok()) return elements.status();
+  Memory memory(data, dtype, *elements, {data, 0});
+  if (strides != nullptr && !shape.empty()) {
+    memory.size = -1;  // it holds more than the box
+    memory.layout = std::make_shared<const MemoryLayout>(MemoryLayout{
+        .strides = std::vector<int64_t>(strides, strides + shape.size())});
+  }
+  return memory;
+}
+
+}  // namespace belay::c
+
+namespace {
+
+using belay::DType;
+using belay::Shape;
+using belay::Status;
+using belay::StatusOr;
+using belay::c::Add;
+using belay::c::Call;
+using belay::c::DTypeOf;
+using belay::c::MemoryOf;
+using belay::c::Mistake;
+using belay::c::NullArgument;
+using belay::c::NumbersOf;
+
+Status AddString(belay_state& state, const std::string& key, char* buffer,
+                 int64_t capacity, char padding) {
+  if (buffer == nullptr) return Mistake(key, "the argument buffer is null");
+  if (capacity < 0) {
+    return Mistake(key,
+                   absl::StrFormat("negative capacity (found %d)", capacity));
+  }
+  state.strings.push_back({key, buffer, capacity, padding});
+  state.state.Add(key, state.strings.back().value);
+  return absl::OkStatus();
+}
+
+// Adds an array that every rank holds whole, by `add(name, lengths, memory)`.
+template <typename AddArray>
+int AddWhole(belay_state* state, const char* key, int dtype, int ndim,
+             const int64_t* shape, const int64_t* strides, void* data,
+             AddArray add) {
+  return Add(state, key, [&](const std::string& name) -> Status {
+    const StatusOr<DType> type = DTypeOf(name, dtype);
+    if (!type.ok()) return type.status();
+    const StatusOr<Shape> lengths = NumbersOf(name, "shape", ndim, shape);
+    if (!lengths.ok()) return lengths.status();
+    const StatusOr<belay::Memory> memory =
+        MemoryOf(*type, *lengths, strides, data);
+    if (!memory.ok()) return memory.status();
+    add(name, *lengths, *memory);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+int belay_state_create(belay_state** result) {
+  return Call([&]() -> Status {
+    if (result == nullptr) return NullArgument("result");
+    *result = nullptr;
+    *result = new belay_state();
+    return absl::OkStatus();
+  });
+}
+
+void belay_state_free(belay_state** state) {
+  if (state != nullptr) delete std::exchange(*state, nullptr);
+}
+
+int belay_state_clear(belay_state* state) {
+  return Call([&]() -> Status {
+    if (state == nullptr) return NullArgument("state");
+    state->state = {};
+    state->status = absl::OkStatus();
+    state->strings.clear();
+    state->rows.clear();
+    return absl::OkStatus();
+  });
+}
+
+int belay_state_add_array(belay_state* state, const char* key, int dtype,
+                          int ndim, const int64_t* shape,
+                          const int64_t* strides, void* data) {
+  return AddWhole(state, key, dtype, ndim, shape, strides, data,
+                  [&](const std::string& name, const Shape& lengths,
+                      const belay::Memory& memory) {
+                    state->state.AddReplicated(name, lengths, memory);
+                  });
+}
+
+int belay_state_add_from_rank0(belay_state* state, const char* key, int dtype,
+                               int ndim, const int64_t* shape,
+                               const int64_t* strides, void* data) {
+  return AddWhole(state, key, dtype, ndim, shape, strides, data,
+                  [&](const std::string& name, const Shape& lengths,
+                      const belay::Memory& memory) {
+                    state->state.AddFromRank0(name, lengths, memory);
+                  });
+}
+
+int belay_state_add_scalar(belay_state* state, const char* key, int dtype,
+                           void* data) {
+  return belay_state_add_array(state, key, dtype, 0, nullptr, nullptr, data);
+}
+
+int belay_state_add_piece(belay_state* state, const char* key, int dtype,
+                          int ndim, const int64_t* global_shape,
+                          const int64_t* offset, const int64_t* shape,
+                          const int64_t* strides, void* data) {
+  return Add(state, key, [&](const std::string& name) -> Status {
+    const StatusOr<DType> type = DTypeOf(name, dtype);
+    if (!type.ok()) return type.status();
+    const auto whole = NumbersOf(name, "global_shape", ndim, global_shape);
+    if (!whole.ok()) return whole.status();
+    const auto begin = NumbersOf(name, "offset", ndim, offset);
+    if (!begin.ok()) return begin.status();
+    const auto lengths = NumbersOf(name, "shape", ndim, shape);
+    if (!lengths.ok()) return lengths.status();
+    const StatusOr<belay::Memory> memory =
+        MemoryOf(*type, *lengths, strides, data);
+    if (!memory.ok()) return memory.status();
+    state->state.AddPiece(name, *whole, {*begin, *lengths}, *memory);
+    return absl::OkStatus();
+  });
+}
+
+int belay_state_add_per_rank(belay_state* state, const char* key, int dtype,
+                             int64_t count, void* data, int other_ranks) {
+  return Add(state, key, [&](const std::string& name) -> Status {
+    const StatusOr<DType> type = DTypeOf(name, dtype);
+    if (!type.ok()) return type.status();
+    if (count < 0) {
+      return Mistake(name, absl::StrFormat("negative count (found %d)", count));
+    }
+    if (count > 0 && data == nullptr) {
+      return Mistake(name, "the argument data is null");
+    }
+    if (other_ranks < BELAY_OTHER_RANKS_ERROR ||
+        other_ranks > BELAY_OTHER_RANKS_FIRST) {
+      return Mistake(
+          name, absl::StrFormat("unknown other_ranks (found %d)", other_ranks));
+    }
+    belay::Shard shard = belay::rows::ShardOf(
+        {.dtype = *type}, data, count,
+        {.is_per_rank = true,
+         .other_ranks = static_cast<belay::OtherRanks>(other_ranks)});
+    shard.key = name;
+    state->state.AddShard(std::move(shard));
+    return absl::OkStatus();
+  });
+}
+
+int belay_state_add_string(belay_state* state, const char* key, char* buffer,
+                           int64_t capacity) {
+  return Add(state, key, [&](const std::string& name) {
+    return AddString(*state, name, buffer, capacity, '\0');
+  });
+}
+
+int belay_state_add_padded_string(belay_state* state, const char* key,
+                                  char* buffer, int64_t capacity) {
+  return Add(state, key, [&](const std::string& name) {
+    return AddString(*state, name, buffer, capacity, ' ');
+  });
+}
+
+int belay_state_fail(belay_state* state, int code, const char* message) {
+  return Call([&]() -> Status {
+    if (state == nullptr) return NullArgument("state");
+    const bool is_known = code != BELAY_OK && *belay_code_name(code) != '\0';
+    Status status(
+        static_cast<absl::StatusCode>(is_known ? code : BELAY_UNKNOWN),
+        message != nullptr ? message : "");
+    state->status.Update(status);
+    return status;
+  });
+}
+
+// Values that a belay_state has by their address and that have moved.
+
+namespace {
+
+using belay::DenseStrides;
+using belay::DType;
+using belay::Shape;
+using belay::ShapeText;
+using belay::Shard;
+using belay::Status;
+using belay::StatusOr;
+using belay::c::Add;
+using belay::c::BufferedString;
+using belay::c::NumbersOf;
+
+// What an array is now.
+struct Found {
+  int dtype = 0;
+  Shape shape;
+  std::optional<Shape> strides;
+};
+
+Status AddressMistake(const std::string& key, const std::string& text) {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("set the address of \"%s\": %s", key, text));
+}
+
+// The shard that the call with this number has added.
+StatusOr<size_t> FindShard(const belay::State& state, const std::string& key,
+                           int64_t piece) {
+  int64_t count = 0;
+  for (size_t i = 0; i < state.shards().size(); ++i) {
+    if (state.shards()[i].key == key && count++ == piece) return i;
+  }
+  if (count == 0) {
+    return absl::NotFoundError(absl::StrFormat(
+        "set the address of \"%s\": the state has no such key", key));
+  }
+  return absl::NotFoundError(absl::StrFormat(
+      "set the address of \"%s\": no such piece (need 0 to %d, found %d)", key,
+      count - 1, piece));
+}
+
+// The lengths with the ghost cells.
+Shape HeldShape(const Shard& shard) {
+  Shape held = shard.box.shape;
+  if (shard.ghosts == nullptr) return held;
+  for (size_t axis = 0; axis < held.size(); ++axis) {
+    held[axis] += shard.ghosts->before[axis] + shard.ghosts->after[axis];
+  }
+  return held;
+}
+
+// An array that was allocated anew must be as the one that was added.
+Status CheckSame(const Shard& shard, const Found& found) {
+  const std::string again =
+      "; clear the state and add what the program has now";
+  if (found.dtype != static_cast<int>(shard.dtype)) {
+    return AddressMistake(
+        shard.key, belay::Cat("another dtype than was added (need ",
+                              belay::DTypeName(shard.dtype), ", found ",
+                              belay::DTypeName(static_cast<DType>(found.dtype)),
+                              ")", again));
+  }
+  const Shape held = HeldShape(shard);
+  if (found.shape != held) {
+    return AddressMistake(
+        shard.key,
+        belay::Cat("another shape than was added (need ", ShapeText(held),
+                   ", found ", ShapeText(found.shape), ")", again));
+  }
+  if (belay::IsEmpty(shard.box)) return absl::OkStatus();
+  const Shape needed =
+      shard.strides.empty() ? DenseStrides(held) : shard.strides;
+  const Shape strides = found.strides.value_or(DenseStrides(held));
+  for (size_t axis = 0; axis < held.size(); ++axis) {
+    if (held[axis] == 1 || strides[axis] == needed[axis]) continue;
+    return AddressMistake(
+        shard.key, belay::Cat("the strides differ from those that were added "
+                              "(need ",
+                              ShapeText(needed), ", found ", ShapeText(strides),
+                              ")", again));
+  }
+  return absl::OkStatus();
+}
+
+// A string in a buffer of the program.
+Status SetBuffer(BufferedString& string, const Found* found, void* data) {
+  if (found != nullptr && (found->dtype != BELAY_STRING ||
+                           found->shape != Shape{string.capacity})) {
+    return AddressMistake(
+        string.key, absl::StrFormat("another buffer than was added (need a "
+                                    "string of %d bytes, found %s); clear the "
+                                    "state and add what the program has now",
+                                    string.capacity, ShapeText(found->shape)));
+  }
+  string.buffer = static_cast<char*>(data);
+  return absl::OkStatus();
+}
+
+Status SetAddress(belay_state& state, const std::string& key, int64_t piece,
+                  const Found* found, void* data) {
+  const StatusOr<size_t> number = FindShard(state.state, key, piece);
+  if (!number.ok()) return number.status();
+  const Shard& shard = state.state.shards()[*number];
+  if (shard.object != nullptr) {
+    return AddressMistake(
+        key,
+        "it has rows, which say themselves where they are with the "
+        "function resize; otherwise clear the state and add them "
+        "again");
+  }
+  if (data == nullptr &&
+      (shard.text != nullptr || !belay::IsEmpty(shard.box))) {
+    return AddressMistake(key, "the pointer is null");
+  }
+  for (BufferedString& string : state.strings) {
+    if (shard.text == &string.value) return SetBuffer(string, found, data);
+  }
+  if (found != nullptr) {
+    Status status = CheckSame(shard, *found);
+    if (!status.ok()) return status;
+  }
+  state.state.SetAddress(*number, data);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int belay_state_set_address(belay_state* state, const char* key, int64_t piece,
+                            void* data) {
+  return Add(state, key, [&](const std::string& name) {
+    return SetAddress(*state, name, piece, nullptr, data);
+  });
+}
+
+int belay_state_set_array(belay_state* state, const char* key, int64_t piece,
+                          int dtype, int ndim, const int64_t* shape,
+                          const int64_t* strides, void* data) {
+  return Add(state, key, [&](const std::string& name) -> Status {
+    const StatusOr<Shape> lengths = NumbersOf(name, "shape", ndim, shape);
+    if (!lengths.ok()) return lengths.status();
+    Found found{.dtype = dtype, .shape = *lengths};
+    if (strides != nullptr) found.strides.emplace(strides, strides + ndim);
+    return SetAddress(*state, name, piece, &found, data);
+  });
+}

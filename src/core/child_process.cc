@@ -1,0 +1,442 @@
+#include "core/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "core/catch_exceptions.h"
+#include "core/errno_status.h"
+#include "core/fault.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+
+namespace belay {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int MillisecondsUntil(Clock::time_point until) {
+  const std::chrono::duration<double, std::milli> left = until - Clock::now();
+  return static_cast<int>(std::ceil(std::clamp(left.count(), 0.0, 1e6)));
+}
+
+}  // namespace
+
+bool SendAll(int socket, const void* data, size_t bytes) {
+  const char* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t sent = ::send(socket, from, bytes, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    from += sent;
+    bytes -= static_cast<size_t>(sent);
+  }
+  return true;
+}
+
+bool ReceiveAll(int socket, void* data, size_t bytes, Clock::time_point until) {
+  char* to = static_cast<char*>(data);
+  while (bytes > 0) {
+    pollfd wait = {socket, POLLIN, 0};
+    const int ready = ::poll(&wait, 1, MillisecondsUntil(until));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0 && Clock::now() < until) continue;
+    if (ready <= 0) return false;
+    const ssize_t got = ::recv(socket, to, bytes, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    to += got;
+    bytes -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+// --- Serve parent ---
+
+namespace {
+
+constexpr auto kNever = std::chrono::steady_clock::time_point::max();
+
+// Bytes of address space that this process has, with its libraries.
+int64_t AddressSpace() {
+  FILE* file = ::fopen("/proc/self/statm", "re");
+  if (file == nullptr) return 0;
+  long pages = 0;
+  const int read = ::fscanf(file, "%ld", &pages);
+  ::fclose(file);
+  return read == 1 ? int64_t{pages} * ::sysconf(_SC_PAGESIZE) : 0;
+}
+
+void LimitMemory(int64_t bytes) {
+  rlimit limit = {};
+  const int64_t used = AddressSpace();
+  if (used == 0 || bytes > INT64_MAX - used) return;
+  if (::getrlimit(RLIMIT_AS, &limit) != 0) return;
+  const auto most = static_cast<rlim_t>(used + bytes);
+  limit.rlim_cur = std::min(most, limit.rlim_max);
+  ::setrlimit(RLIMIT_AS, &limit);
+}
+
+// Since the child began.
+void LimitCpu(double seconds) {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_CPU, &limit) != 0) return;
+  const double most = std::ceil(std::min(seconds, 1e9)) + 1;
+  limit.rlim_cur = std::min(static_cast<rlim_t>(most), limit.rlim_max);
+  ::setrlimit(RLIMIT_CPU, &limit);
+}
+
+// Ends with the parent, leaves no core behind, and takes no more than it may.
+// Returns the shared memory.
+std::span<std::byte> BeginAsChild() {
+  ChildBegin begin;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (!ReceiveAll(kChildSocket, &begin, sizeof(begin), kNever) ||
+      ::getppid() != begin.parent) {
+    ::_exit(0);
+  }
+  const rlimit no_core = {};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  std::span<std::byte> shared;
+  if (begin.shared_bytes > 0) {
+    const auto bytes = static_cast<size_t>(begin.shared_bytes);
+    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                          kChildMemory, 0);
+    if (memory == MAP_FAILED) ::_exit(1);
+    shared = {static_cast<std::byte*>(memory), bytes};
+    ::close(kChildMemory);
+  }
+  LimitMemory(begin.memory_bytes);
+  return shared;
+}
+
+// Whether there is a next request, and it has been answered.
+bool AnswerNext(const Serve& serve, std::span<std::byte> shared) {
+  ChildHead head;
+  if (!ReceiveAll(kChildSocket, &head, sizeof(head), kNever)) return false;
+  std::string request(head.bytes, '\0');
+  if (!ReceiveAll(kChildSocket, request.data(), request.size(), kNever)) {
+    return false;
+  }
+  LimitCpu(head.cpu_seconds);
+  fault::Arm(head.fault_number);
+  fault::SkipTo(head.fault_count);
+  const StatusOr<std::string> answer =
+      CatchExceptions([&] { return serve(request, shared); });
+  const std::string_view text =
+      answer.ok() ? std::string_view(*answer)
+                  : std::string_view(answer.status().message().data(),
+                                     answer.status().message().size());
+  const ChildHead back = {.bytes = text.size(),
+                          .fault_count = fault::Count(),
+                          .code = static_cast<int32_t>(answer.status().code())};
+  return SendAll(kChildSocket, &back, sizeof(back)) &&
+         SendAll(kChildSocket, text.data(), text.size());
+}
+
+}  // namespace
+
+void ServeParent(const Serve& serve) {
+  struct stat socket = {};
+  if (::fstat(kChildSocket, &socket) != 0 || !S_ISSOCK(socket.st_mode)) {
+    ::fputs("belay starts this program itself, to read files by HDF5\n",
+            stderr);
+    return;
+  }
+  const std::span<std::byte> shared = BeginAsChild();
+  while (AnswerNext(serve, shared)) {
+  }
+  ::_exit(0);
+}
+
+// --- Child process ---
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint64_t kMostAnswerBytes = uint64_t{1} << 30;
+constexpr int kFirstOther = kChildMemory + 1;
+
+Clock::time_point After(double seconds) {
+  constexpr double kMost = 1e9;
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(
+             std::chrono::duration<double>(std::clamp(seconds, 0.0, kMost)));
+}
+
+// A descriptor above those that a child has, so that none of them is in its
+// way, also where the program has closed its standard files. Closed at the end.
+class HighDescriptor {
+ public:
+  // Takes over `low`, or the error if it is negative.
+  explicit HighDescriptor(int low)
+      : number_(low < 0 ? low : ::fcntl(low, F_DUPFD_CLOEXEC, kFirstOther)) {
+    const int error = errno;
+    if (low >= 0) ::close(low);
+    errno = error;
+  }
+  ~HighDescriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  HighDescriptor(const HighDescriptor&) = delete;
+  HighDescriptor& operator=(const HighDescriptor&) = delete;
+
+  int get() const { return number_; }
+  int Release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+// Memory of a fixed size: a child that shortens it would end this process.
+int NewMemory(int64_t bytes) {
+  const int memory = ::memfd_create("belay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (memory < 0) return memory;
+  if (::ftruncate(memory, bytes) == 0 &&
+      ::fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ==
+          0) {
+    return memory;
+  }
+  const int error = errno;
+  ::close(memory);
+  errno = error;
+  return -1;
+}
+
+// The parts of a spawn, freed at the end.
+struct SpawnParts {
+  SpawnParts() {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+  }
+  ~SpawnParts() {
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+  }
+  SpawnParts(const SpawnParts&) = delete;
+  SpawnParts& operator=(const SpawnParts&) = delete;
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+};
+
+// What is sent to all processes of a job is for the parent: of signals only
+// those of a crash and of a limit are not blocked, and no handler is left.
+void SetSignals(posix_spawnattr_t& attributes) {
+  sigset_t all;
+  sigset_t blocked;
+  sigfillset(&all);
+  sigfillset(&blocked);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS,
+                           SIGTRAP, SIGXCPU, SIGXFSZ}) {
+    sigdelset(&blocked, signal);
+  }
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setsigmask(&attributes, &blocked);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+}
+
+// Starts the program; no file of this process stays open in it, with its
+// locks, but where it may complain. Returns an error number.
+int Spawn(const std::vector<std::string>& command, int socket, int memory,
+          pid_t& pid) {
+  SpawnParts with;
+  posix_spawn_file_actions_addopen(&with.actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&with.actions, 1, "/dev/null", O_WRONLY, 0);
+  if (::fcntl(2, F_GETFD) < 0) {
+    posix_spawn_file_actions_addopen(&with.actions, 2, "/dev/null", O_WRONLY,
+                                     0);
+  }
+  posix_spawn_file_actions_adddup2(&with.actions, socket, kChildSocket);
+  if (memory >= 0) {
+    posix_spawn_file_actions_adddup2(&with.actions, memory, kChildMemory);
+  }
+  posix_spawn_file_actions_addclosefrom_np(
+      &with.actions, memory >= 0 ? kFirstOther : kChildMemory);
+  SetSignals(with.attributes);
+  std::vector<char*> words;
+  for (const std::string& word : command) {
+    words.push_back(const_cast<char*>(word.c_str()));
+  }
+  words.push_back(nullptr);
+  return ::posix_spawn(&pid, words[0], &with.actions, &with.attributes,
+                       words.data(), ::environ);
+}
+
+// Why a child has ended, by what waitpid says of it; no value: nobody knows.
+Status WhyEnded(const std::string& name, std::optional<int> how) {
+  if (how.has_value() && WIFEXITED(*how)) {
+    return absl::UnavailableError(Cat(
+        name, ": its process has ended (exit code ", WEXITSTATUS(*how), ")"));
+  }
+  const int signal = how.has_value() && WIFSIGNALED(*how) ? WTERMSIG(*how) : 0;
+  switch (signal) {
+    case SIGXCPU:
+      return absl::ResourceExhaustedError(
+          Cat(name,
+              ": it takes too long to compute: the file needs more than "
+              "is usual for its size, is damaged, or was made to do so"));
+    case SIGKILL:
+      return absl::ResourceExhaustedError(
+          Cat(name, ": its process was killed, perhaps for want of memory"));
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGABRT:
+    case SIGSYS:
+    case SIGTRAP:
+      return absl::DataLossError(
+          Cat(name, ": its process has crashed (signal ", signal,
+              "): the file is damaged, or was made to do so"));
+    default:
+      return absl::UnavailableError(
+          Cat(name, ": its process has ended (signal ", signal, ")"));
+  }
+}
+
+}  // namespace
+
+StatusOr<ChildProcess> ChildProcess::Start(
+    std::string name, const std::vector<std::string>& command,
+    const ChildLimits& limits) {
+  ChildProcess child;
+  child.name_ = std::move(name);
+  const bool has_memory = limits.shared_bytes > 0;
+  const HighDescriptor memory(has_memory ? NewMemory(limits.shared_bytes) : -1);
+  if (has_memory) {
+    const auto bytes = static_cast<size_t>(limits.shared_bytes);
+    void* shared = memory.get() < 0
+                       ? MAP_FAILED
+                       : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                MAP_SHARED, memory.get(), 0);
+    if (shared == MAP_FAILED) return ErrnoStatus(errno, "map", child.name_);
+    child.shared_ = {static_cast<std::byte*>(shared), bytes};
+  }
+  int ends[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return ErrnoStatus(errno, "make sockets for", child.name_);
+  }
+  HighDescriptor mine(ends[0]);
+  const HighDescriptor its(ends[1]);
+  if (mine.get() < 0 || its.get() < 0) {
+    return ErrnoStatus(errno, "make sockets for", child.name_);
+  }
+  child.socket_ = mine.Release();
+  const ChildBegin begin = {.parent = ::getpid(),
+                            .memory_bytes = limits.memory_bytes,
+                            .shared_bytes = limits.shared_bytes};
+  // There is room for it.
+  SendAll(child.socket_, &begin, sizeof(begin));
+  pid_t pid = -1;
+  const int error = Spawn(command, its.get(), memory.get(), pid);
+  if (error == 0) {
+    child.pid_ = pid;
+    return child;
+  }
+  return ErrnoStatus(error, Cat("start \"", command[0], "\" to"), child.name_);
+}
+
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : name_(std::move(other.name_)),
+      pid_(std::exchange(other.pid_, -1)),
+      socket_(std::exchange(other.socket_, -1)),
+      shared_(std::exchange(other.shared_, {})) {}
+
+ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
+  std::swap(name_, other.name_);
+  std::swap(pid_, other.pid_);
+  std::swap(socket_, other.socket_);
+  std::swap(shared_, other.shared_);
+  return *this;
+}
+
+ChildProcess::~ChildProcess() {
+  End();
+  if (!shared_.empty()) ::munmap(shared_.data(), shared_.size());
+}
+
+void ChildProcess::End() {
+  if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  const pid_t pid = std::exchange(pid_, -1);
+  // One that the program has waited for itself is not there any more.
+  if (pid <= 0 || ::waitpid(pid, nullptr, WNOHANG) != 0) return;
+  ::kill(pid, SIGKILL);
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+StatusOr<std::string> ChildProcess::Ask(std::string_view request,
+                                        double cpu_seconds,
+                                        double deadline_seconds) {
+  const Clock::time_point until = After(deadline_seconds);
+  const ChildHead head = {.bytes = request.size(),
+                          .fault_count = fault::Count(),
+                          .fault_number = fault::Armed(),
+                          .cpu_seconds = cpu_seconds};
+  ChildHead back;
+  if (!is_running() || !SendAll(socket_, &head, sizeof(head)) ||
+      !SendAll(socket_, request.data(), request.size()) ||
+      !ReceiveAll(socket_, &back, sizeof(back), until)) {
+    return Lost(deadline_seconds);
+  }
+  // A child that has gone wrong may say anything.
+  if (back.bytes > kMostAnswerBytes) return Lost(deadline_seconds);
+  std::string answer;
+  BELAY_RETURN_IF_ERROR(CatchBadAlloc(name_, [&] {
+    answer.resize(back.bytes);
+    return absl::OkStatus();
+  }));
+  if (!ReceiveAll(socket_, answer.data(), answer.size(), until)) {
+    return Lost(deadline_seconds);
+  }
+  fault::SkipTo(back.fault_count);
+  const auto code = static_cast<absl::StatusCode>(back.code);
+  if (code == absl::StatusCode::kOk) return answer;
+  return Status(code, answer);
+}
+
+// The child does not answer as it should: says why, and ends it.
+Status ChildProcess::Lost(double deadline_seconds) {
+  if (!is_running()) {
+    return absl::FailedPreconditionError(
+        Cat(name_, ": its process has ended before"));
+  }
+  // One that has closed its end is about to end.
+  int how = 0;
+  pid_t ended = 0;
+  pollfd gone = {socket_, POLLRDHUP, 0};
+  const bool has_closed = ::poll(&gone, 1, 0) > 0;
+  do {
+    ended = ::waitpid(pid_, &how, has_closed ? 0 : WNOHANG);
+  } while (ended < 0 && errno == EINTR);
+  const bool is_reaped = ended != 0;
+  if (is_reaped) pid_ = -1;
+  End();
+  if (!is_reaped) {
+    return absl::DeadlineExceededError(
+        Cat(name_, ": no answer within ", deadline_seconds, " s"));
+  }
+  return WhyEnded(name_, ended > 0 ? std::optional<int>(how) : std::nullopt);
+}
+
+}  // namespace belay

@@ -1,0 +1,107 @@
+#include "belay/arrays/flat_buffer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "core/status_macros.h"
+
+namespace belay {
+namespace {
+
+// Elements of one index of each axis.
+Shape Strides(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t axis = shape.size(); axis-- > 1;) {
+    strides[axis - 1] = strides[axis] * shape[axis];
+  }
+  return strides;
+}
+
+Status Named(const FlatPiece& piece, const Status& cause) {
+  return Status(cause.code(), absl::StrFormat("cut a flat buffer: \"%s\": %s",
+                                              piece.key, cause.message()));
+}
+
+// The box of a piece, checked.
+StatusOr<Box> BoxOf(const FlatPiece& piece) {
+  BELAY_RETURN_IF_ERROR(CheckedNumElements(piece.global_shape).status());
+  Box box = piece.box.value_or(WholeBox(piece.global_shape));
+  BELAY_RETURN_IF_ERROR(CheckBox(box, piece.global_shape));
+  return box;
+}
+
+// The first element of a piece in the buffer, checked.
+StatusOr<int64_t> BeginOf(const FlatPiece& piece, int64_t end_of_last,
+                          int64_t elements) {
+  const int64_t begin = piece.begin.value_or(end_of_last);
+  if (begin < end_of_last) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "begins before the piece before it ends (need element %d or later, "
+        "found %d)",
+        end_of_last, begin));
+  }
+  if (begin <= INT64_MAX - elements) return begin;
+  return absl::OutOfRangeError(absl::StrFormat(
+      "ends past element 2^63 - 1 (begins at %d and has %d)", begin, elements));
+}
+
+}  // namespace
+
+std::vector<Box> BoxesOfRange(const Box& box, int64_t begin, int64_t end) {
+  if (begin == end) return {};
+  if (begin == 0 && end == NumElements(box.shape)) return {box};
+  const Shape strides = Strides(box.shape);
+  std::vector<Box> boxes;
+  while (begin < end) {
+    Box part = box;
+    size_t axis = 0;
+    // The outermost axis of which a whole index begins here.
+    while (begin % strides[axis] != 0 || end - begin < strides[axis]) ++axis;
+    for (size_t i = 0; i <= axis; ++i) {
+      const int64_t index = begin / strides[i] % box.shape[i];
+      part.offset[i] += index;
+      part.shape[i] =
+          i < axis ? 1
+                   : std::min((end - begin) / strides[i], box.shape[i] - index);
+    }
+    begin += part.shape[axis] * strides[axis];
+    boxes.push_back(std::move(part));
+  }
+  return boxes;
+}
+
+StatusOr<std::vector<FlatBox>> BoxesOfFlatRange(
+    const std::vector<FlatPiece>& pieces, int64_t begin, int64_t end) {
+  if (begin < 0 || end < begin) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "cut a flat buffer: not a range (need 0 <= begin <= end, found "
+        "%d and %d)",
+        begin, end));
+  }
+  std::vector<FlatBox> found;
+  int64_t next = 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    StatusOr<Box> box = BoxOf(pieces[i]);
+    if (!box.ok()) return Named(pieces[i], box.status());
+    const int64_t elements = NumElements(box->shape);
+    const StatusOr<int64_t> first = BeginOf(pieces[i], next, elements);
+    if (!first.ok()) return Named(pieces[i], first.status());
+    next = *first + elements;
+    if (elements == 0) {
+      found.push_back({i, *std::move(box), 0});
+      continue;
+    }
+    int64_t position = std::max(begin, *first);
+    for (Box& part :
+         BoxesOfRange(*box, position - *first,
+                      std::max(position, std::min(end, next)) - *first)) {
+      const int64_t length = NumElements(part.shape);
+      found.push_back({i, std::move(part), position - begin});
+      position += length;
+    }
+  }
+  return found;
+}
+
+}  // namespace belay

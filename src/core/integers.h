@@ -1,0 +1,37 @@
+// Division that rounds up.
+
+#ifndef BELAY_CORE_INTEGERS_H_
+#define BELAY_CORE_INTEGERS_H_
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+namespace belay {
+
+// Of numbers that are not negative; `b` is not 0.
+constexpr int64_t CeilDivide(int64_t a, int64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
+// Reads plain decimal numbers, for the text forms of boxes and devices.
+//
+// Stricter than absl::SimpleAtoi, which takes a sign and blanks: a text form
+// that is stored must have one spelling, and "+1" or " 1" is damage.
+
+// Returns the number that `text` spells in digits only, or nothing if it is
+// anything else or above `max`.
+inline std::optional<int64_t> ParseDigits(std::string_view text, int64_t max) {
+  if (text.starts_with('-')) return std::nullopt;  // "-0" is not digits only
+  const char* const last = text.data() + text.size();
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error != std::errc() || end != last || value > max) return std::nullopt;
+  return value;
+}
+
+}  // namespace belay
+
+#endif  // BELAY_CORE_INTEGERS_H_

@@ -1,0 +1,122 @@
+#include "core/log.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/catch_exceptions.h"
+#include "core/text.h"
+
+namespace belay {
+namespace {
+
+// Not a level: nobody wants anything, and nobody has said what they want.
+// Warnings are then printed, and errors not: the caller has them.
+constexpr uint8_t kNothing = 4;
+constexpr uint8_t kWarningsOnly = 5;
+
+void ToStderr(LogLevel level, std::string_view message) {
+  const std::string line =
+      Cat("belay: ", LogLevelName(level), ": ", message, "\n");
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+// Whether the launcher says that this is another rank than 0. This folder does
+// not know MPI.
+bool IsOtherRank() {
+  for (const char* const name :
+       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const char* const rank = std::getenv(name);
+    if (rank != nullptr) return std::string_view(rank) != "0";
+  }
+  return false;
+}
+
+// Once for each text.
+void WarnOfLevel(const std::string& wanted) {
+  static auto* const told = new std::string;
+  if (std::exchange(*told, wanted) == wanted || IsOtherRank()) return;
+  ToStderr(
+      LogLevel::kWarning,
+      PrintableText(Cat("BELAY_LOG is no level (need debug, info, "
+                        "warning, error or none, found ",
+                        QuotedText(wanted), "); only warnings are logged")));
+}
+
+uint8_t LeastOfEnvironment() {
+  const char* const wanted = std::getenv("BELAY_LOG");
+  if (wanted == nullptr || *wanted == '\0') return kWarningsOnly;
+  for (uint8_t level = 0; level < kNothing; ++level) {
+    if (LogLevelName(LogLevel{level}) == wanted) return level;
+  }
+  if (std::string_view(wanted) == "none") return kNothing;
+  WarnOfLevel(wanted);
+  return kWarningsOnly;
+}
+
+struct Sinks {
+  std::mutex mutex;
+  std::shared_ptr<const LogSink> sink =
+      std::make_shared<const LogSink>(ToStderr);
+  std::atomic<uint8_t> least = LeastOfEnvironment();
+};
+
+// Never destroyed: destructors of the program may save.
+Sinks& TheSinks() {
+  static auto* const sinks = new Sinks;
+  return *sinks;
+}
+
+}  // namespace
+
+std::string_view LogLevelName(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+  }
+  return "unknown";
+}
+
+void SetLogSink(LogSink sink, LogLevel least) {
+  Sinks& sinks = TheSinks();
+  const bool is_own = sink != nullptr;
+  auto next = std::make_shared<const LogSink>(is_own ? std::move(sink)
+                                                     : LogSink(ToStderr));
+  const std::lock_guard lock(sinks.mutex);
+  sinks.sink.swap(next);
+  sinks.least = is_own ? static_cast<uint8_t>(least) : LeastOfEnvironment();
+}
+
+bool IsLogged(LogLevel level) {
+  const uint8_t least = TheSinks().least;
+  if (least == kWarningsOnly) return level == LogLevel::kWarning;
+  return static_cast<uint8_t>(level) >= least;
+}
+
+void Log(LogLevel level, std::string_view message) {
+  if (!IsLogged(level)) return;
+  std::shared_ptr<const LogSink> sink;
+  {
+    Sinks& sinks = TheSinks();
+    const std::lock_guard lock(sinks.mutex);
+    sink = sinks.sink;
+  }
+  // A program that cannot log still saves.
+  CatchExceptions([&]() -> Status {
+    (*sink)(level, PrintableText(message));
+    return absl::OkStatus();
+  }).IgnoreError();
+}
+
+}  // namespace belay

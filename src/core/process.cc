@@ -1,0 +1,75 @@
+#include "core/process.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <random>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/integers.h"
+
+namespace belay {
+
+std::string HostName() {
+  char host[HOST_NAME_MAX + 1] = {};
+  if (::gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
+  return host;
+}
+
+// --- Nonce ---
+
+uint64_t NewNonce() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+// --- Unix time ---
+
+namespace {
+
+double SteadySeconds() {
+  const std::chrono::duration<double> since =
+      std::chrono::steady_clock::now().time_since_epoch();
+  return since.count();
+}
+
+}  // namespace
+
+double UnixTime() {
+  return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+}
+
+double SteadyUnixTime() {
+  static const double ahead = UnixTime() - SteadySeconds();
+  return SteadySeconds() + ahead;
+}
+
+// --- Job name ---
+
+std::string VariableText(const VariableLookup& lookup, const char* name) {
+  const char* value = lookup(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string SlurmJobId(const VariableLookup& lookup) {
+  std::string id = VariableText(lookup, "SLURM_JOB_ID");
+  return id.empty() ? VariableText(lookup, "SLURM_JOBID") : id;
+}
+
+std::string JobName(const VariableLookup& lookup) {
+  const std::string name = VariableText(lookup, "BELAY_JOB_NAME");
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  if (!name.empty() || !ParseDigits(SlurmJobId(lookup), kMost)) return name;
+  return VariableText(lookup, "SLURM_JOB_NAME");
+}
+
+std::string JobName() {
+  return JobName([](const char* name) { return std::getenv(name); });
+}
+
+}  // namespace belay

@@ -1,0 +1,590 @@
+#include "core/selection.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "core/status_macros.h"
+#include "core/strided_copy.h"
+#include "core/text.h"
+
+namespace belay {
+namespace {
+
+// The last axis of a copy.
+struct Line {
+  int64_t count;
+  int64_t bytes;  // of one element
+  int64_t source_stride;
+  int64_t target_stride;
+};
+
+using CopyLine = void (*)(const Line& line, const std::byte* source,
+                          std::byte* target);
+
+template <size_t kBytes>
+void CopyFixed(const Line& line, const std::byte* source, std::byte* target) {
+  for (int64_t i = 0; i < line.count; ++i) {
+    std::memcpy(target + i * line.target_stride,
+                source + i * line.source_stride, kBytes);
+  }
+}
+
+void CopyAny(const Line& line, const std::byte* source, std::byte* target) {
+  for (int64_t i = 0; i < line.count; ++i) {
+    std::memcpy(target + i * line.target_stride,
+                source + i * line.source_stride, line.bytes);
+  }
+}
+
+CopyLine ChooseCopyLine(int64_t bytes) {
+  switch (bytes) {
+    case 1:
+      return CopyFixed<1>;
+    case 2:
+      return CopyFixed<2>;
+    case 4:
+      return CopyFixed<4>;
+    case 8:
+      return CopyFixed<8>;
+    case 16:
+      return CopyFixed<16>;
+    default:
+      return CopyAny;
+  }
+}
+
+// A copy with as few axes as describe it.
+struct Merged {
+  Shape shape;
+  Shape source;  // strides
+  Shape target;
+  int64_t element_bytes;
+};
+
+// Leaves out axes of length 1, and joins an axis with the one inside it where
+// one step outside is the whole length inside, on both sides.
+Merged MergeAxes(const Shape& shape, int64_t element_bytes, const Shape& source,
+                 const Shape& target) {
+  Merged m{
+      .shape = {}, .source = {}, .target = {}, .element_bytes = element_bytes};
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const int64_t length = shape[axis];
+    if (length == 1) continue;
+    if (!m.shape.empty() && m.source.back() == source[axis] * length &&
+        m.target.back() == target[axis] * length) {
+      m.shape.back() *= length;
+      m.source.back() = source[axis];
+      m.target.back() = target[axis];
+      continue;
+    }
+    m.shape.push_back(length);
+    m.source.push_back(source[axis]);
+    m.target.push_back(target[axis]);
+  }
+  return m;
+}
+
+// Makes a contiguous last axis one large element.
+void AbsorbLastAxis(Merged& m) {
+  if (m.shape.empty() || m.source.back() != m.element_bytes ||
+      m.target.back() != m.element_bytes) {
+    return;
+  }
+  m.element_bytes *= m.shape.back();
+  m.shape.pop_back();
+  m.source.pop_back();
+  m.target.pop_back();
+}
+
+// Advances to the next line, as an odometer does; the last axis is `copy`'s.
+// Returns whether there was one.
+bool NextLine(const Merged& m, Shape& position, int64_t& source,
+              int64_t& target) {
+  for (size_t axis = m.shape.size() - 1; axis-- > 0;) {
+    source += m.source[axis];
+    target += m.target[axis];
+    if (++position[axis] < m.shape[axis]) return true;
+    position[axis] = 0;
+    source -= m.source[axis] * m.shape[axis];
+    target -= m.target[axis] * m.shape[axis];
+  }
+  return false;
+}
+
+}  // namespace
+
+void StridedCopy(const Shape& shape, int64_t element_bytes,
+                 Strided<const std::byte> source, Strided<std::byte> target) {
+  if (NumElements(shape) == 0) return;
+  Merged m = MergeAxes(shape, element_bytes, source.strides, target.strides);
+  AbsorbLastAxis(m);
+  if (m.shape.empty()) {
+    std::memcpy(target.data, source.data, m.element_bytes);
+    return;
+  }
+  const Line line{.count = m.shape.back(),
+                  .bytes = m.element_bytes,
+                  .source_stride = m.source.back(),
+                  .target_stride = m.target.back()};
+  const CopyLine copy_line = ChooseCopyLine(m.element_bytes);
+  Shape position(m.shape.size(), 0);
+  int64_t from = 0, to = 0;
+  do {
+    copy_line(line, source.data + from, target.data + to);
+  } while (NextLine(m, position, from, to));
+}
+
+// --- Selection ---
+
+namespace {
+
+int64_t ElementsOfAxes(const Shape& shape, size_t first, size_t last) {
+  return NumElements(Shape(shape.begin() + first, shape.begin() + last));
+}
+
+// One end of a slice: a negative number counts from the end of the axis, and
+// what lies outside is moved to the nearest of `low` and `high`.
+int64_t ClipEnd(const std::optional<int64_t>& end, int64_t if_missing,
+                int64_t length, int64_t low, int64_t high) {
+  if (!end.has_value()) return if_missing;
+  return std::clamp(*end < 0 ? *end + length : *end, low, high);
+}
+
+StatusOr<AxisRange> ResolveSlice(const Slice& slice, int64_t length,
+                                 size_t axis) {
+  const int64_t step = slice.step.value_or(1);
+  if (step == 0) {
+    return absl::InvalidArgumentError(
+        Cat("slice of axis ", axis,
+            " does not move (need a step other than 0, found 0)"));
+  }
+  // Backwards, the first position is the last one, and the stop may be the
+  // place before the first.
+  const bool forwards = step > 0;
+  const int64_t low = forwards ? 0 : -1;
+  const int64_t high = forwards ? length : length - 1;
+  const int64_t start =
+      ClipEnd(slice.start, forwards ? low : high, length, low, high);
+  const int64_t stop =
+      ClipEnd(slice.stop, forwards ? high : low, length, low, high);
+  const int64_t distance = forwards ? stop - start : start - stop;
+  if (distance <= 0) return AxisRange{};
+  // Unsigned: the magnitude of -2^63 is no int64.
+  const uint64_t magnitude = forwards ? step : 0 - static_cast<uint64_t>(step);
+  const int64_t count = 1 + (static_cast<uint64_t>(distance) - 1) / magnitude;
+  return AxisRange{
+      .start = start, .step = count > 1 ? step : 1, .count = count};
+}
+
+StatusOr<AxisRange> ResolveInteger(int64_t position, int64_t length,
+                                   size_t axis) {
+  if (position >= -length && position < length) {
+    return AxisRange{.start = position < 0 ? position + length : position,
+                     .step = 1,
+                     .count = 1,
+                     .kept = false};
+  }
+  if (length == 0) {
+    return absl::OutOfRangeError(Cat("out of bounds of axis ", axis,
+                                     ", which is empty (found ", position,
+                                     ")"));
+  }
+  return absl::OutOfRangeError(Cat("out of bounds of axis ", axis, " (need ",
+                                   -length, " to ", length - 1, ", found ",
+                                   position, ")"));
+}
+
+// NumPy also selects by a tensor of positions.
+Status CheckIsMask(const Tensor* mask) {
+  if (mask == nullptr) return absl::InvalidArgumentError("the mask is null");
+  if (mask->dtype() == DType::kBool) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("a tensor selects elements only as a mask (need bool, found ",
+          DTypeName(mask->dtype()), ")"));
+}
+
+// Takes the items from left to right; `selection` grows axis by axis.
+class Resolver {
+ public:
+  Resolver(const Shape& shape, size_t num_left_over)
+      : shape_(shape), num_left_over_(num_left_over) {
+    selection_.source_shape = shape;
+  }
+
+  Status operator()(int64_t position) {
+    BELAY_ASSIGN_OR_RETURN(const AxisRange range,
+                           ResolveInteger(position, shape_[axis()], axis()));
+    selection_.axes.push_back(range);
+    return absl::OkStatus();
+  }
+
+  Status operator()(const Slice& slice) {
+    BELAY_ASSIGN_OR_RETURN(const AxisRange range,
+                           ResolveSlice(slice, shape_[axis()], axis()));
+    AddKept(range);
+    return absl::OkStatus();
+  }
+
+  Status operator()(const Ellipsis&) {
+    for (size_t i = 0; i < num_left_over_; ++i) {
+      AddKept({.start = 0, .step = 1, .count = shape_[axis()]});
+    }
+    return absl::OkStatus();
+  }
+
+  Status operator()(const NewAxis&) {
+    selection_.result_shape.push_back(1);
+    return absl::OkStatus();
+  }
+
+  Status operator()(const Tensor* mask) {
+    BELAY_RETURN_IF_ERROR(CheckIsMask(mask));
+    return absl::InvalidArgumentError(
+        "a mask must be the only item of an index (need 1 item, found more)");
+  }
+
+  Selection TakeSelection() { return std::move(selection_); }
+
+ private:
+  size_t axis() const { return selection_.axes.size(); }
+
+  void AddKept(const AxisRange& range) {
+    if (axis() == 0) {
+      selection_.row_axis = static_cast<int>(selection_.result_shape.size());
+    }
+    selection_.axes.push_back(range);
+    selection_.result_shape.push_back(range.count);
+  }
+
+  const Shape& shape_;
+  const size_t num_left_over_;
+  Selection selection_;
+};
+
+template <typename Item>
+size_t Count(const Index& index) {
+  return std::count_if(index.begin(), index.end(), [](const IndexItem& item) {
+    return std::holds_alternative<Item>(item);
+  });
+}
+
+StatusOr<Selection> SelectByItems(const Shape& shape, const Index& index) {
+  const size_t num_ellipses = Count<Ellipsis>(index);
+  if (num_ellipses > 1) {
+    return absl::InvalidArgumentError(Cat(
+        "more than one ellipsis (need at most 1, found ", num_ellipses, ")"));
+  }
+  const size_t num_taken = Count<int64_t>(index) + Count<Slice>(index);
+  if (num_taken > shape.size()) {
+    return absl::OutOfRangeError(Cat("more items than axes (need at most ",
+                                     shape.size(), ", found ", num_taken, ")"));
+  }
+  Resolver resolver(shape, shape.size() - num_taken);
+  for (const IndexItem& item : index) {
+    BELAY_RETURN_IF_ERROR(std::visit(resolver, item));
+  }
+  if (num_ellipses == 0) BELAY_RETURN_IF_ERROR(resolver(Ellipsis{}));
+  return resolver.TakeSelection();
+}
+
+Status CheckMask(const Shape& shape, const Tensor* mask) {
+  BELAY_RETURN_IF_ERROR(CheckIsMask(mask));
+  const size_t ndim = mask->shape().size();
+  if (ndim == 0) {
+    return absl::InvalidArgumentError(
+        "the mask is a scalar (need 1 axis or more, found 0)");
+  }
+  const Shape first(shape.begin(),
+                    shape.begin() + std::min(ndim, shape.size()));
+  if (mask->shape() == first) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("the mask has another shape than the first axes (need ",
+          ShapeText(first), ", found ", ShapeText(mask->shape()), ")"));
+}
+
+// Without a branch for each element: masks are often random. Hence the spare
+// place at the end, into which what follows the last true element goes.
+std::vector<int64_t> PlacesOfTrue(const Tensor& mask) {
+  const std::byte* const values = mask.data();
+  const int64_t num_elements = mask.num_elements();
+  const int64_t num_true =
+      num_elements - std::count(values, values + num_elements, std::byte{0});
+  std::vector<int64_t> places(num_true + 1);
+  int64_t count = 0;
+  for (int64_t i = 0; i < num_elements; ++i) {
+    places[count] = i;
+    count += values[i] != std::byte{0};
+  }
+  places.pop_back();
+  return places;
+}
+
+StatusOr<Selection> SelectByMask(const Shape& shape, const Tensor* mask) {
+  BELAY_RETURN_IF_ERROR(CheckMask(shape, mask));
+  Selection selection;
+  selection.source_shape = shape;
+  for (int64_t length : shape) {
+    selection.axes.push_back({.start = 0, .step = 1, .count = length});
+  }
+  selection.row_axis = 0;
+  selection.num_masked_axes = static_cast<int>(mask->shape().size());
+  selection.positions = PlacesOfTrue(*mask);
+  selection.result_shape.push_back(selection.positions.size());
+  selection.result_shape.insert(selection.result_shape.end(),
+                                shape.begin() + selection.num_masked_axes,
+                                shape.end());
+  return selection;
+}
+
+bool IsMask(const Index& index) {
+  return index.size() == 1 && std::holds_alternative<const Tensor*>(index[0]);
+}
+
+// The first row at or after position `end` of an ascending range; of a
+// descending one the first row before `end`.
+int64_t FirstRowPast(const AxisRange& range, int64_t end) {
+  if (range.step > 0) {
+    if (end <= range.start) return 0;
+    return std::min(range.count, (end - range.start - 1) / range.step + 1);
+  }
+  if (range.start < end) return 0;
+  return std::min(range.count, (range.start - end) / -range.step + 1);
+}
+
+}  // namespace
+
+StatusOr<Selection> Select(const Shape& shape, const Index& index) {
+  StatusOr<Selection> selection =
+      IsMask(index) ? SelectByMask(shape, std::get<const Tensor*>(index[0]))
+                    : SelectByItems(shape, index);
+  if (selection.ok()) return selection;
+  return Status(selection.status().code(),
+                Cat("index ", ShapeText(shape), " by \"", IndexText(index),
+                    "\": ", selection.status().message()));
+}
+
+int64_t NumRows(const Selection& selection) {
+  if (selection.num_masked_axes > 0) {
+    return static_cast<int64_t>(selection.positions.size());
+  }
+  return selection.axes.empty() ? 1 : selection.axes[0].count;
+}
+
+int64_t RowElements(const Selection& selection) {
+  const size_t first = std::max(1, selection.num_masked_axes);
+  Shape counts;
+  for (size_t axis = first; axis < selection.axes.size(); ++axis) {
+    counts.push_back(selection.axes[axis].count);
+  }
+  return NumElements(counts);
+}
+
+RowPart RowsWithin(const Selection& selection, int64_t begin, int64_t end) {
+  if (begin >= end) return RowPart{};
+  if (selection.axes.empty()) {
+    return RowPart{.first = 0, .count = begin <= 0 && end > 0 ? 1 : 0};
+  }
+  int64_t first = 0, last = 0;
+  if (selection.num_masked_axes > 0) {
+    const int64_t width =
+        ElementsOfAxes(selection.source_shape, 1, selection.num_masked_axes);
+    const auto& positions = selection.positions;
+    const auto row_at = [&](int64_t position) {
+      return std::lower_bound(positions.begin(), positions.end(),
+                              position * width) -
+             positions.begin();
+    };
+    first = row_at(begin);
+    last = row_at(end);
+  } else {
+    const AxisRange& range = selection.axes[0];
+    first = FirstRowPast(range, range.step > 0 ? begin : end);
+    last = FirstRowPast(range, range.step > 0 ? end : begin);
+  }
+  return RowPart{.first = last > first ? first : 0, .count = last - first};
+}
+
+int64_t RowPosition(const Selection& selection, int64_t row) {
+  if (selection.axes.empty()) return 0;
+  if (selection.num_masked_axes > 0) {
+    return selection.positions[row] /
+           ElementsOfAxes(selection.source_shape, 1, selection.num_masked_axes);
+  }
+  return selection.axes[0].start + row * selection.axes[0].step;
+}
+
+// --- Selection copy ---
+
+namespace {
+
+// Where the rows of a part lie in the memory from position `begin` on.
+struct Places {
+  Shape shape;
+  int64_t offset;  // bytes
+  Shape strides;
+};
+
+Places PlacesOf(const Selection& selection, int64_t element_bytes,
+                int64_t begin, const RowPart& part) {
+  const Shape dense = DenseStrides(selection.source_shape, element_bytes);
+  Places places{.shape = {}, .offset = 0, .strides = {}};
+  for (size_t axis = 0; axis < selection.axes.size(); ++axis) {
+    const AxisRange& range = selection.axes[axis];
+    int64_t start = range.start;
+    if (axis == 0) start += part.first * range.step - begin;
+    places.offset += start * dense[axis];
+    places.shape.push_back(axis == 0 ? part.count : range.count);
+    places.strides.push_back(range.step * dense[axis]);
+  }
+  return places;
+}
+
+// The masked axes' side of a copy: which of the selected positions, and what to
+// take off them because the memory begins later.
+struct MaskPart {
+  const int64_t* positions;
+  int64_t count;
+  int64_t before;
+  int64_t row_bytes;
+};
+
+// Calls `move(place, row, bytes)` for each row, all in bytes from the beginning
+// of either side. Rows of a few bytes are moved one by one, with a number of
+// bytes that the compiler knows.
+template <size_t kBytes, typename Move>
+void ForEachMaskRow(const MaskPart& part, const Move& move) {
+  for (int64_t row = 0; row < part.count; ++row) {
+    move((part.positions[row] - part.before) * kBytes, row * kBytes,
+         std::integral_constant<size_t, kBytes>());
+  }
+}
+
+// The same, with neighbours moved as one.
+template <typename Move>
+void ForEachMaskRun(const MaskPart& part, const Move& move) {
+  const int64_t* const positions = part.positions;
+  for (int64_t row = 0; row < part.count;) {
+    int64_t end = row + 1;
+    while (end < part.count && positions[end] == positions[end - 1] + 1) ++end;
+    move((positions[row] - part.before) * part.row_bytes, row * part.row_bytes,
+         (end - row) * part.row_bytes);
+    row = end;
+  }
+}
+
+template <typename Move>
+void ForEachMasked(const MaskPart& part, const Move& move) {
+  switch (part.row_bytes) {
+    case 1:
+      return ForEachMaskRow<1>(part, move);
+    case 2:
+      return ForEachMaskRow<2>(part, move);
+    case 4:
+      return ForEachMaskRow<4>(part, move);
+    case 8:
+      return ForEachMaskRow<8>(part, move);
+    case 16:
+      return ForEachMaskRow<16>(part, move);
+    default:
+      return ForEachMaskRun(part, move);
+  }
+}
+
+MaskPart MaskPartOf(const Selection& selection, int64_t row_bytes,
+                    int64_t begin, const RowPart& part) {
+  const Shape& shape = selection.source_shape;
+  const int64_t width = NumElements(
+      Shape(shape.begin() + 1, shape.begin() + selection.num_masked_axes));
+  return {.positions = selection.positions.data() + part.first,
+          .count = part.count,
+          .before = begin * width,
+          .row_bytes = row_bytes};
+}
+
+Shape WithoutLeadingOnes(const Shape& shape, size_t ndim) {
+  auto first = shape.begin();
+  while (shape.end() - first > static_cast<int64_t>(ndim) && *first == 1) {
+    ++first;
+  }
+  return Shape(first, shape.end());
+}
+
+}  // namespace
+
+void CopySelected(const Selection& selection, int64_t element_bytes,
+                  int64_t begin, const RowPart& part, const std::byte* source,
+                  std::byte* result) {
+  const int64_t row_bytes = RowElements(selection) * element_bytes;
+  if (part.count == 0 || row_bytes == 0) return;
+  if (selection.num_masked_axes > 0) {
+    ForEachMasked(MaskPartOf(selection, row_bytes, begin, part),
+                  [&](int64_t place, int64_t row, auto bytes) {
+                    std::memcpy(result + row, source + place, bytes);
+                  });
+    return;
+  }
+  const Places places = PlacesOf(selection, element_bytes, begin, part);
+  StridedCopy(places.shape, element_bytes,
+              {source + places.offset, places.strides},
+              {result, DenseStrides(places.shape, element_bytes)});
+}
+
+void ScatterSelected(const Selection& selection, int64_t element_bytes,
+                     int64_t begin, const RowPart& part,
+                     const std::byte* values, std::byte* target) {
+  const int64_t row_bytes = RowElements(selection) * element_bytes;
+  if (part.count == 0 || row_bytes == 0) return;
+  if (selection.num_masked_axes > 0) {
+    ForEachMasked(MaskPartOf(selection, row_bytes, begin, part),
+                  [&](int64_t place, int64_t row, auto bytes) {
+                    std::memcpy(target + place, values + row, bytes);
+                  });
+    return;
+  }
+  const Places places = PlacesOf(selection, element_bytes, begin, part);
+  StridedCopy(places.shape, element_bytes,
+              {values, DenseStrides(places.shape, element_bytes)},
+              {target + places.offset, places.strides});
+}
+
+Status CheckBroadcast(const Shape& value_shape, const Shape& result_shape) {
+  const Shape value = WithoutLeadingOnes(value_shape, result_shape.size());
+  bool fits = value.size() <= result_shape.size();
+  for (size_t i = 1; fits && i <= value.size(); ++i) {
+    const int64_t length = value[value.size() - i];
+    fits = length == 1 || length == result_shape[result_shape.size() - i];
+  }
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("broadcast \"", ShapeText(value_shape),
+          "\": the shape does not fit the selection (need ",
+          ShapeText(result_shape), ", found ", ShapeText(value_shape), ")"));
+}
+
+StatusOr<Tensor> BroadcastToRows(const Selection& selection,
+                                 const Tensor& value, const RowPart& part) {
+  BELAY_RETURN_IF_ERROR(CheckBroadcast(value.shape(), selection.result_shape));
+  const int64_t element_bytes = DTypeSize(value.dtype());
+  Shape shape = selection.result_shape;
+  const Shape lengths = WithoutLeadingOnes(value.shape(), shape.size());
+  const Shape dense = DenseStrides(lengths, element_bytes);
+  const size_t num_added = shape.size() - lengths.size();
+  Shape strides(shape.size(), 0);
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] > 1) strides[num_added + i] = dense[i];
+  }
+  int64_t offset = 0;
+  if (selection.row_axis >= 0) {
+    shape[selection.row_axis] = part.count;
+    offset = part.first * strides[selection.row_axis];
+  }
+  Tensor rows(value.dtype(), {part.count, RowElements(selection)});
+  if (part.count == 0) return rows;
+  StridedCopy(shape, element_bytes, {value.data() + offset, strides},
+              {rows.data(), DenseStrides(shape, element_bytes)});
+  return rows;
+}
+
+}  // namespace belay

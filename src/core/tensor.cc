@@ -1,0 +1,184 @@
+#include "belay/arrays/tensor.h"
+
+#include <charconv>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+
+#include "absl/strings/str_format.h"
+#include "belay/arrays/indexing.h"
+#include "core/huge_pages.h"
+#include "core/selection.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+
+namespace belay {
+namespace {
+
+// A product that wrapped around would reserve too little.
+int64_t CheckedBytes(int64_t elements, DType dtype) {
+  const int64_t size = DTypeSize(dtype);
+  if (size > 0 && elements > INT64_MAX / size) throw std::bad_alloc();
+  return elements * size;
+}
+
+}  // namespace
+
+Tensor::Tensor(DType dtype, const Shape& shape)
+    : dtype_(dtype),
+      shape_(shape),
+      num_elements_(NumElements(shape)),
+      data_(NewBytes(CheckedBytes(num_elements_, dtype))) {}
+
+Tensor Tensor::CopyOf(DType dtype, const Shape& shape, const void* data) {
+  Tensor tensor(dtype, shape);
+  if (tensor.num_bytes() > 0) {
+    std::memcpy(tensor.data(), data, tensor.num_bytes());
+  }
+  return tensor;
+}
+
+void Tensor::CheckCount(size_t values) const {
+  if (static_cast<int64_t>(values) == num_elements_) return;
+  throw std::invalid_argument(
+      absl::StrFormat("make a tensor of shape %s: wrong number of values (need "
+                      "%d, found %d)",
+                      ShapeText(shape_), num_elements_, values));
+}
+
+void Tensor::ThrowOtherDType(DType wanted) const {
+  throw std::invalid_argument(
+      absl::StrFormat("values of a tensor: another dtype (need %s, found %s)",
+                      DTypeName(wanted), DTypeName(dtype_)));
+}
+
+// --- Indexing ---
+
+StatusOr<Tensor> GetItem(const Tensor& x, const Index& index) {
+  BELAY_ASSIGN_OR_RETURN(const Selection selection, Select(x.shape(), index));
+  Tensor result(x.dtype(), selection.result_shape);
+  CopySelected(selection, DTypeSize(x.dtype()), 0, {0, NumRows(selection)},
+               x.data(), result.data());
+  return result;
+}
+
+Status SetItem(Tensor& x, const Index& index, const Tensor& value) {
+  if (x.dtype() != value.dtype()) {
+    return absl::InvalidArgumentError(
+        Cat("assign to \"", IndexText(index), "\": another dtype (need ",
+            DTypeName(x.dtype()), ", found ", DTypeName(value.dtype()), ")"));
+  }
+  BELAY_ASSIGN_OR_RETURN(const Selection selection, Select(x.shape(), index));
+  const RowPart all{0, NumRows(selection)};
+  BELAY_ASSIGN_OR_RETURN(const Tensor rows,
+                         BroadcastToRows(selection, value, all));
+  ScatterSelected(selection, DTypeSize(x.dtype()), 0, all, rows.data(),
+                  x.data());
+  return absl::OkStatus();
+}
+
+// --- Index text ---
+
+namespace {
+
+struct ItemText {
+  std::string operator()(int64_t position) const { return Cat(position); }
+
+  std::string operator()(const Slice& slice) const {
+    std::string text = Cat(End(slice.start), ":", End(slice.stop));
+    if (slice.step.has_value()) text += Cat(":", *slice.step);
+    return text;
+  }
+
+  std::string operator()(const Ellipsis&) const { return "..."; }
+
+  std::string operator()(const NewAxis&) const { return "newaxis"; }
+
+  std::string operator()(const Tensor* mask) const {
+    if (mask == nullptr) return "mask";
+    return Cat(mask->dtype() == DType::kBool ? "mask" : "tensor",
+               ShapeText(mask->shape()));
+  }
+
+ private:
+  static std::string End(const std::optional<int64_t>& end) {
+    return end.has_value() ? Cat(*end) : "";
+  }
+};
+
+StatusOr<int64_t> ParseInteger(std::string_view text) {
+  const char* const last = text.data() + text.size();
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error == std::errc() && end == last) return value;
+  return absl::InvalidArgumentError(
+      Cat("\"", text, "\" is not an integer of 64 bits"));
+}
+
+StatusOr<std::optional<int64_t>> ParseEnd(std::string_view text) {
+  text = StripBlanks(text);
+  if (text.empty() || text == "None") return std::nullopt;
+  BELAY_ASSIGN_OR_RETURN(const int64_t value, ParseInteger(text));
+  return value;
+}
+
+StatusOr<IndexItem> ParseSlice(std::string_view text) {
+  const std::vector<std::string_view> parts = Split(text, ':');
+  if (parts.size() > 3) {
+    return absl::InvalidArgumentError(
+        Cat("\"", text, "\" is not a slice (need at most 3 parts, found ",
+            parts.size(), ")"));
+  }
+  Slice slice;
+  BELAY_ASSIGN_OR_RETURN(slice.start, ParseEnd(parts[0]));
+  BELAY_ASSIGN_OR_RETURN(slice.stop, ParseEnd(parts[1]));
+  if (parts.size() == 3) {
+    BELAY_ASSIGN_OR_RETURN(slice.step, ParseEnd(parts[2]));
+  }
+  return slice;
+}
+
+StatusOr<IndexItem> ParseItem(std::string_view text) {
+  text = StripBlanks(text);
+  if (text == "...") return Ellipsis{};
+  if (text == "newaxis" || text == "None") return NewAxis{};
+  if (text.empty()) {
+    return absl::InvalidArgumentError("nothing between two commas");
+  }
+  if (text.find(':') != text.npos) return ParseSlice(text);
+  BELAY_ASSIGN_OR_RETURN(const int64_t position, ParseInteger(text));
+  return position;
+}
+
+StatusOr<Index> ParseItems(std::string_view text) {
+  Index index;
+  text = StripBlanks(text);
+  if (text.empty()) return index;
+  if (text.ends_with(',')) text.remove_suffix(1);
+  for (std::string_view item : Split(text, ',')) {
+    BELAY_ASSIGN_OR_RETURN(const IndexItem parsed, ParseItem(item));
+    index.push_back(parsed);
+  }
+  return index;
+}
+
+}  // namespace
+
+std::string IndexText(const Index& index) {
+  std::string text;
+  for (const IndexItem& item : index) {
+    if (!text.empty()) text += ", ";
+    text += std::visit(ItemText{}, item);
+  }
+  return text;
+}
+
+StatusOr<Index> ParseIndex(std::string_view text) {
+  StatusOr<Index> index = ParseItems(text);
+  if (index.ok()) return index;
+  return absl::InvalidArgumentError(
+      Cat("parse index \"", text, "\": ", index.status().message()));
+}
+
+}  // namespace belay

@@ -1,0 +1,169 @@
+// Plain values to bytes and back, for messages between ranks and for
+// fingerprints. Native byte order; never written to disk.
+
+#ifndef BELAY_CORE_WIRE_H_
+#define BELAY_CORE_WIRE_H_
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "belay/arrays/box.h"
+
+namespace belay {
+
+// Appends values to a byte string.
+class WireWriter {
+ public:
+  template <typename T>
+  void Put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof(T));
+  }
+  void PutText(std::string_view text) {
+    Put<uint32_t>(static_cast<uint32_t>(text.size()));
+    bytes_.append(text);
+  }
+  void PutTexts(const std::vector<std::string>& texts) {
+    Put<uint64_t>(texts.size());
+    for (const std::string& text : texts) PutText(text);
+  }
+  void PutShape(const Shape& shape) {
+    Put<uint8_t>(static_cast<uint8_t>(shape.size()));
+    for (int64_t length : shape) Put(length);
+  }
+  void PutBox(const Box& box) {
+    PutShape(box.offset);
+    for (int64_t length : box.shape) Put(length);
+  }
+  const std::string& bytes() const { return bytes_; }
+  std::string Take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+// Reads them back in the same order. Whoever reads past the end gets zeros and
+// empty texts from there on, and ok() is false.
+class WireReader {
+ public:
+  explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
+
+  template <typename T>
+  T Get() {
+    T value{};
+    if (Has(sizeof(T))) {
+      std::memcpy(&value, bytes_.data() + position_, sizeof(T));
+      position_ += sizeof(T);
+    }
+    return value;
+  }
+  std::string_view GetText() {
+    const auto size = Get<uint32_t>();
+    if (!Has(size)) return {};
+    std::string_view text = bytes_.substr(position_, size);
+    position_ += size;
+    return text;
+  }
+  Shape GetShape() {
+    Shape shape(Get<uint8_t>());
+    for (int64_t& length : shape) length = Get<int64_t>();
+    return shape;
+  }
+  Box GetBox() {
+    Box box{.offset = GetShape(), .shape = {}};
+    box.shape.resize(box.offset.size());
+    for (int64_t& length : box.shape) length = Get<int64_t>();
+    return box;
+  }
+  // Elements behind their number, each read by `read`. Stops at the end of the
+  // bytes, whatever the number says.
+  template <typename T, typename Read>
+  std::vector<T> GetAll(Read read) {
+    const auto size = Get<uint64_t>();
+    std::vector<T> all;
+    for (uint64_t i = 0; i < size && ok_; ++i) all.push_back(read());
+    return all;
+  }
+  std::vector<std::string> GetTexts() {
+    return GetAll<std::string>([&] { return std::string(GetText()); });
+  }
+  // The bytes that were not read yet.
+  std::string_view Rest() const { return bytes_.substr(position_); }
+  bool done() const { return position_ == bytes_.size(); }
+  bool ok() const { return ok_; }
+
+ private:
+  bool Has(size_t size) {
+    ok_ = ok_ && size <= bytes_.size() - position_;
+    return ok_;
+  }
+
+  std::string_view bytes_;
+  size_t position_ = 0;
+  bool ok_ = true;
+};
+
+// What is sent to one rank: bytes at whose end others are added, in memory that
+// is used again.
+
+class Message {
+ public:
+  // Room for so many more bytes, with unspecified values; valid until the next
+  // call.
+  std::byte* Extend(size_t size) {
+    const size_t begin = size_, end = begin + size;
+    if (end > memory_.size()) memory_.resize(end + end / 8);  // may throw
+    size_ = end;
+    return memory_.data() + begin;
+  }
+  void Append(std::string_view bytes) {
+    if (bytes.empty()) return;
+    std::memcpy(Extend(bytes.size()), bytes.data(), bytes.size());
+  }
+  void Clear() { size_ = 0; }
+  std::span<std::byte> bytes() { return std::span(memory_).first(size_); }
+
+ private:
+  std::vector<std::byte> memory_;
+  size_t size_ = 0;
+};
+
+// One for each rank.
+using Messages = std::vector<Message>;
+
+// Fingerprints: whether bytes in different processes are the same.
+
+// Returns 64 bits that are the same in every process for the same bytes. Never
+// written to disk.
+uint64_t Fingerprint(std::string_view bytes);
+// Another number for each seed.
+uint64_t Fingerprint(std::string_view bytes, uint64_t seed);
+
+// 128 bits: of so many that two are never the same by chance, however many
+// byte strings there are.
+struct Hash128 {
+  uint64_t low = 0;
+  uint64_t high = 0;
+
+  friend auto operator<=>(const Hash128&, const Hash128&) = default;
+  template <typename Hash>
+  friend Hash AbslHashValue(Hash state, const Hash128& hash) {
+    return Hash::combine(std::move(state), hash.low, hash.high);
+  }
+};
+
+// Returns the hash that stands for the bytes where they are not compared
+// themselves, the same in every process. Never written to disk.
+Hash128 HashOf(std::string_view bytes);
+
+}  // namespace belay
+
+#endif  // BELAY_CORE_WIRE_H_

@@ -1,0 +1,46 @@
+// The filters that chunks pass on their way to a file, undone.
+
+#ifndef BELAY_FORMAT_CHUNK_FILTERS_H_
+#define BELAY_FORMAT_CHUNK_FILTERS_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/status.h"
+#include "belay/values/save_args.h"
+
+namespace belay::h5 {
+
+// Whether they are all among those of HDF5 itself that are undone here,
+// whatever their parameters: deflate, shuffle and Fletcher32, each once.
+bool CanUndo(const std::vector<Filter>& filters);
+
+// Takes the message of a dataset that names its filters apart, in the order in
+// which they were applied.
+// Errors: DataLoss - damaged, more than 32 filters, or more than one shuffle.
+StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message);
+
+// Returns the most bytes that these filters, of CanUndo, make of so many.
+int64_t MostFilteredBytes(std::span<const Filter> filters, int64_t bytes);
+
+// Returns the most bytes that can come of so many stored ones; nothing: there
+// is a filter among them of which that is not known. Bit i of `left_out` says
+// that filter i was not applied.
+std::optional<int64_t> MostUnfilteredBytes(std::span<const Filter> filters,
+                                           uint32_t left_out, int64_t stored);
+
+// Returns the bytes of a chunk, exactly `bytes`. Bit i of `left_out` says that
+// filter i was not applied. CanUndo. Never takes much more memory than that,
+// nor than 1040 times the stored bytes: no deflate makes more. Errors:
+// DataLoss - damaged, or another number of bytes.
+StatusOr<std::string> UndoFilters(std::string stored,
+                                  const std::vector<Filter>& filters,
+                                  uint32_t left_out, int64_t bytes);
+
+}  // namespace belay::h5
+
+#endif  // BELAY_FORMAT_CHUNK_FILTERS_H_

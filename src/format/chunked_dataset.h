@@ -1,0 +1,76 @@
+// Datasets whose bytes lie in chunks, which may have passed filters.
+
+#ifndef BELAY_FORMAT_CHUNKED_DATASET_H_
+#define BELAY_FORMAT_CHUNKED_DATASET_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "belay/arrays/box.h"
+#include "belay/status.h"
+#include "belay/values/save_args.h"
+#include "format/bounded_file.h"
+
+namespace belay::h5 {
+
+// How the chunks of a dataset are found. HDF5 takes these where the shape is
+// fixed, as it is for all that belay writes.
+enum class ChunkIndex : uint8_t {
+  kSingle = 1,      // one chunk holds all
+  kImplicit = 2,    // all chunks follow each other
+  kFixedArray = 3,  // a table has their places
+};
+
+struct ChunkedDataset {
+  std::string type;  // as EncodedTypeInFile or EncodedType
+  Shape shape;       // of possibly more elements than an int64_t can count
+  Shape chunk;
+  int64_t element_bytes = 0;
+  std::vector<Filter> filters;  // in the order in which they were applied
+  ChunkIndex index = ChunkIndex::kImplicit;
+  int64_t address = -1;  // of the table, of the one chunk, or of the first
+  // Of the one chunk, if it has passed filters.
+  int64_t stored_bytes = 0;
+  uint32_t left_out = 0;
+};
+
+// Where the bytes of a chunk lie as they are stored.
+struct StoredChunk {
+  int64_t address = -1;
+  int64_t bytes = 0;
+  uint32_t left_out = 0;  // filters, as in UndoFilters
+};
+
+// Takes the layout message of a chunked dataset apart, whose other members are
+// known.
+// Errors: DataLoss - damaged; Unimplemented - an index of another kind.
+Status ParseChunks(std::string_view message, ChunkedDataset& dataset);
+
+// Returns the bytes of a chunk, whole also at the edges. `corner` is its first
+// element, and lies in the dataset. Takes memory for the chunk, in both forms,
+// beside the budget of the file.
+// Errors: DataLoss - damaged, or it is not there; Unimplemented - a filter that
+//   CanUndo does not know; those of BoundedFile.
+StatusOr<std::string> ReadChunk(BoundedFile& file,
+                                const ChunkedDataset& dataset,
+                                const Shape& corner);
+
+// Calls `visit` with each chunk of a dataset in row-major order, whose stored
+// bytes lie in the file, and ends with the first error. Takes no memory for
+// chunks. Errors: those of `visit`, and of ReadChunk for where a chunk
+// lies.
+Status ForEachStoredChunk(BoundedFile& file, const ChunkedDataset& dataset,
+                          absl::FunctionRef<Status(const StoredChunk&)> visit);
+
+// Returns the corner of the chunk with this number, in row-major order.
+Shape CornerOfChunk(const ChunkedDataset& dataset, int64_t number);
+
+// Returns the bytes of a chunk behind its filters.
+int64_t ChunkBytes(const ChunkedDataset& dataset);
+
+}  // namespace belay::h5
+
+#endif  // BELAY_FORMAT_CHUNKED_DATASET_H_

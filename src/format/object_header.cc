@@ -1,0 +1,226 @@
+#include "format/object_header.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "core/status_macros.h"
+#include "format/element_type.h"
+
+namespace belay::h5 {
+namespace {
+
+using Words = std::array<uint32_t, 3>;
+
+static_assert(std::endian::native == std::endian::little);
+
+void AddTwelveBytes(Words& words, const char* bytes) {
+  Words read;
+  std::memcpy(read.data(), bytes, sizeof(read));
+  for (size_t i = 0; i < words.size(); ++i) words[i] += read[i];
+}
+
+void Mix(Words& words) {
+  auto& [a, b, c] = words;
+  a = (a - c) ^ std::rotl(c, 4), c += b;
+  b = (b - a) ^ std::rotl(a, 6), a += c;
+  c = (c - b) ^ std::rotl(b, 8), b += a;
+  a = (a - c) ^ std::rotl(c, 16), c += b;
+  b = (b - a) ^ std::rotl(a, 19), a += c;
+  c = (c - b) ^ std::rotl(b, 4), b += a;
+}
+
+void MixAtEnd(Words& words) {
+  auto& [a, b, c] = words;
+  c = (c ^ b) - std::rotl(b, 14);
+  a = (a ^ c) - std::rotl(c, 11);
+  b = (b ^ a) - std::rotl(a, 25);
+  c = (c ^ b) - std::rotl(b, 16);
+  a = (a ^ c) - std::rotl(c, 4);
+  b = (b ^ a) - std::rotl(a, 14);
+  c = (c ^ b) - std::rotl(b, 24);
+}
+
+}  // namespace
+
+void PutNumber(std::string& out, int64_t value, int width) {
+  out.append(reinterpret_cast<const char*>(&value), width);
+}
+
+uint32_t MetadataChecksum(std::string_view bytes) {
+  constexpr size_t kStep = sizeof(Words);
+  Words words;
+  words.fill(0xdeadbeef + static_cast<uint32_t>(bytes.size()));
+  if (bytes.empty()) return words[2];
+  for (; bytes.size() > kStep; bytes.remove_prefix(kStep)) {
+    AddTwelveBytes(words, bytes.data());
+    Mix(words);
+  }
+  char last[kStep] = {};
+  bytes.copy(last, kStep);
+  AddTwelveBytes(words, last);
+  MixAtEnd(words);
+  return words[2];
+}
+
+void PutChecksum(std::string& out, size_t begin) {
+  PutNumber(out, MetadataChecksum(std::string_view(out).substr(begin)), 4);
+}
+
+// --- Object header ---
+
+namespace {
+
+using Kind = HeaderMessage::Kind;
+
+constexpr int kFourByteSize = 0x02;  // flag: how the size of a header is stored
+
+// The flags of a message that HDF5 gives it.
+int FlagsOf(Kind kind) {
+  constexpr int kConstant = 0x01;
+  constexpr int kNotShared = 0x04;
+  switch (kind) {
+    case Kind::kDatatype:
+    case Kind::kFillValue:
+    case Kind::kGroupInfo:
+      return kConstant;
+    case Kind::kAttributeInfo:
+      return kNotShared;
+    default:
+      return 0;
+  }
+}
+
+std::string EncodedSpace(const DatasetSpec& spec) {
+  constexpr int kVersion = 2;
+  enum Class { kScalar = 0, kSimple = 1, kNull = 2 };
+  const bool is_null = spec.dtype == DType::kString && spec.string_bytes == 0;
+  const Shape axes = DatasetAxes(TypeOf(spec), spec.shape);
+  const bool has_axes = !is_null && !axes.empty();
+  std::string out;
+  PutNumber(out, kVersion, 1);
+  PutNumber(out, has_axes ? std::ssize(axes) : 0, 1);
+  PutNumber(out, has_axes ? 1 : 0, 1);  // the largest lengths follow
+  PutNumber(out, is_null ? kNull : has_axes ? kSimple : kScalar, 1);
+  if (!has_axes) return out;
+  for (int times = 0; times < 2; ++times) {
+    for (const int64_t length : axes) PutAddress(out, length);
+  }
+  return out;
+}
+
+// Allocated early, never filled, no value given.
+std::string EncodedFillValue() { return {3, 1 | 1 << 2}; }
+
+// Allocated late, filled with zeros.
+std::string EncodedZeroFill() { return {3, 2 | 2 << 2}; }
+
+int BytesOfNumber(uint64_t number) { return (std::bit_width(number) + 7) / 8; }
+
+std::string EncodedChunks(const DatasetSpec& spec, int64_t offset) {
+  constexpr int kOneChunk = 1, kInARow = 2;
+  const ElementType type = TypeOf(spec);
+  const Shape chunk = DatasetAxes(type, spec.chunk);
+  std::vector<int64_t> lengths(chunk.begin(), chunk.end());
+  lengths.push_back(ElementBytes(type));
+  const int width =
+      BytesOfNumber(*std::max_element(lengths.begin(), lengths.end()));
+  std::string out = {4, 2, 0};  // version, chunked, no flags
+  PutNumber(out, std::ssize(lengths), 1);
+  PutNumber(out, width, 1);
+  for (const int64_t length : lengths) PutNumber(out, length, width);
+  PutNumber(out, spec.chunk == spec.shape ? kOneChunk : kInARow, 1);
+  PutAddress(out, offset);
+  return out;
+}
+
+std::string EncodedLayout(const DatasetSpec& spec, int64_t offset) {
+  const int64_t bytes = StoredBytes(spec);
+  if (!spec.chunk.empty() && bytes > 0) return EncodedChunks(spec, offset);
+  std::string out = {4, 1};  // version, contiguous
+  PutAddress(out, bytes > 0 ? offset : kNoAddress);
+  PutAddress(out, bytes);
+  return out;
+}
+
+// Attributes lie in the header itself.
+std::string EncodedAttributeInfo() {
+  std::string out = {0, 0};
+  PutAddress(out, kNoAddress);
+  PutAddress(out, kNoAddress);
+  return out;
+}
+
+// Appends the header of a dataset of any layout.
+void PutArrayHeader(std::string& out, const DatasetSpec& spec,
+                    const std::string& type, const std::string& attribute,
+                    std::string fill, std::string layout) {
+  std::vector<HeaderMessage> messages = {{Kind::kDataspace, EncodedSpace(spec)},
+                                         {Kind::kDatatype, type},
+                                         {Kind::kFillValue, std::move(fill)},
+                                         {Kind::kLayout, std::move(layout)}};
+  if (!attribute.empty()) {
+    messages.push_back({Kind::kAttributeInfo, EncodedAttributeInfo()});
+    messages.push_back({Kind::kAttribute, attribute});
+  }
+  PutObjectHeader(out, messages);
+}
+
+}  // namespace
+
+void PutObjectHeader(std::string& out,
+                     const std::vector<HeaderMessage>& messages) {
+  const size_t begin = out.size();
+  int64_t size = 0;
+  for (const HeaderMessage& message : messages) {
+    size += 4 + std::ssize(message.bytes);
+  }
+  out += "OHDR";
+  PutNumber(out, 2, 1);  // version
+  PutNumber(out, kFourByteSize, 1);
+  PutNumber(out, size, 4);
+  for (const HeaderMessage& message : messages) {
+    PutNumber(out, static_cast<int64_t>(message.kind), 1);
+    PutNumber(out, std::ssize(message.bytes), 2);
+    PutNumber(out, FlagsOf(message.kind), 1);
+    out += message.bytes;
+  }
+  PutChecksum(out, begin);
+}
+
+StatusOr<std::string> EncodedDTypeAttribute(DType dtype) {
+  const std::string text(DTypeName(dtype));
+  const std::string name = kDTypeAttribute;
+  const DatasetSpec scalar{.dtype = DType::kString,
+                           .string_bytes = std::ssize(text)};
+  BELAY_ASSIGN_OR_RETURN(const std::string type,
+                         EncodedType({DType::kString, std::ssize(text)}));
+  const std::string space = EncodedSpace(scalar);
+  std::string out = {3, 0};  // version, no flags
+  PutNumber(out, std::ssize(name) + 1, 2);
+  PutNumber(out, std::ssize(type), 2);
+  PutNumber(out, std::ssize(space), 2);
+  PutNumber(out, 0, 1);  // the name is ASCII
+  out.append(name.c_str(), name.size() + 1);
+  return out + type + space + text;
+}
+
+void PutDatasetHeader(std::string& out, const DatasetSpec& spec,
+                      const std::string& type, const std::string& attribute,
+                      int64_t offset) {
+  PutArrayHeader(out, spec, type, attribute, EncodedFillValue(),
+                 EncodedLayout(spec, offset));
+}
+
+void PutVirtualHeader(std::string& out, const DatasetSpec& spec,
+                      const std::string& type, const std::string& attribute,
+                      const GlobalHeapPlace& place) {
+  std::string layout = {4, 3};  // version, virtual
+  PutAddress(layout, place.address);
+  PutNumber(layout, place.number, 4);
+  PutArrayHeader(out, spec, type, attribute, EncodedZeroFill(), layout);
+}
+
+}  // namespace belay::h5

@@ -1,0 +1,588 @@
+#include "graph/graph_match.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "core/text.h"
+#include "core/wire.h"
+#include "graph/live_graph.h"
+#include "graph/match_keys.h"
+
+namespace belay {
+namespace {
+
+// Pairs the nodes of two graphs along edges of one name.
+class Pairing {
+ public:
+  Pairing(const KnownObjects& before, const LiveGraph& live)
+      : before_(before), live_(live), known_(live.ids.size(), -1) {}
+
+  std::vector<bool> Run() {
+    if (!before_.ids.empty()) Pair(0, 0);
+    for (size_t i = 0; i < queue_.size(); ++i) PairChildren(queue_[i]);
+    const std::vector<int32_t> holders = queue_;
+    for (const int32_t optimizer : holders) PairSlots(optimizer);
+    std::vector<bool> is_known;
+    for (const int32_t node : known_) is_known.push_back(node >= 0);
+    return is_known;
+  }
+
+ private:
+  const GraphNode& Before(int32_t live) const {
+    return before_.graph.nodes[At(known_[At(live)])];
+  }
+
+  void Pair(int32_t before, int32_t live) {
+    const ObjectId& old = before_.ids[At(before)];
+    const ObjectId& now = live_.ids[At(live)];
+    // What has no address is known by the path alone.
+    const bool is_same =
+        old == now || (old.address == nullptr && now.address == nullptr);
+    if (!is_same || known_[At(live)] >= 0) return;
+    known_[At(live)] = before;
+    queue_.push_back(live);
+  }
+
+  void PairChildren(int32_t live) {
+    Finder<GraphChild> finder(Before(live).children);
+    const auto& children = live_.graph.nodes[At(live)].children;
+    for (size_t i = 0; i < children.size(); ++i) {
+      const GraphChild* old = finder.Find(children[i].name, i);
+      if (old != nullptr) Pair(old->node, children[i].node);
+    }
+  }
+
+  void PairSlots(int32_t optimizer) {
+    using VariableName = std::pair<int32_t, absl::string_view>;
+    absl::flat_hash_map<VariableName, int32_t> slots;
+    for (const GraphSlot& slot : Before(optimizer).slots) {
+      slots.emplace(VariableName(slot.variable, AbslView(slot.name)),
+                    slot.node);
+    }
+    for (const GraphSlot& slot : live_.graph.nodes[At(optimizer)].slots) {
+      const auto old = slots.find(
+          VariableName(known_[At(slot.variable)], AbslView(slot.name)));
+      if (old != slots.end()) Pair(old->second, slot.node);
+    }
+  }
+
+  const KnownObjects& before_;
+  const LiveGraph& live_;
+  std::vector<int32_t> known_;  // by live node: the node before, or -1
+  std::vector<int32_t> queue_;  // live nodes as they were paired
+};
+
+}  // namespace
+
+KnownObjects KnownObjectsOf(const LiveGraph& live) {
+  KnownObjects known{.graph = {}, .ids = live.ids};
+  for (const GraphNode& node : live.graph.nodes) {
+    known.graph.nodes.push_back({.parent = node.parent,
+                                 .optimizer = node.optimizer,
+                                 .name = node.name,
+                                 .children = node.children,
+                                 .attributes = {},
+                                 .slots = node.slots});
+  }
+  return known;
+}
+
+std::vector<bool> FindKnown(const KnownObjects& before, const LiveGraph& live) {
+  return Pairing(before, live).Run();
+}
+
+// --- Graph match ---
+
+namespace {
+
+class Matcher {
+ public:
+  Matcher(const Restoration& restoration, const LiveGraph& live,
+          const RestoredNumbers& restored, int rank,
+          std::vector<RestoreChoice> choices)
+      : restoration_(restoration),
+        choices_(std::move(choices)),
+        saved_(restoration.saved),
+        live_(live),
+        restored_(restored),
+        is_known_(FindKnown(restored.objects, live)),
+        is_matched_(live.values.size()),
+        is_settled_(live.graph.nodes.size()),
+        is_found_(live.values.size()) {
+    result_.live_nodes.assign(saved_.nodes.size(), -1);
+    out().rank = rank;
+    out().nodes.assign(saved_.nodes.size(), NodeMatch::kAbsent);
+    int64_t attributes = 0;
+    for (const GraphNode& node : saved_.nodes) {
+      first_attribute_.push_back(attributes);
+      attributes += std::ssize(node.attributes);
+    }
+    out().used.assign(static_cast<size_t>(attributes), AttributeUse::kUnused);
+    choices_.resize(live.values.size());
+  }
+
+  MatchResult ByEdges() {
+    belay::SkipAbsentSaveCounter(saved_, live_, choices_);
+    Bind(0, 0);
+    MatchStoredKeys();
+    BindRemembered();
+    for (size_t i = 0; i < queue_.size(); ++i) BindChildren(queue_[i]);
+    for (size_t i = 0; i < saved_.nodes.size(); ++i) BindSlots(i);
+    for (const int32_t node : queue_) MatchValues(node);
+    NoteDeferred();
+    NoteUnmatchedObjects();
+    NoteMissing();
+    return std::move(result_);
+  }
+
+  MatchResult ByName() {
+    Bind(0, 0);
+    MatchStoredKeys();
+    // The exact name goes first, so that no other value gets its array.
+    FindArrays([](absl::string_view name) { return name; });
+    FindArrays(WithoutSlash);
+    for (size_t i = 0; i < live_.values.size(); ++i) {
+      if (is_found_[i]) continue;
+      const LiveValue& value = live_.values[i];
+      is_matched_[i] =
+          PlainName(live_, value) == kSaveCounter || OthersHave(value);
+    }
+    NoteMissing();
+    return std::move(result_);
+  }
+
+ private:
+  RankMatch& out() { return result_.rank_match; }
+  const GraphNode& LiveNode(int32_t node) const {
+    return live_.graph.nodes[At(node)];
+  }
+
+  // Whether all elements of a value are on other ranks. They know what else it
+  // is called, and say if it is missing.
+  bool OthersHave(const LiveValue& value) const {
+    return LiveNode(value.node).is_empty &&
+           NumElements(live_.AttributeOf(value).shape) > 0;
+  }
+
+  // Matches a value with all that it is computed from.
+  void MatchSources(const AttributePlaces& places, size_t value) {
+    const RestoreChoice& choice = choices_[value];
+    const GraphAttribute& own = live_.AttributeOf(live_.values[value]);
+    SourceMatch found =
+        FindSources(saved_, places, live_.values[value], own, choice);
+    if (found.places.empty()) return;
+    is_matched_[value] = true;
+    for (const auto& [node, attribute] : found.places) {
+      const int64_t source =
+          first_attribute_[At(node)] + static_cast<int64_t>(attribute);
+      given_away_.insert(source);
+      if (found.difference) {
+        found.difference->attribute = source;
+        auto& all = found.fits ? out().conversions : out().mismatches;
+        all.push_back(*std::exchange(found.difference, std::nullopt));
+      }
+      if (!found.fits) continue;
+      AttributeUse& use = out().used[static_cast<size_t>(source)];
+      use = std::max(
+          use, choice.skip ? AttributeUse::kSkipped : AttributeUse::kUsed);
+      if (!choice.skip) out().renamed.emplace_back(source, own.key);
+    }
+    if (!found.fits || choice.skip) return;
+    if (LastNumber(value) < restoration_.number) {
+      result_.reads.push_back({.value = value, .key = own.key});
+    }
+  }
+
+  // Matches the values that have another key in the checkpoint.
+  void MatchStoredKeys() {
+    if (std::none_of(choices_.begin(), choices_.end(), SaysWhere)) return;
+    const AttributePlaces places = PlacesByKey(saved_);
+    for (size_t i = 0; i < live_.values.size(); ++i) {
+      if (!SaysWhere(choices_[i])) continue;
+      is_found_[i] = true;
+      if (!choices_[i].transform.empty()) {
+        MatchSources(places, i);
+        continue;
+      }
+      const auto place = places.find(AbslView(choices_[i].stored_key));
+      if (place == places.end()) continue;
+      const auto [node, attribute] = place->second;
+      given_away_.insert(first_attribute_[At(node)] +
+                         static_cast<int64_t>(attribute));
+      MatchValue(node, attribute, i);
+    }
+  }
+
+  // Finds the arrays that `name` makes equal to the key or the plain name of a
+  // value that has none yet.
+  void FindArrays(absl::string_view (*name)(absl::string_view)) {
+    absl::flat_hash_map<absl::string_view, size_t> places;
+    const auto& arrays = saved_.nodes[0].attributes;
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      places.emplace(name(AbslView(arrays[i].key)), i);
+    }
+    for (size_t i = 0; i < live_.values.size(); ++i) {
+      if (is_found_[i]) continue;
+      const LiveValue& value = live_.values[i];
+      const std::string plain = PlainName(live_, value);
+      auto found = places.find(name(AbslView(live_.AttributeOf(value).key)));
+      if (found == places.end()) found = places.find(name(AbslView(plain)));
+      if (found == places.end()) continue;
+      is_found_[i] = true;
+      GiveArray(found->second, i);
+    }
+  }
+
+  // The first value that asks for an array gets it.
+  void GiveArray(size_t array, size_t value) {
+    const auto [owner, is_new] = owners_.emplace(array, value);
+    if (is_new) return MatchValue(0, array, value);
+    if (OthersHave(live_.values[value])) {
+      is_matched_[value] = true;
+      return;
+    }
+    const auto key = [this](size_t v) {
+      return live_.AttributeOf(live_.values[v]).key;
+    };
+    out().warnings.push_back(
+        Cat("Ambiguous names: \"", saved_.nodes[0].attributes[array].key,
+            "\" of the checkpoint is \"", key(owner->second),
+            "\", so it cannot be \"", key(value), "\""));
+  }
+
+  // Objects that were matched before stay so, if a path of those that they had
+  // in both graphs still leads to them.
+  void BindRemembered() {
+    if (restoration_.bound.empty() || !IsRemembered(0, 0)) return;
+    is_remembering_ = true;
+    for (size_t i = 0; i < queue_.size(); ++i) BindChildren(queue_[i]);
+    for (size_t i = 0; i < saved_.nodes.size(); ++i) BindSlots(i);
+    is_remembering_ = false;
+    waiting_.clear();
+  }
+
+  bool IsRemembered(int32_t saved, int32_t live) const {
+    return restoration_.bound[At(saved)] == live_.ids[At(live)];
+  }
+
+  void Bind(int32_t saved, int32_t live) {
+    if (is_remembering_ && !IsRemembered(saved, live)) return;
+    int32_t& bound = result_.live_nodes[At(saved)];
+    if (bound == live) return;
+    if (bound >= 0 && LiveNode(live).is_empty) return NoteNothingToRead(live);
+    if (bound >= 0) {
+      out().warnings.push_back(
+          Cat("Inconsistent references: ", PrettyName(saved_, saved),
+              " of the checkpoint is ", PrettyName(live_.graph, bound),
+              ", so it cannot be ", PrettyName(live_.graph, live)));
+      return;
+    }
+    bound = live;
+    out().nodes[At(saved)] = NodeMatch::kBound;
+    queue_.push_back(saved);
+  }
+
+  // An empty object has a node for each of its paths. Ranks that have some of
+  // it say whether it is the one that was bound.
+  void NoteNothingToRead(int32_t live) {
+    is_settled_[At(live)] = true;
+    const auto first = static_cast<std::ptrdiff_t>(live_.first_value[At(live)]);
+    std::fill_n(is_matched_.begin() + first,
+                std::ssize(LiveNode(live).attributes), true);
+  }
+
+  void BindChildren(int32_t saved) {
+    Finder<GraphChild> finder(LiveNode(result_.live_nodes[At(saved)]).children);
+    const auto& children = saved_.nodes[At(saved)].children;
+    for (size_t i = 0; i < children.size(); ++i) {
+      const GraphChild* live = finder.Find(children[i].name, i);
+      if (live != nullptr) {
+        Bind(children[i].node, live->node);
+      } else {
+        waiting_.push_back(children[i].node);
+      }
+    }
+  }
+
+  void BindSlots(size_t optimizer) {
+    const auto& slots = saved_.nodes[optimizer].slots;
+    if (slots.empty()) return;
+    const int32_t live_optimizer = result_.live_nodes[optimizer];
+    absl::flat_hash_map<std::pair<int32_t, absl::string_view>, int32_t> live;
+    if (live_optimizer >= 0) {
+      for (const GraphSlot& slot : LiveNode(live_optimizer).slots) {
+        live.emplace(std::pair(slot.variable, AbslView(slot.name)), slot.node);
+      }
+    }
+    for (const GraphSlot& slot : slots) {
+      const int32_t variable = result_.live_nodes[At(slot.variable)];
+      const auto found = live.find(std::pair(variable, AbslView(slot.name)));
+      if (variable >= 0 && found != live.end()) {
+        Bind(slot.node, found->second);
+      } else if (variable >= 0 && LiveNode(variable).is_empty) {
+        continue;  // other ranks have all of the slot, or wait for it
+      } else if (variable >= 0 || live_optimizer >= 0) {
+        waiting_.push_back(slot.node);
+      }
+    }
+  }
+
+  void MatchValues(int32_t saved) {
+    const int32_t node = result_.live_nodes[At(saved)];
+    const auto& live_attributes = LiveNode(node).attributes;
+    Finder<GraphAttribute> finder(live_attributes);
+    const auto& attributes = saved_.nodes[At(saved)].attributes;
+    for (size_t i = 0; i < attributes.size(); ++i) {
+      const GraphAttribute* live = finder.Find(attributes[i].name, i);
+      if (live == nullptr) continue;
+      const auto place = static_cast<size_t>(live - live_attributes.data());
+      const size_t value = live_.first_value[At(node)] + place;
+      if (!SaysWhere(choices_[value])) MatchValue(saved, i, value);
+    }
+  }
+
+  // The stored value is `attribute` of the stored node.
+  void MatchValue(int32_t saved, size_t attribute, size_t value) {
+    const GraphAttribute& stored =
+        saved_.nodes[At(saved)].attributes[attribute];
+    const GraphAttribute& own = live_.AttributeOf(live_.values[value]);
+    const auto fitted = FittedTo(stored, live_.values[value].shards, own);
+    const GraphAttribute& needed = fitted ? *fitted : own;
+    const int64_t place =
+        first_attribute_[At(saved)] + static_cast<int64_t>(attribute);
+    const bool is_first = !is_matched_[value];
+    is_matched_[value] = true;
+    AttributeUse& use = out().used[static_cast<size_t>(place)];
+    if (choices_[value].skip) {
+      use = std::max(use, AttributeUse::kSkipped);
+      return;
+    }
+    if (!IsSameKind(stored, needed)) {
+      const bool fits = Fits(stored, needed, choices_[value].tolerance);
+      auto& differences = fits ? out().conversions : out().mismatches;
+      differences.push_back({.attribute = place,
+                             .key = needed.key,
+                             .needed = TypeText(needed),
+                             .found = TypeText(stored)});
+      if (!fits) return;
+    }
+    use = AttributeUse::kUsed;
+    if (stored.key != needed.key) out().renamed.emplace_back(place, needed.key);
+    if (is_first && LastNumber(value) < restoration_.number) {
+      result_.reads.push_back({.value = value, .key = stored.key});
+    }
+  }
+
+  // The number of the restore that a value of the program was last read by, or
+  // less than any.
+  int64_t LastNumber(size_t value) const {
+    const int32_t node = live_.values[value].node;
+    if (!is_known_[At(node)]) return 0;
+    const auto last = restored_.numbers.find(
+        {live_.ids[At(node)], live_.AttributeOf(live_.values[value]).name});
+    return last == restored_.numbers.end() ? 0 : last->second;
+  }
+
+  void NoteDeferred() {
+    const std::vector<bool> have_others = LeadToThem(saved_, HaveOthers());
+    for (const int32_t node : waiting_) {
+      if (out().nodes[At(node)] == NodeMatch::kAbsent &&
+          have_others[At(node)]) {
+        out().nodes[At(node)] = NodeMatch::kDeferred;
+      }
+    }
+  }
+
+  // By stored node, whether it has values that the arguments do not give to
+  // values of another key.
+  std::vector<bool> HaveOthers() const {
+    std::vector<bool> have;
+    for (size_t i = 0; i < saved_.nodes.size(); ++i) {
+      int64_t others = std::ssize(saved_.nodes[i].slots);
+      for (size_t j = 0; j < saved_.nodes[i].attributes.size(); ++j) {
+        const int64_t place = first_attribute_[i] + static_cast<int64_t>(j);
+        others += given_away_.contains(place) ? 0 : 1;
+      }
+      have.push_back(others > 0);
+    }
+    return have;
+  }
+
+  void NoteUnmatchedObjects() {
+    std::vector<bool> is_bound = is_settled_;
+    for (const int32_t node : result_.live_nodes) {
+      if (node >= 0) is_bound[At(node)] = true;
+    }
+    const std::vector<bool> have_values = HaveValues(live_.graph);
+    const std::vector<bool> are_settled =
+        belay::AreSettled(live_, choices_, is_matched_);
+    for (size_t i = 0; i < is_bound.size(); ++i) {
+      if (is_bound[i] || !have_values[i] || are_settled[i]) continue;
+      out().unmatched_objects.push_back(
+          PrettyName(live_.graph, static_cast<int32_t>(i)));
+    }
+  }
+
+  void NoteMissing() {
+    for (size_t i = 0; i < live_.values.size(); ++i) {
+      if (is_matched_[i] || choices_[i].skip) continue;
+      auto& keys = choices_[i].may_be_absent ? out().defaulted : out().missing;
+      keys.push_back(live_.AttributeOf(live_.values[i]).key);
+    }
+  }
+
+  const Restoration& restoration_;
+  std::vector<RestoreChoice> choices_;  // by live value
+  const ObjectGraph& saved_;
+  const LiveGraph& live_;
+  const RestoredNumbers& restored_;
+  const std::vector<bool> is_known_;         // by live node
+  std::vector<bool> is_matched_;             // by live value
+  std::vector<bool> is_settled_;             // by live node: nothing to read
+  std::vector<int64_t> first_attribute_;     // by stored node
+  absl::flat_hash_set<int64_t> given_away_;  // attributes, by stored_key
+  bool is_remembering_ = false;              // only what was bound is bound
+  std::vector<int32_t> queue_;               // stored nodes as they were bound
+  std::vector<int32_t> waiting_;             // stored nodes that nobody holds
+  // Of a match by name.
+  std::vector<bool> is_found_;                  // by live value
+  absl::flat_hash_map<size_t, size_t> owners_;  // values, by array
+  MatchResult result_;
+};
+
+}  // namespace
+
+MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
+                         const RestoredNumbers& restored, int rank,
+                         std::vector<RestoreChoice> choices) {
+  Matcher matcher(restoration, live, restored, rank, std::move(choices));
+  return restoration.by_name ? matcher.ByName() : matcher.ByEdges();
+}
+
+ObjectGraph GraphOfArrays(std::vector<GraphAttribute> arrays) {
+  ObjectGraph graph;
+  graph.nodes.resize(1);
+  graph.nodes[0].attributes = std::move(arrays);
+  return graph;
+}
+
+// What a rank says of its match as bytes, for messages to rank 0.
+
+namespace {
+
+void PutMismatches(WireWriter& out, const std::vector<Mismatch>& all) {
+  out.Put<uint64_t>(all.size());
+  for (const Mismatch& mismatch : all) {
+    out.Put(mismatch.attribute);
+    out.PutText(mismatch.key);
+    out.PutText(mismatch.needed);
+    out.PutText(mismatch.found);
+  }
+}
+
+std::vector<Mismatch> GetMismatches(WireReader& in) {
+  return in.GetAll<Mismatch>([&] {
+    Mismatch mismatch;
+    mismatch.attribute = in.Get<int64_t>();
+    mismatch.key = in.GetText();
+    mismatch.needed = in.GetText();
+    mismatch.found = in.GetText();
+    return mismatch;
+  });
+}
+
+}  // namespace
+
+std::string EncodeRankMatch(const RankMatch& match) {
+  WireWriter out;
+  out.Put<int32_t>(match.rank);
+  out.Put<uint64_t>(match.nodes.size());
+  for (const NodeMatch node : match.nodes) out.Put(node);
+  out.Put<uint64_t>(match.used.size());
+  for (const AttributeUse used : match.used) out.Put(used);
+  out.Put<uint64_t>(match.renamed.size());
+  for (const auto& [attribute, key] : match.renamed) {
+    out.Put(attribute);
+    out.PutText(key);
+  }
+  PutMismatches(out, match.mismatches);
+  PutMismatches(out, match.conversions);
+  out.PutTexts(match.missing);
+  out.PutTexts(match.defaulted);
+  out.PutTexts(match.unmatched_objects);
+  out.PutTexts(match.warnings);
+  return out.Take();
+}
+
+StatusOr<RankMatch> DecodeRankMatch(std::string_view bytes) {
+  WireReader in(bytes);
+  RankMatch match;
+  match.rank = in.Get<int32_t>();
+  bool is_known = true;
+  match.nodes = in.GetAll<NodeMatch>([&] {
+    const auto node = in.Get<uint8_t>();
+    is_known = is_known && node <= static_cast<uint8_t>(NodeMatch::kBound);
+    return static_cast<NodeMatch>(node);
+  });
+  match.used = in.GetAll<AttributeUse>([&] {
+    const auto use = in.Get<uint8_t>();
+    is_known = is_known && use <= static_cast<uint8_t>(AttributeUse::kUsed);
+    return static_cast<AttributeUse>(use);
+  });
+  match.renamed = in.GetAll<std::pair<int64_t, std::string>>([&] {
+    const auto attribute = in.Get<int64_t>();
+    return std::pair(attribute, std::string(in.GetText()));
+  });
+  match.mismatches = GetMismatches(in);
+  match.conversions = GetMismatches(in);
+  match.missing = in.GetTexts();
+  match.defaulted = in.GetTexts();
+  match.unmatched_objects = in.GetTexts();
+  match.warnings = in.GetTexts();
+  if (!in.ok() || !in.done() || !is_known) {
+    return absl::DataLossError(
+        "read match of a rank \"\": the bytes are damaged");
+  }
+  return match;
+}
+
+// What is kept of a match for the next one.
+
+namespace {
+
+// Drops what was noted of objects that are no longer there.
+void ForgetLost(const LiveGraph& live, RestoredNumbers& restored) {
+  const std::vector<bool> is_known = FindKnown(restored.objects, live);
+  absl::flat_hash_set<ObjectId> known;
+  for (size_t i = 0; i < is_known.size(); ++i) {
+    if (is_known[i]) known.insert(live.ids[i]);
+  }
+  absl::erase_if(restored.numbers, [&known](const auto& noted) {
+    return !known.contains(noted.first.first);
+  });
+}
+
+}  // namespace
+
+void RememberMatch(const LiveGraph& live, const MatchResult& match,
+                   Restoration& restoration, RestoredNumbers& restored) {
+  restoration.bound.assign(match.live_nodes.size(), ObjectId());
+  for (size_t i = 0; i < match.live_nodes.size(); ++i) {
+    if (match.live_nodes[i] < 0) continue;
+    restoration.bound[i] = live.ids[static_cast<size_t>(match.live_nodes[i])];
+  }
+  ForgetLost(live, restored);
+  for (const KeyedValue& read : match.reads) {
+    const LiveValue& value = live.values[read.value];
+    restored.numbers[{live.ids[static_cast<size_t>(value.node)],
+                      live.AttributeOf(value).name}] = restoration.number;
+  }
+  restored.objects = KnownObjectsOf(live);
+}
+
+}  // namespace belay

@@ -1,0 +1,132 @@
+#include "hdf5/program.h"
+
+#include <dlfcn.h>
+#include <hdf5.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "belay/version.h"
+#include "core/child_process.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
+#include "hdf5/guarded_file.h"
+#include "hdf5/handle.h"
+
+namespace belay::h5 {
+namespace {
+
+constexpr int64_t kMemory = int64_t{512} << 20;
+constexpr double kCpuSeconds = 10;
+constexpr double kSeconds = 60;
+
+}  // namespace
+
+Status CheckProgramCanRead(const std::vector<Filter>& filters) {
+  static std::mutex mutex;
+  static std::set<int32_t> known;
+  const std::lock_guard<std::mutex> lock(mutex);
+  WireWriter request;
+  request.Put(FileRequest::kCanRead);
+  std::vector<int32_t> asked;
+  for (const Filter& filter : filters) {
+    if (!known.contains(filter.id)) asked.push_back(filter.id);
+  }
+  if (asked.empty()) return absl::OkStatus();
+  request.Put<uint64_t>(asked.size());
+  for (const int32_t id : asked) request.Put(id);
+  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> command,
+                         ProgramFor(kReadsFile));
+  BELAY_ASSIGN_OR_RETURN(
+      ChildProcess child,
+      ChildProcess::Start("look for filters", command,
+                          {.memory_bytes = kMemory, .shared_bytes = 0}));
+  BELAY_RETURN_IF_ERROR(
+      child.Ask(request.bytes(), kCpuSeconds, kSeconds).status());
+  known.insert(asked.begin(), asked.end());
+  return absl::OkStatus();
+}
+
+// --- Program ---
+
+namespace {
+
+constexpr char kName[] = "/belay/read-hdf5";
+
+// The folder of the file that has this function: the library, or a program.
+// A relative name is what a program was started by, and may be any file's.
+std::string FolderOfLibrary() {
+  Dl_info info = {};
+  const bool is_known =
+      ::dladdr(reinterpret_cast<const void*>(&FolderOfLibrary), &info) != 0 &&
+      info.dli_fname != nullptr && info.dli_fname[0] == '/';
+  const std::unique_ptr<char, decltype(&std::free)> real(
+      ::realpath(is_known ? info.dli_fname : "/proc/self/exe", nullptr),
+      &std::free);
+  if (real == nullptr) return {};
+  const std::string path(real.get());
+  return path.substr(0, path.rfind('/'));
+}
+
+StatusOr<std::vector<std::string>> PluginFolders() {
+  InitLibrary();
+  unsigned count = 0;
+  BELAY_RETURN_IF_ERROR(Check(H5PLsize(&count), "count", "folders of plugins"));
+  std::vector<std::string> folders(count);
+  for (unsigned i = 0; i < count; ++i) {
+    BELAY_ASSIGN_OR_RETURN(
+        const int64_t length,
+        Number(H5PLget(i, nullptr, 0), "name", "folders of plugins"));
+    std::string& folder = folders[i];
+    folder.resize(static_cast<size_t>(length) + 1);
+    BELAY_RETURN_IF_ERROR(Number(H5PLget(i, folder.data(), folder.size()),
+                                 "name", "folders of plugins")
+                              .status());
+    folder.pop_back();
+  }
+  return folders;
+}
+
+}  // namespace
+
+StatusOr<std::vector<std::string>> ProgramFor(const std::string& work) {
+  const std::string beside = Cat(FolderOfLibrary(), kName);
+  const std::string installed = Cat(BELAY_LIBRARY_DIR, kName);
+  const bool is_beside = ::access(beside.c_str(), X_OK) == 0;
+  if (!is_beside && ::access(installed.c_str(), X_OK) != 0) {
+    return absl::FailedPreconditionError(
+        Cat("the program that reads files by HDF5 is missing: install it with "
+            "the library (need \"",
+            beside, "\" or \"", installed, "\")"));
+  }
+  std::vector<std::string> command = {is_beside ? beside : installed,
+                                      BELAY_VERSION, work};
+  static std::mutex turn;  // readers may be in several threads, HDF5 may not
+  const std::lock_guard<std::mutex> lock(turn);
+  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> folders,
+                         PluginFolders());
+  command.insert(command.end(), folders.begin(), folders.end());
+  return command;
+}
+
+Status LookForPluginsIn(std::span<const char* const> folders) {
+  InitLibrary();
+  unsigned count = 0;
+  BELAY_RETURN_IF_ERROR(Check(H5PLsize(&count), "count", "folders of plugins"));
+  while (count > 0) {
+    BELAY_RETURN_IF_ERROR(
+        Check(H5PLremove(--count), "forget", "folders of plugins"));
+  }
+  for (const char* const folder : folders) {
+    BELAY_RETURN_IF_ERROR(Check(H5PLappend(folder), "look in", folder));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace belay::h5

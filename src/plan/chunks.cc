@@ -1,0 +1,466 @@
+#include "plan/chunks.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/integers.h"
+#include "core/status_macros.h"
+#include "core/strided_copy.h"
+#include "core/text.h"
+
+namespace belay {
+namespace {
+
+// Removes all factors `prime` from `rest`.
+template <typename Number>
+void MovePrime(Number prime, Number& rest, PrimePowers& powers) {
+  int exponent = 0;
+  for (; rest % prime == 0; rest /= prime) ++exponent;
+  if (exponent > 0) powers.push_back({static_cast<int64_t>(prime), exponent});
+}
+
+// A template because short divisions take a third of the time of long ones.
+template <typename Number>
+PrimePowers PowersOf(Number rest) {
+  PrimePowers powers;
+  MovePrime<Number>(2, rest, powers);
+  MovePrime<Number>(3, rest, powers);
+  // All other primes are next to a multiple of 6.
+  for (Number six = 6; six - 1 <= kLargestSearchedPrime &&
+                       uint64_t{six - 1} * (six - 1) <= rest;
+       six += 6) {
+    MovePrime<Number>(six - 1, rest, powers);
+    MovePrime<Number>(six + 1, rest, powers);
+  }
+  if (rest > 1) powers.push_back({static_cast<int64_t>(rest), 1});
+  return powers;
+}
+
+}  // namespace
+
+PrimePowers Factorize(int64_t number) {
+  return number <= int64_t{UINT32_MAX}
+             ? PowersOf(static_cast<uint32_t>(number))
+             : PowersOf(static_cast<uint64_t>(number));
+}
+
+void MultiplyBy(absl::Span<const PrimePower> factors, PrimePowers& powers) {
+  for (const PrimePower& factor : factors) {
+    const auto same = std::find_if(
+        powers.begin(), powers.end(),
+        [&](const PrimePower& power) { return power.prime == factor.prime; });
+    if (same == powers.end()) {
+      powers.push_back(factor);
+    } else {
+      same->exponent += factor.exponent;
+    }
+  }
+}
+
+DivisorList DivisorsUpTo(int64_t limit, absl::Span<const PrimePower> powers) {
+  DivisorList divisors = {1};
+  for (const PrimePower& power : powers) {
+    const int64_t limit_before = limit / power.prime;
+    size_t begin = 0;  // of those with one factor `prime` less
+    for (int exponent = 0; exponent < power.exponent; ++exponent) {
+      const size_t end = divisors.size();
+      for (size_t i = begin; i < end; ++i) {
+        if (divisors[i] > limit_before) continue;
+        divisors.push_back(divisors[i] * power.prime);
+      }
+      begin = end;
+    }
+  }
+  return divisors;
+}
+
+int64_t LargestDivisorUpTo(int64_t limit, absl::Span<const PrimePower> powers) {
+  const DivisorList divisors = DivisorsUpTo(limit, powers);
+  return *std::max_element(divisors.begin(), divisors.end());
+}
+
+DivisorList Divisors(int64_t number) {
+  DivisorList divisors = DivisorsUpTo(number, Factorize(number));
+  std::sort(divisors.begin(), divisors.end());
+  return divisors;
+}
+
+// --- Chunk shape by size ---
+
+namespace {
+
+using Axes = absl::InlinedVector<size_t, 4>;
+
+bool IsCut(const ChunkRequest& request, size_t axis) {
+  return request.global_shape[axis] != request.shard_shape[axis];
+}
+
+// Divisors of each axis, ascending; the last ones are the lengths of the chunk.
+using AxisDivisors = std::vector<DivisorList>;
+
+// Returns the longest of these axes that is longer than 1, the first one of
+// several, or `none`.
+size_t LongestAxis(const AxisDivisors& divisors, const Axes& axes,
+                   size_t none) {
+  size_t longest = none;
+  int64_t length = 1;
+  for (const size_t axis : axes) {
+    if (divisors[axis].back() <= length) continue;
+    longest = axis;
+    length = divisors[axis].back();
+  }
+  return longest;
+}
+
+Shape ReducedChunk(const ChunkRequest& request, int64_t limit) {
+  Shape chunk = LargestChunk(request);
+  const size_t ndim = chunk.size();
+  if (HasAtMost(limit, chunk)) return chunk;
+  AxisDivisors divisors;
+  for (const int64_t length : chunk) divisors.push_back(Divisors(length));
+  Axes all(ndim), open;
+  std::iota(all.begin(), all.end(), 0);
+  std::copy_if(all.begin(), all.end(), std::back_inserter(open),
+               [&](size_t axis) { return IsCut(request, axis); });
+  while (!HasAtMost(limit, chunk)) {
+    const size_t axis = LongestAxis(divisors, open, ndim);
+    if (axis == ndim) {
+      open = all;  // what is cut already has no more to give
+      continue;
+    }
+    divisors[axis].pop_back();
+    chunk[axis] = divisors[axis].back();
+  }
+  return chunk;
+}
+
+// The lengths of the largest chunk, with the prime powers of each.
+struct Lengths {
+  Shape shape;
+  absl::InlinedVector<PrimePowers, 4> powers;
+};
+
+Lengths LengthsOf(const Shape& shape) {
+  Lengths lengths{.shape = shape};
+  for (const int64_t length : shape) {
+    lengths.powers.push_back(Factorize(length));
+  }
+  return lengths;
+}
+
+// Every divisor of the number of elements is a product of divisors of the
+// lengths, so the largest one is that of the largest chunk. What it has in
+// common with a length is the most that this axis can get.
+Shape DividingChunk(const Lengths& lengths, int64_t limit) {
+  PrimePowers all;
+  for (const PrimePowers& powers : lengths.powers) MultiplyBy(powers, all);
+  int64_t rest = LargestDivisorUpTo(limit, all);
+  Shape chunk = lengths.shape;
+  for (size_t axis = chunk.size(); axis-- > 0;) {
+    chunk[axis] = std::gcd(chunk[axis], rest);
+    rest /= chunk[axis];
+  }
+  return chunk;
+}
+
+// At most `limit`, and more than half of it if the length is: as few pieces as
+// possible, and the last one nearly as long as the others.
+int64_t NearlyEqualLength(int64_t length, int64_t limit) {
+  const int64_t pieces = (length - 1) / limit + 1;
+  return (length - 1) / pieces + 1;
+}
+
+// Gives each axis, in that order, as much of its length as the limit leaves.
+// The first `num_dividing` axes get divisors only.
+Shape FilledChunk(const Lengths& lengths, const Axes& order,
+                  size_t num_dividing, int64_t limit) {
+  Shape chunk = lengths.shape;
+  for (size_t i = 0; i < order.size(); ++i) {
+    int64_t& length = chunk[order[i]];
+    if (length > limit) {
+      length = i < num_dividing
+                   ? LargestDivisorUpTo(limit, lengths.powers[order[i]])
+                   : NearlyEqualLength(length, limit);
+    }
+    limit /= length;
+  }
+  return chunk;
+}
+
+// Returns the chunk with one writer, and the one without regard to writers.
+std::pair<Shape, Shape> RaggedChunks(const ChunkRequest& request,
+                                     const Lengths& lengths, int64_t limit) {
+  Axes order(lengths.shape.size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  Axes cut_first = order;
+  const auto cut_end =
+      std::stable_partition(cut_first.begin(), cut_first.end(),
+                            [&](size_t axis) { return IsCut(request, axis); });
+  const auto num_cut = static_cast<size_t>(cut_end - cut_first.begin());
+  return {FilledChunk(lengths, cut_first, num_cut, limit),
+          FilledChunk(lengths, order, 0, limit)};
+}
+
+bool HasHalf(const Shape& chunk, int64_t limit) {
+  return NumElements(chunk) >= limit - NumElements(chunk);
+}
+
+}  // namespace
+
+StatusOr<Shape> GreedyChunkShape(const ChunkRequest& request) {
+  BELAY_ASSIGN_OR_RETURN(const int64_t limit, MaxChunkElements(request));
+  return ReducedChunk(request, limit);
+}
+
+StatusOr<Shape> ExactChunkShape(const ChunkRequest& request) {
+  BELAY_ASSIGN_OR_RETURN(const int64_t limit, MaxChunkElements(request));
+  const Shape largest = LargestChunk(request);
+  if (HasAtMost(limit, largest)) return largest;
+  const Lengths lengths = LengthsOf(largest);
+  Shape dividing = DividingChunk(lengths, limit);
+  if (HasHalf(dividing, limit)) return dividing;
+  auto [one_writer, any] = RaggedChunks(request, lengths, limit);
+  return HasHalf(one_writer, limit) ? one_writer : any;
+}
+
+// --- Default chunks ---
+
+namespace {
+
+bool IsGridCell(const Box& box, const Shape& shape, const Shape& chunk) {
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (box.offset[i] % chunk[i] != 0) return false;
+    if (box.shape[i] != std::min(chunk[i], shape[i] - box.offset[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool HasShortRuns(const Box& box, const Shape& shape, int64_t element_size) {
+  const int64_t runs = CountRuns(box, box, WholeBox(shape));
+  return runs > 1 &&
+         NumElements(box.shape) / runs * element_size < kLongRunBytes;
+}
+
+}  // namespace
+
+Shape CellShape(const Shape& shape, const std::vector<const Box*>& boxes) {
+  if (boxes.empty()) return {};
+  const Shape& cell = boxes[0]->shape;
+  const bool is_grid = std::all_of(
+      boxes.begin(), boxes.end(),
+      [&](const Box* box) { return IsGridCell(*box, shape, cell); });
+  return is_grid ? cell : Shape{};
+}
+
+Shape ChooseChunkShape(const Shape& shape, int64_t element_size,
+                       const std::vector<const Box*>& boxes) {
+  if (boxes.size() < 2) return {};
+  const Shape cell = CellShape(shape, boxes);
+  if (NumElements(cell) > kMaxChunkBytes / element_size) return {};
+  const bool short_runs = std::any_of(
+      boxes.begin(), boxes.end(),
+      [&](const Box* box) { return HasShortRuns(*box, shape, element_size); });
+  return short_runs ? cell : Shape{};
+}
+
+Status ChunkCount::Add(std::string_view key, const Shape& shape,
+                       const Shape& chunk, int64_t element_size) {
+  constexpr int64_t kOfDataset = int64_t{1} << 20;
+  constexpr int64_t kOfCheckpoint = int64_t{1} << 24;
+  constexpr int64_t kBytesOfMore = 64 << 10;
+  if (chunk.empty()) return absl::OkStatus();
+  int64_t count = 1;
+  for (size_t i = 0; i < chunk.size(); ++i) {
+    count *= CeilDivide(shape[i], chunk[i]);
+  }
+  const int64_t more = NumElements(shape) * element_size / kBytesOfMore;
+  more_ += std::min(more, INT64_MAX / 2 - more_);
+  const int64_t most =
+      std::min(kOfDataset + more, kOfCheckpoint + more_ - chunks_);
+  if (count > most) {
+    return absl::ResourceExhaustedError(Cat(
+        operation_, ": key \"", key,
+        "\": there are too many chunks; save it in larger ones (need at most ",
+        most, ", found ", count, ", and ", chunks_, " before)"));
+  }
+  chunks_ += count;
+  return absl::OkStatus();
+}
+
+// --- Chunk request ---
+
+namespace {
+
+Status Error(const ChunkRequest& request, std::string_view cause) {
+  return absl::InvalidArgumentError(
+      Cat("choose chunks \"", request.key, "\": ", cause));
+}
+
+Status CheckNumAxes(const ChunkRequest& request, std::string_view what,
+                    const Shape& shape) {
+  const size_t need = request.global_shape.size();
+  if (shape.size() == need) return absl::OkStatus();
+  return Error(request,
+               Cat("the ", what, " has the wrong number of axes (need ", need,
+                   ", found ", shape.size(), ")"));
+}
+
+// Also finds negative lengths, and shards of too many elements.
+Status CheckShardFits(const ChunkRequest& request) {
+  for (size_t axis = 0; axis < request.shard_shape.size(); ++axis) {
+    const int64_t most = request.global_shape[axis];
+    const int64_t found = request.shard_shape[axis];
+    if (found >= 0 && found <= most) continue;
+    return Error(request, Cat("the shard does not fit axis ", axis, " of ",
+                              ShapeText(request.global_shape), " (need 0 to ",
+                              most, ", found ", found, ")"));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckArray(const ChunkRequest& request) {
+  const StatusOr<int64_t> count = CheckedNumElements(request.global_shape);
+  if (!count.ok()) return Error(request, Cat(count.status().message()));
+  if (request.element_size < 1 || request.element_size > kMaxChunkBytes) {
+    return Error(request, Cat("the element size is out of range (need 1 to ",
+                              kMaxChunkBytes, " bytes, found ",
+                              request.element_size, ")"));
+  }
+  const int64_t most =
+      std::numeric_limits<int64_t>::max() / request.element_size;
+  if (*count > most) {
+    return Error(request, Cat("the array is too large (need at most ", most,
+                              " elements of ", request.element_size,
+                              " bytes, found ", *count, ")"));
+  }
+  BELAY_RETURN_IF_ERROR(
+      CheckNumAxes(request, "shard shape", request.shard_shape));
+  return CheckShardFits(request);
+}
+
+Status CheckShardAxes(const ChunkRequest& request) {
+  const auto end = static_cast<int>(request.shard_shape.size());
+  for (const int axis : request.shard_axes) {
+    if (axis >= 0 && axis < end) continue;
+    return Error(request, Cat("shard_axes names no axis of ",
+                              ShapeText(request.shard_shape), " (need below ",
+                              end, ", found ", axis, ")"));
+  }
+  return absl::OkStatus();
+}
+
+// The most elements that a chunk may have.
+StatusOr<int64_t> MaxElements(const ChunkRequest& request) {
+  if (request.chunk_byte_size == 0) {
+    return kMaxChunkBytes / request.element_size;
+  }
+  if (request.chunk_byte_size < request.element_size) {
+    return Error(request, Cat("chunk_byte_size is below one element (need 0 or "
+                              "at least ",
+                              request.element_size, " bytes, found ",
+                              request.chunk_byte_size, ")"));
+  }
+  return std::min(request.chunk_byte_size, kMaxChunkBytes) /
+         request.element_size;
+}
+
+Shape WithoutEmptyAxes(Shape shape) {
+  for (int64_t& length : shape) length = std::max<int64_t>(length, 1);
+  return shape;
+}
+
+// Returns the first axis whose length does not divide, or the number of axes.
+size_t FirstNotDividing(const Shape& part, const Shape& whole) {
+  size_t axis = 0;
+  while (axis < part.size() && part[axis] > 0 &&
+         whole[axis] % part[axis] == 0) {
+    ++axis;
+  }
+  return axis;
+}
+
+// `what` and `of_what` are the names of the two shapes.
+Status CheckDivides(const ChunkRequest& request, std::string_view what,
+                    const Shape& part, std::string_view of_what,
+                    const Shape& whole) {
+  BELAY_RETURN_IF_ERROR(CheckNumAxes(request, what, part));
+  const size_t axis = FirstNotDividing(part, whole);
+  if (axis == part.size()) return absl::OkStatus();
+  return Error(
+      request,
+      Cat("the ", what, " ", ShapeText(part), " does not divide the ", of_what,
+          " ", ShapeText(whole), " along axis ", axis, " (need a divisor of ",
+          whole[axis], ", found ", part[axis], ")"));
+}
+
+Status CheckNoSize(const ChunkRequest& request) {
+  if (request.chunk_byte_size == 0 && request.shard_axes.empty()) {
+    return absl::OkStatus();
+  }
+  return Error(request,
+               "write_chunk_shape and read_chunk_shape give a chunk, "
+               "chunk_byte_size and shard_axes choose one: use either");
+}
+
+Status CheckBytes(const ChunkRequest& request, const Shape& chunk) {
+  const int64_t most = kMaxChunkBytes / request.element_size;
+  if (HasAtMost(most, chunk)) return absl::OkStatus();
+  return Error(request, Cat("the read chunk ", ShapeText(chunk),
+                            " is too large (need at most ", most,
+                            " elements of ", request.element_size, " bytes)"));
+}
+
+}  // namespace
+
+bool DividesShape(const Shape& part, const Shape& whole) {
+  return part.size() == whole.size() &&
+         FirstNotDividing(part, whole) == part.size();
+}
+
+StatusOr<ChunkShapes> GivenChunkShapes(const ChunkRequest& request,
+                                       const std::optional<Shape>& write,
+                                       const std::optional<Shape>& read) {
+  BELAY_RETURN_IF_ERROR(CheckArray(request));
+  BELAY_RETURN_IF_ERROR(CheckNoSize(request));
+  if (write.has_value()) {
+    BELAY_RETURN_IF_ERROR(CheckDivides(request, "write chunk", *write, "shard",
+                                       request.shard_shape));
+  }
+  if (read.has_value()) {
+    BELAY_RETURN_IF_ERROR(CheckDivides(request, "read chunk", *read,
+                                       "write chunk",
+                                       write.value_or(request.shard_shape)));
+  }
+  ChunkShapes shapes;
+  shapes.write = write.value_or(WithoutEmptyAxes(request.shard_shape));
+  shapes.read = read.value_or(shapes.write);
+  BELAY_RETURN_IF_ERROR(CheckBytes(request, shapes.read));
+  return shapes;
+}
+
+StatusOr<int64_t> MaxChunkElements(const ChunkRequest& request) {
+  BELAY_RETURN_IF_ERROR(CheckArray(request));
+  BELAY_RETURN_IF_ERROR(CheckShardAxes(request));
+  return MaxElements(request);
+}
+
+Shape LargestChunk(const ChunkRequest& request) {
+  Shape chunk = WithoutEmptyAxes(request.shard_shape);
+  for (const int axis : request.shard_axes) chunk[axis] = 1;
+  return chunk;
+}
+
+bool HasAtMost(int64_t limit, const Shape& shape) {
+  for (const int64_t length : shape) limit /= length;
+  return limit > 0;
+}
+
+}  // namespace belay

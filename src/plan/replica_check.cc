@@ -1,0 +1,332 @@
+#include "plan/replica_check.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/flat_buffer.h"
+#include "core/integers.h"
+#include "core/text.h"
+#include "core/wire.h"
+#include "plan/shards.h"
+
+namespace belay {
+namespace {
+
+constexpr size_t kMostNamedRanks = 8;
+
+auto PlaceOf(const ReplicaSum& sum) {
+  return std::tie(sum.key, sum.box.offset, sum.box.shape);
+}
+
+std::string RanksText(const std::vector<int32_t>& ranks) {
+  return Cat(ranks.size() == 1 ? "rank " : "ranks ",
+             FirstOf(ranks, kMostNamedRanks, ", "));
+}
+
+struct Different {
+  std::string text;
+  int32_t rank = 0;  // the first that differs
+};
+
+// What most ranks hold, and who holds something else; none if all are equal.
+std::optional<Different> Difference(std::span<const ReplicaSum> sums) {
+  std::map<uint64_t, std::vector<int32_t>> ranks;
+  for (const ReplicaSum& sum : sums) ranks[sum.sum].push_back(sum.rank);
+  if (ranks.size() == 1) return std::nullopt;
+  // Of as many ranks, those with the lowest.
+  const auto most = std::max_element(
+      ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
+        return std::tuple(a.second.size(), -a.second[0]) <
+               std::tuple(b.second.size(), -b.second[0]);
+      });
+  std::vector<int32_t> others;
+  for (const auto& [sum, holders] : ranks) {
+    if (sum == most->first) continue;
+    others.insert(others.end(), holders.begin(), holders.end());
+  }
+  std::sort(others.begin(), others.end());
+  const Box& box = sums[0].box;
+  const std::string place =
+      box.shape.empty() ? "" : Cat(", box \"", BoxText(box), "\",");
+  std::string text = absl::StrFormat(
+      "replicas of \"%s\"%s differ (need the values of %s, found others on %s)",
+      sums[0].key, place, RanksText(most->second), RanksText(others));
+  return Different{.text = std::move(text), .rank = others[0]};
+}
+
+}  // namespace
+
+int32_t ComparerOf(const ReplicaSum& sum, int num_ranks) {
+  WireWriter place;
+  place.PutText(sum.key);
+  place.PutBox(sum.box);
+  return static_cast<int32_t>(Fingerprint(place.bytes()) %
+                              static_cast<uint64_t>(num_ranks));
+}
+
+ReplicaDifferences FindDifferences(std::vector<ReplicaSum> sums) {
+  std::sort(sums.begin(), sums.end(),
+            [](const ReplicaSum& a, const ReplicaSum& b) {
+              return std::tuple_cat(PlaceOf(a), std::tie(a.rank, a.sum)) <
+                     std::tuple_cat(PlaceOf(b), std::tie(b.rank, b.sum));
+            });
+  ReplicaDifferences differences;
+  for (size_t begin = 0, end = 0; begin < sums.size(); begin = end) {
+    while (end < sums.size() && PlaceOf(sums[end]) == PlaceOf(sums[begin])) {
+      ++end;
+    }
+    const std::optional<Different> found =
+        Difference(std::span(sums).subspan(begin, end - begin));
+    if (!found) continue;
+    if (++differences.count > 1) continue;
+    differences.first = found->text;
+    differences.rank = found->rank;
+  }
+  return differences;
+}
+
+std::string EncodeSums(const std::vector<ReplicaSum>& sums) {
+  if (sums.empty()) return "";
+  WireWriter out;
+  out.Put<uint64_t>(sums.size());
+  for (const ReplicaSum& sum : sums) {
+    out.PutText(sum.key);
+    out.PutBox(sum.box);
+    out.Put(sum.sum);
+    out.Put(sum.rank);
+  }
+  return out.Take();
+}
+
+std::vector<ReplicaSum> DecodeSums(std::string_view bytes) {
+  if (bytes.empty()) return {};
+  WireReader in(bytes);
+  return in.GetAll<ReplicaSum>([&] {
+    ReplicaSum sum;
+    sum.key = in.GetText();
+    sum.box = in.GetBox();
+    sum.sum = in.Get<uint64_t>();
+    sum.rank = in.Get<int32_t>();
+    return sum;
+  });
+}
+
+// --- Replica check ---
+
+namespace {
+
+// What is hashed at a time: whole elements of any type.
+constexpr size_t kHashedBytes = size_t{1} << 20;
+
+struct WeighedShard {
+  int32_t shard = 0;
+  int64_t weight = 0;
+};
+
+// Joins shards that follow each other and have the same weight.
+std::vector<ReplicaRange> RangesOf(std::vector<WeighedShard> shards) {
+  std::sort(shards.begin(), shards.end(),
+            [](const WeighedShard& a, const WeighedShard& b) {
+              return a.shard < b.shard;
+            });
+  std::vector<ReplicaRange> ranges;
+  for (const WeighedShard& one : shards) {
+    if (!ranges.empty() && ranges.back().weight == one.weight &&
+        ranges.back().first + ranges.back().count == one.shard) {
+      ++ranges.back().count;
+    } else {
+      ranges.push_back({.first = one.shard, .count = 1, .weight = one.weight});
+    }
+  }
+  return ranges;
+}
+
+// A number for the values of a box that is another one for another box: equal
+// values that have changed places would add up to nothing.
+uint64_t SeedOf(const Shard& shard) {
+  uint64_t seed = Fingerprint(shard.key, 0);
+  for (const int64_t offset : shard.box.offset) {
+    seed = seed * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(offset) + 1;
+  }
+  return seed;
+}
+
+size_t NumBytes(const Shard& shard) {
+  if (shard.dtype == DType::kString) return shard.text->size();
+  return static_cast<size_t>(NumElements(shard.box.shape) *
+                             DTypeSize(shard.dtype));
+}
+
+// Some of the bytes of a shard as they are stored. Borrows them from the shard,
+// or from `room` where they do not lie dense.
+std::string_view SomeBytes(const Shard& shard, size_t begin, size_t length,
+                           std::string& room) {
+  if (shard.dtype == DType::kString) {
+    return std::string_view(*shard.text).substr(begin, length);
+  }
+  if (!IsStrided(shard)) {
+    return {static_cast<const char*>(shard.data) + begin, length};
+  }
+  // Whole elements, of which the first may begin before.
+  const auto size = static_cast<size_t>(DTypeSize(shard.dtype));
+  const size_t first = begin / size, last = (begin + length + size - 1) / size;
+  room.resize((last - first) * size);
+  char* next = room.data();
+  for (const Box& box : BoxesOfRange(shard.box, static_cast<int64_t>(first),
+                                     static_cast<int64_t>(last))) {
+    GatherElements(shard, box, next);
+    next += NumElements(box.shape) * DTypeSize(shard.dtype);
+  }
+  return std::string_view(room).substr(begin - first * size, length);
+}
+
+// Which blocks a save looks at: one of each group of so many blocks that follow
+// each other.
+struct Turn {
+  int64_t num_turns = 1;
+  int64_t turn = 0;  // of this save, from 0
+};
+
+// The turns come in an order in which those that follow each other are far
+// apart, so that a range of many blocks is met soon.
+Turn TurnOf(const ReplicaCheck& check, int64_t number) {
+  const int64_t turns = NumTurns(check);
+  auto stride = std::max<int64_t>(
+      1, static_cast<int64_t>(static_cast<double>(turns) * 0.6180339887));
+  while (std::gcd(stride, turns) != 1) ++stride;
+  return {.num_turns = turns, .turn = number % turns * stride % turns};
+}
+
+// Scatters numbers that follow each other.
+uint64_t Mix(uint64_t number) {
+  number = (number ^ (number >> 33)) * 0xff51afd7ed558ccd;
+  return number ^ (number >> 29);
+}
+
+// Of the blocks of a shard those whose turn it is. Where a group begins depends
+// on the box, and which block of a group has which turn on the group: there is
+// no pattern that values could fit.
+uint64_t SampleOf(const Shard& shard, uint64_t seed, const Turn& turn) {
+  const size_t num_bytes = NumBytes(shard);
+  const auto turns = static_cast<uint64_t>(turn.num_turns);
+  const uint64_t num_blocks = (num_bytes + kSampledBytes - 1) / kSampledBytes;
+  const uint64_t first = Mix(seed) % turns;  // the place of block 0 in a group
+  std::string room;
+  uint64_t sum = seed;
+  for (uint64_t group = 0; group * turns < first + num_blocks; ++group) {
+    const uint64_t at =
+        group * turns +
+        (Mix(seed + group) + static_cast<uint64_t>(turn.turn)) % turns;
+    if (at < first || at - first >= num_blocks) continue;
+    const size_t begin = (at - first) * kSampledBytes;
+    const size_t length = std::min<size_t>(kSampledBytes, num_bytes - begin);
+    sum = Fingerprint(SomeBytes(shard, begin, length, room), sum);
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
+                                       int num_ranks) {
+  std::vector<std::vector<WeighedShard>> ranks(static_cast<size_t>(num_ranks));
+  std::vector<int64_t> bytes(static_cast<size_t>(num_ranks));
+  int64_t num_boxes = 0;
+  for (const ArrayBoxes& array : arrays) {
+    for (const HeldBox& held : array.boxes) {
+      const auto holders = static_cast<int64_t>(held.holders.size());
+      if (holders < 2 || NumElements(held.box.shape) == 0) continue;
+      ++num_boxes;
+      int64_t weight = 1 - holders;
+      for (const HeldShard& holder : held.holders) {
+        ranks[static_cast<size_t>(holder.rank)].push_back(
+            {.shard = holder.shard, .weight = std::exchange(weight, 1)});
+        bytes[static_cast<size_t>(holder.rank)] +=
+            NumElements(held.box.shape) * array.element_size;
+      }
+    }
+  }
+  const int64_t most =
+      bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+  std::vector<ReplicaCheck> checks;
+  for (std::vector<WeighedShard>& shards : ranks) {
+    checks.push_back({.ranges = RangesOf(std::move(shards)),
+                      .num_boxes = num_boxes,
+                      .most_bytes = most});
+  }
+  return checks;
+}
+
+uint64_t ReplicaFingerprint(const Shard& shard, uint64_t seed) {
+  const size_t num_bytes = NumBytes(shard);
+  std::string room;
+  uint64_t sum = seed;
+  // Windows of the same bytes however they lie.
+  for (size_t at = 0; at < num_bytes; at += kHashedBytes) {
+    const size_t length = std::min(kHashedBytes, num_bytes - at);
+    sum = Fingerprint(SomeBytes(shard, at, length, room), sum);
+  }
+  return sum;
+}
+
+int64_t NumTurns(const ReplicaCheck& check) {
+  const int64_t sampled =
+      std::clamp(check.num_boxes, kLeastSampled, kMostSampled) * kSampledBytes;
+  // No more than TurnOf can multiply.
+  return std::clamp<int64_t>(CeilDivide(check.most_bytes, sampled), 1,
+                             INT32_MAX);
+}
+
+uint64_t SumOfReplicas(const ReplicaCheck& check,
+                       const std::vector<Shard>& shards, int64_t number) {
+  const bool is_all = number == kEveryByte || NumTurns(check) == 1;
+  const Turn turn = is_all ? Turn{} : TurnOf(check, number);
+  uint64_t sum = 0;
+  for (const ReplicaRange& range : check.ranges) {
+    uint64_t of_range = 0;
+    for (int32_t i = range.first; i < range.first + range.count; ++i) {
+      const Shard& shard = shards[static_cast<size_t>(i)];
+      const uint64_t seed = SeedOf(shard);
+      of_range += is_all || NumBytes(shard) <= kSampledBytes
+                      ? ReplicaFingerprint(shard, seed)
+                      : SampleOf(shard, seed, turn);
+    }
+    sum += of_range * static_cast<uint64_t>(range.weight);
+  }
+  return sum;
+}
+
+void PutReplicaCheck(WireWriter& out, const ReplicaCheck& check) {
+  out.Put(check.num_boxes);
+  out.Put(check.most_bytes);
+  out.Put<uint64_t>(check.ranges.size());
+  for (const ReplicaRange& range : check.ranges) {
+    out.Put(range.first);
+    out.Put(range.count);
+    out.Put(range.weight);
+  }
+}
+
+ReplicaCheck GetReplicaCheck(WireReader& in) {
+  ReplicaCheck check;
+  check.num_boxes = in.Get<int64_t>();
+  check.most_bytes = in.Get<int64_t>();
+  check.ranges = in.GetAll<ReplicaRange>([&] {
+    ReplicaRange range;
+    range.first = in.Get<int32_t>();
+    range.count = in.Get<int32_t>();
+    range.weight = in.Get<int64_t>();
+    return range;
+  });
+  return check;
+}
+
+}  // namespace belay

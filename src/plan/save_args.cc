@@ -1,0 +1,267 @@
+#include "plan/save_args.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/dtype.h"
+#include "core/element_conversion.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
+#include "plan/chunks.h"
+#include "plan/filters.h"
+
+namespace belay {
+namespace {
+
+Status CheckNumbers(const SaveArgsFor& one) {
+  const auto dtype = static_cast<uint8_t>(one.args.dtype.value_or(DType::kU8));
+  if (!IsKnownDType(dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("arguments for \"%s\": unknown dtype (found number %d)",
+                        one.keys, static_cast<int>(dtype)));
+  }
+  if (one.args.chooser > ChunkChooser::kGreedy) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "arguments for \"%s\": the chooser is out of range (need 0 to %d, "
+        "found %d)",
+        one.keys, static_cast<int>(ChunkChooser::kGreedy),
+        static_cast<int>(one.args.chooser)));
+  }
+  const Status filters = CheckFilters(one.args.filters);
+  if (filters.ok()) return filters;
+  return absl::InvalidArgumentError(
+      absl::StrFormat("arguments for \"%s\": %s", one.keys, filters.message()));
+}
+
+// Whether the expression is the key itself, escaped or not.
+bool IsNameOf(std::string_view key, std::string_view expression) {
+  size_t at = 0;
+  for (const char c : key) {
+    const bool is_escaped = expression.substr(at).starts_with('\\') &&
+                            expression.substr(at + 1).starts_with(c) &&
+                            !absl::ascii_isalnum(static_cast<uint8_t>(c));
+    if (is_escaped) ++at;
+    if (!expression.substr(at).starts_with(c)) return false;
+    ++at;
+  }
+  return at == expression.size();
+}
+
+// The shape of an array's shards: of the cells of the grid that they make, or
+// of the array.
+Shape ShardShape(const StoredArray& array, const ArrayBoxes& boxes) {
+  std::vector<const Box*> pointers;
+  for (const HeldBox& held : boxes.boxes) pointers.push_back(&held.box);
+  Shape cell = CellShape(array.shape, pointers);
+  return cell.empty() ? array.shape : cell;
+}
+
+Shape Smaller(const Shape& a, const Shape& b) {
+  Shape shape = a;
+  for (size_t i = 0; i < shape.size(); ++i) shape[i] = std::min(a[i], b[i]);
+  return shape;
+}
+
+// The most bytes of a chunk. Filters need all of a chunk to give any of it.
+int64_t ChunkBytes(const SaveArgs& args) {
+  SaveArgs others = args;
+  others.filters.clear();
+  return AskForChunks(others) ? args.chunk_byte_size : kFilteredChunkBytes;
+}
+
+// What one array asks for.
+struct Asked {
+  const SaveArgs& args;
+  ChunkRequest request;
+};
+
+bool IsGiven(const SaveArgs& args) {
+  return args.write_chunk_shape.has_value() ||
+         args.read_chunk_shape.has_value();
+}
+
+// The chunk of a whole shard.
+StatusOr<Shape> ChunkOf(const Asked& asked) {
+  const SaveArgs& args = asked.args;
+  if (IsGiven(args)) {
+    BELAY_ASSIGN_OR_RETURN(
+        ChunkShapes shapes,
+        GivenChunkShapes(asked.request, args.write_chunk_shape,
+                         args.read_chunk_shape));
+    return std::move(shapes.read);
+  }
+  return args.chooser == ChunkChooser::kGreedy ? GreedyChunkShape(asked.request)
+                                               : ExactChunkShape(asked.request);
+}
+
+// The chunk of a dataset that may hold less than a shard: what is given is cut
+// to its size, what is chosen is chosen for it.
+StatusOr<Shape> ChunkOf(const Asked& asked, const Shape& chunk,
+                        const Shape& dataset) {
+  if (IsGiven(asked.args)) return Smaller(chunk, dataset);
+  Asked smaller = asked;
+  smaller.request.shard_shape = Smaller(asked.request.shard_shape, dataset);
+  if (smaller.request.shard_shape == asked.request.shard_shape) return chunk;
+  return ChunkOf(smaller);
+}
+
+// Structs are not cut: they are the elements.
+void TakeStructs(const SaveArgs& args, ChunkRequest& request) {
+  request.element_size = request.global_shape.back();
+  // What nobody has asked for gives way.
+  if (args.chunk_byte_size == 0 && request.chunk_byte_size > 0) {
+    request.chunk_byte_size =
+        std::max(request.chunk_byte_size, request.element_size);
+  }
+  request.global_shape.pop_back();
+  request.shard_shape.pop_back();
+}
+
+Status CheckLayout(ArrayLayout layout, const std::string& key) {
+  if (layout != ArrayLayout::kCanonical) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("choose chunks \"%s\": ArrayLayout::kCanonical stores "
+                      "every array contiguously: use kAuto",
+                      key));
+}
+
+}  // namespace
+
+StatusOr<ArgsByKey> CompileArgs(const std::vector<SaveArgsFor>& args) {
+  ArgsByKey by_key;
+  for (const SaveArgsFor& one : args) {
+    BELAY_RETURN_IF_ERROR(CheckNumbers(one));
+    by_key.args.push_back(one.args);
+    by_key.keys.push_back(one.keys);
+  }
+  BELAY_ASSIGN_OR_RETURN(by_key.patterns, KeyPatterns::CompileKeysOf(args));
+  return by_key;
+}
+
+const SaveArgs& ArgsOf(const ArgsByKey& args, std::string_view key) {
+  static const SaveArgs kDefaults;
+  const int place = args.patterns.Find(key);
+  return place < 0 ? kDefaults : args.args[static_cast<size_t>(place)];
+}
+
+StatusOr<DType> DTypeToStore(const ArgsByKey& args, DType f32_dtype,
+                             std::string_view key, DType dtype) {
+  DType to = dtype == DType::kF32 ? f32_dtype : dtype;
+  const int place = args.patterns.Find(key);
+  if (place >= 0) {
+    const auto i = static_cast<size_t>(place);
+    const std::optional<DType> named = args.args[i].dtype;
+    // A pattern means the weights, not the counters, ids and flags beside them.
+    const bool is_meant = named && (IsNameOf(key, args.keys[i]) ||
+                                    KindOf(*named) == KindOf(dtype));
+    if (is_meant) to = *named;
+  }
+  if (IsConvertible(dtype, to)) return to;
+  return absl::InvalidArgumentError(
+      Cat("store \"", key, "\": ", DTypeName(dtype),
+          " does not convert to the dtype that its arguments name (found ",
+          DTypeName(to), ")"));
+}
+
+std::string ArgsText(const SaveArgs& args) {
+  std::vector<std::string> parts;
+  if (args.dtype) parts.push_back(Cat("dtype=", DTypeName(*args.dtype)));
+  if (args.write_chunk_shape) {
+    parts.push_back(
+        Cat("write_chunk_shape=", ShapeText(*args.write_chunk_shape)));
+  }
+  if (args.read_chunk_shape) {
+    parts.push_back(
+        Cat("read_chunk_shape=", ShapeText(*args.read_chunk_shape)));
+  }
+  if (args.chunk_byte_size != 0) {
+    parts.push_back(Cat("chunk_byte_size=", args.chunk_byte_size));
+  }
+  if (args.chooser == ChunkChooser::kGreedy) parts.push_back("chooser=greedy");
+  if (!args.shard_axes.empty()) {
+    parts.push_back(
+        Cat("shard_axes=[", absl::StrJoin(args.shard_axes, ", "), "]"));
+  }
+  if (!args.filters.empty()) {
+    parts.push_back(Cat("filters=[", DescribeFilters(args.filters), "]"));
+  }
+  if (args.primary_replica) {
+    parts.push_back(Cat("primary_replica=", *args.primary_replica));
+  }
+  return absl::StrJoin(parts, " ");
+}
+
+bool AskForChunks(const SaveArgs& args) {
+  return IsGiven(args) || args.chunk_byte_size != 0 ||
+         !args.shard_axes.empty() || !args.filters.empty();
+}
+
+Status ChunkAsAsked(const std::vector<SaveArgsFor>& args, ArrayLayout layout,
+                    const std::vector<ArrayBoxes>& arrays, SavePlan& plan) {
+  if (args.empty()) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const ArgsByKey by_key, CompileArgs(args));
+  std::vector<std::string_view> keys;
+  for (const StoredArray& array : plan.arrays) keys.push_back(array.key);
+  BELAY_RETURN_IF_ERROR(by_key.patterns.CheckAllMatch(keys));
+  std::vector<std::vector<StoredDataset*>> datasets(plan.arrays.size());
+  for (StoredDataset& dataset : plan.datasets) {
+    datasets[dataset.array].push_back(&dataset);
+  }
+  for (const ArrayBoxes& boxes : arrays) {
+    StoredArray& array = plan.arrays[boxes.array];
+    const SaveArgs& own = ArgsOf(by_key, array.key);
+    array.args = ArgsText(own);
+    if (!AskForChunks(own) || array.dtype == DType::kString) continue;
+    BELAY_RETURN_IF_ERROR(CheckLayout(layout, array.key));
+    Asked asked{.args = own,
+                .request = {.key = array.key,
+                            .global_shape = array.shape,
+                            .shard_shape = ShardShape(array, boxes),
+                            .element_size = boxes.element_size,
+                            .chunk_byte_size = ChunkBytes(own),
+                            .shard_axes = own.shard_axes}};
+    const bool has_structs = !array.fields.empty();
+    if (has_structs) TakeStructs(own, asked.request);
+    BELAY_ASSIGN_OR_RETURN(const Shape chunk, ChunkOf(asked));
+    for (StoredDataset* dataset : datasets[boxes.array]) {
+      BELAY_ASSIGN_OR_RETURN(dataset->chunk,
+                             ChunkOf(asked, chunk, dataset->box.shape));
+      const bool is_chunked = !dataset->chunk.empty();
+      if (has_structs && is_chunked)
+        dataset->chunk.push_back(array.shape.back());
+      if (!dataset->chunk.empty()) dataset->filters = own.filters;
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string EncodeArgs(const std::vector<SaveArgsFor>& args) {
+  WireWriter out;
+  const auto put_shape = [&](const std::optional<Shape>& shape) {
+    out.Put(shape.has_value());
+    if (shape.has_value()) out.PutShape(*shape);
+  };
+  for (const SaveArgsFor& one : args) {
+    out.PutText(one.keys);
+    out.Put(one.args.dtype.has_value());
+    out.Put(one.args.dtype.value_or(DType::kU8));
+    put_shape(one.args.write_chunk_shape);
+    put_shape(one.args.read_chunk_shape);
+    out.Put(one.args.chunk_byte_size);
+    out.Put(one.args.chooser);
+    out.Put<uint64_t>(one.args.shard_axes.size());
+    for (const int axis : one.args.shard_axes) out.Put(axis);
+    out.PutText(FiltersText(one.args.filters));
+    out.Put(one.args.primary_replica.has_value());
+    out.Put(one.args.primary_replica.value_or(0));
+  }
+  return out.Take();
+}
+
+}  // namespace belay

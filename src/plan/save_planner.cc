@@ -1,0 +1,565 @@
+#include "plan/save_planner.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <numeric>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_format.h"
+#include "core/checksum.h"
+#include "core/status_macros.h"
+#include "core/strided_copy.h"
+#include "core/text.h"
+#include "plan/choose_ranks.h"
+#include "plan/chunks.h"
+#include "plan/coverage.h"
+#include "plan/group_files.h"
+#include "plan/replica_check.h"
+#include "plan/save_args.h"
+#include "plan/stored_arrays.h"
+#include "plan/stored_values.h"
+
+namespace belay {
+namespace {
+
+void SortByPlace(std::vector<WritePiece>& pieces) {
+  std::sort(pieces.begin(), pieces.end(),
+            [](const WritePiece& a, const WritePiece& b) {
+              return std::tie(a.file, a.array, a.box.offset) <
+                     std::tie(b.file, b.array, b.box.offset);
+            });
+}
+
+StoredDataset DatasetOf(const WritePiece& piece) {
+  return {.array = piece.array,
+          .file = piece.file,
+          .box = piece.box,
+          .group = piece.group,
+          .task = piece.rank};
+}
+
+// The smallest box that holds both.
+Box Around(const Box& a, const Box& b) {
+  Box box = a;
+  for (size_t i = 0; i < a.offset.size(); ++i) {
+    box.offset[i] = std::min(a.offset[i], b.offset[i]);
+    box.shape[i] =
+        std::max(a.offset[i] + a.shape[i], b.offset[i] + b.shape[i]) -
+        box.offset[i];
+  }
+  return box;
+}
+
+// One dataset around the pieces of one array in one file, which are disjoint.
+StoredDataset Joined(std::span<const WritePiece> pieces, bool& fills_box) {
+  StoredDataset dataset = DatasetOf(pieces[0]);
+  int64_t elements = 0;
+  for (const WritePiece& piece : pieces) {
+    dataset.box = Around(dataset.box, piece.box);
+    elements += NumElements(piece.box.shape);
+    if (piece.rank != dataset.task) dataset.task = -1;
+  }
+  fills_box = elements == NumElements(dataset.box.shape);
+  return dataset;
+}
+
+// The chunks of a dataset that these pieces fill.
+Shape ChunkOf(const StoredDataset& dataset, int64_t element_size,
+              std::span<const WritePiece> pieces) {
+  std::vector<Box> boxes;  // counted from the dataset's corner
+  for (const WritePiece& piece : pieces) {
+    boxes.push_back(FromCorner(piece.box, dataset.box.offset));
+  }
+  std::vector<const Box*> pointers;
+  for (const Box& box : boxes) pointers.push_back(&box);
+  return ChooseChunkShape(dataset.box.shape, element_size, pointers);
+}
+
+// Notes which datasets one rank writes alone, but for arrays whose layout says
+// more than that.
+void NoteWriters(const std::vector<WritePiece>& pieces,
+                 const std::vector<int32_t>& of_piece, SavePlan& plan) {
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (!plan.arrays[pieces[i].array].layout.empty()) continue;
+    plan.datasets[of_piece[i]].task = pieces[i].rank;  // the last one
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    StoredDataset& dataset = plan.datasets[of_piece[i]];
+    if (dataset.task != pieces[i].rank) dataset.task = -1;
+  }
+}
+
+}  // namespace
+
+std::vector<int32_t> AddWholeDatasets(const std::vector<ArrayBoxes>& arrays,
+                                      const std::vector<WritePiece>& pieces,
+                                      ArrayLayout layout, SavePlan& plan) {
+  std::vector<int32_t> of_array(arrays.size(), -1);
+  for (const ArrayBoxes& array : arrays) {
+    if (array.boxes.empty()) continue;
+    const Shape shape = IoShape(plan.arrays[array.array]);
+    StoredDataset dataset{.array = array.array, .box = WholeBox(shape)};
+    if (layout == ArrayLayout::kAuto) {
+      std::vector<const Box*> boxes;
+      for (const HeldBox& held : array.boxes) boxes.push_back(&held.box);
+      dataset.chunk = ChooseChunkShape(shape, array.element_size, boxes);
+    }
+    of_array[array.array] = static_cast<int32_t>(plan.datasets.size());
+    plan.datasets.push_back(std::move(dataset));
+  }
+  std::vector<int32_t> of_piece;
+  for (const WritePiece& piece : pieces) {
+    of_piece.push_back(of_array[piece.array]);
+  }
+  if (layout != ArrayLayout::kCanonical) NoteWriters(pieces, of_piece, plan);
+  return of_piece;
+}
+
+std::vector<int32_t> AddPieceDatasets(std::vector<WritePiece>& pieces,
+                                      SavePlan& plan) {
+  SortByPlace(pieces);
+  for (const WritePiece& piece : pieces) {
+    plan.datasets.push_back(DatasetOf(piece));
+  }
+  std::vector<int32_t> of_piece(pieces.size());
+  std::iota(of_piece.begin(), of_piece.end(), 0);
+  return of_piece;
+}
+
+std::vector<int32_t> AddJoinedDatasets(std::vector<WritePiece>& pieces,
+                                       ArrayLayout layout, SavePlan& plan) {
+  SortByPlace(pieces);
+  std::vector<int32_t> of_piece;
+  for (size_t begin = 0, end = 0; begin < pieces.size(); begin = end) {
+    while (end < pieces.size() && pieces[end].file == pieces[begin].file &&
+           pieces[end].array == pieces[begin].array) {
+      ++end;
+    }
+    const auto same = std::span(pieces).subspan(begin, end - begin);
+    bool fills_box = false;
+    StoredDataset dataset = Joined(same, fills_box);
+    if (fills_box && layout == ArrayLayout::kAuto) {
+      const DType dtype = plan.arrays[dataset.array].dtype;
+      dataset.chunk = ChunkOf(dataset, IoElementSize(dtype), same);
+    }
+    if (fills_box) plan.datasets.push_back(std::move(dataset));
+    for (const WritePiece& piece : same) {
+      if (!fills_box) plan.datasets.push_back(DatasetOf(piece));
+      of_piece.push_back(static_cast<int32_t>(plan.datasets.size()) - 1);
+    }
+  }
+  return of_piece;
+}
+
+Box FromCorner(Box box, const Shape& corner) {
+  for (size_t i = 0; i < corner.size(); ++i) box.offset[i] -= corner[i];
+  return box;
+}
+
+// --- Keys of some ranks ---
+
+namespace {
+
+using SortedKeys = std::vector<std::string_view>;
+
+// The keys of a list that are to be on all ranks, ascending.
+SortedKeys KeysOf(const ShardList& list) {
+  SortedKeys keys;
+  for (const ListedShard& shard : list.shards) {
+    if (shard.info.on_all_ranks) keys.push_back(shard.info.key);
+  }
+  // Others have arrays, which tell.
+  for (const ListedValue& value : list.values) {
+    const bool is_plain = value.parts.empty() && !IsFormKey(value.key) &&
+                          IsStandardTypestr(value.typestr);
+    if (is_plain) keys.push_back(value.key);
+  }
+  std::ranges::sort(keys);
+  return keys;
+}
+
+SortedKeys KeysNotIn(const SortedKeys& keys, const SortedKeys& others) {
+  SortedKeys rest;
+  std::ranges::set_difference(keys, others, std::back_inserter(rest));
+  return rest;
+}
+
+// How the keys of a rank differ from those of rank 0; empty if they do not.
+std::string DifferenceOf(size_t rank, const SortedKeys& mine,
+                         const SortedKeys& of_root) {
+  const SortedKeys lacks = KeysNotIn(of_root, mine);
+  const SortedKeys more = KeysNotIn(mine, of_root);
+  if (lacks.empty() && more.empty()) return "";
+  std::string text = lacks.empty() ? Cat("rank ", rank, " has \"", more.front(),
+                                         "\", which rank 0 lacks")
+                                   : Cat("rank ", rank, " lacks \"",
+                                         lacks.front(), "\", which rank 0 has");
+  const size_t others = lacks.size() + more.size() - 1;
+  if (others > 0) text += Cat(", and so for ", others, " other keys");
+  return text;
+}
+
+}  // namespace
+
+std::string FindKeysOfSomeRanks(const ListedRanks& listed) {
+  const int32_t first = listed.ranks.empty() ? 0 : listed.ranks[0].shared;
+  SortedKeys of_root;
+  std::vector<bool> is_known(listed.lists.size());
+  for (size_t rank = 0; rank < listed.ranks.size(); ++rank) {
+    // These name no rank, so ranks with the same values have told the same.
+    const int32_t list = listed.ranks[rank].shared;
+    if (list == first || is_known[list]) continue;
+    is_known[list] = true;
+    if (of_root.empty()) of_root = KeysOf(listed.lists[first]);
+    std::string text = DifferenceOf(rank, KeysOf(listed.lists[list]), of_root);
+    if (!text.empty()) return text;
+  }
+  return "";
+}
+
+// --- Save planner ---
+
+namespace {
+
+constexpr size_t kReplicasShown = 8;
+
+Status CheckKey(const HeldShard& first) {
+  // Each is a group in the file.
+  constexpr int64_t kMostParts = 1000;
+  const std::string& key = first.info->key;
+  const int64_t parts = 1 + std::ranges::count(key, '/');
+  if (parts > kMostParts) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "plan \"%s\": a key has too many parts between \"/\" (need at most %d, "
+        "found %d; listed by rank %d)",
+        absl::CEscape(Shortened(key, 100)), kMostParts, parts, first.rank));
+  }
+  if (!key.empty() && key.find('\0') == std::string::npos) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("plan \"%s\": a key must not be empty or hold a NUL "
+                      "byte (listed by rank %d)",
+                      absl::CEscape(key), first.rank));
+}
+
+// The most elements of a part that one round can take, by bytes and by runs.
+int64_t MaxElements(const Box& part, const Extent& extent, int64_t element_size,
+                    int64_t round_bytes) {
+  const int64_t run = NumElements(part.shape) /
+                      std::max<int64_t>(1, CountRuns(part, part, extent.box));
+  const int64_t by_bytes = round_bytes / element_size;
+  const int64_t by_runs =
+      run > by_bytes / kMaxRunsPerRound + 1 ? by_bytes : run * kMaxRunsPerRound;
+  return std::max<int64_t>(1, std::min(by_bytes, by_runs));
+}
+
+// The elements of a box of chunks.
+Box ElementsOf(const StoredDataset& dataset, const Box& chunks) {
+  Box box = chunks;
+  for (size_t i = 0; i < dataset.chunk.size(); ++i) {
+    box.offset[i] = dataset.box.offset[i] + chunks.offset[i] * dataset.chunk[i];
+    box.shape[i] = chunks.shape[i] * dataset.chunk[i];
+  }
+  return box;
+}
+
+// Turns a piece of a dataset with filters into orders, each of whole chunks:
+// one that is written twice passes its filters twice, and there and back.
+void AddFilteredOrders(const WritePiece& piece, int32_t index,
+                       int64_t first_block, int64_t round_bytes,
+                       SavePlan& plan) {
+  const StoredDataset& dataset = plan.datasets[index];
+  const int64_t chunk_bytes = NumElements(dataset.chunk) *
+                              IoElementSize(plan.arrays[piece.array].dtype);
+  // HDF5 holds the elements of a call once more, and once filtered.
+  const int64_t chunks = std::max<int64_t>(1, round_bytes / 3 / chunk_bytes);
+  ForEachTile(ChunksOf(dataset, piece.box), chunks, [&](const Box& tile) {
+    plan.ranks[piece.rank].orders.push_back(
+        {.shard = piece.shard,
+         .dataset = index,
+         .first_block = first_block,
+         .box = *Intersect(ElementsOf(dataset, tile), piece.box),
+         .extent = WholeExtent(dataset)});
+  });
+}
+
+// Turns a piece into orders: one per extent and tile.
+void AddOrders(const WritePiece& piece, int32_t index, int64_t first_block,
+               int64_t round_bytes, SavePlan& plan) {
+  const StoredDataset& dataset = plan.datasets[index];
+  if (!dataset.filters.empty()) {
+    return AddFilteredOrders(piece, index, first_block, round_bytes, plan);
+  }
+  const StoredArray& array = plan.arrays[piece.array];
+  const int64_t element_size = IoElementSize(array.dtype);
+  // Structs are written whole.
+  const int64_t least = array.fields.empty() ? 1 : array.shape.back();
+  std::vector<WriteOrder>& orders = plan.ranks[piece.rank].orders;
+  ForEachExtent(dataset, piece.box, element_size, [&](Extent& extent) {
+    const Box part = *Intersect(extent.box, piece.box);
+    const int64_t most = MaxElements(part, extent, element_size, round_bytes);
+    ForEachTile(part, std::max(least, most), [&](const Box& tile) {
+      orders.push_back({.shard = piece.shard,
+                        .dataset = index,
+                        .first_block = first_block,
+                        .box = tile,
+                        .extent = extent});
+    });
+  });
+}
+
+// Most pieces become one order.
+void ReserveOrders(const std::vector<WritePiece>& pieces, SavePlan& plan) {
+  std::vector<size_t> orders(plan.ranks.size());
+  for (const WritePiece& piece : pieces) ++orders[piece.rank];
+  for (size_t rank = 0; rank < orders.size(); ++rank) {
+    plan.ranks[rank].orders.reserve(orders[rank]);
+  }
+}
+
+void SortOrders(RankWrites& writes) {
+  const auto is_before = [](const WriteOrder& a, const WriteOrder& b) {
+    return std::tie(a.dataset, a.extent.offset, a.box.offset) <
+           std::tie(b.dataset, b.extent.offset, b.box.offset);
+  };
+  std::vector<WriteOrder>& orders = writes.orders;
+  if (std::is_sorted(orders.begin(), orders.end(), is_before)) return;
+  std::sort(orders.begin(), orders.end(), is_before);
+}
+
+// Numbers the rounds of one rank's orders, file by file. Those for datasets
+// with filters have none.
+void CutIntoRounds(int64_t round_bytes, RankWrites& writes, SavePlan& plan) {
+  int32_t round = 0, file = -1;
+  int64_t in_round = 0, runs_in_round = 0;
+  for (WriteOrder& order : writes.orders) {
+    const StoredDataset& stored = plan.datasets[order.dataset];
+    if (!stored.filters.empty()) continue;
+    const int64_t bytes = NumElements(order.box.shape) *
+                          IoElementSize(plan.arrays[stored.array].dtype);
+    const int64_t runs = CountRuns(order.box, order.box, order.extent.box);
+    const bool is_full =
+        in_round > 0 && (bytes > round_bytes - in_round ||
+                         runs > kMaxRunsPerRound - runs_in_round);
+    if (is_full || stored.file != file) {
+      round = stored.file == file ? round + 1 : 0;
+      file = stored.file;
+      in_round = 0;
+      runs_in_round = 0;
+    }
+    in_round += bytes;
+    runs_in_round += runs;
+    order.round = round;
+    plan.files[file].rounds = std::max(plan.files[file].rounds, round + 1);
+  }
+}
+
+// Counts what one rank writes: its bytes, and its calls for each dataset.
+void CountCalls(RankWrites& writes, SavePlan& plan) {
+  int32_t calls = 0, dataset = -1;
+  for (const WriteOrder& order : writes.orders) {
+    const StoredDataset& stored = plan.datasets[order.dataset];
+    writes.bytes += NumElements(order.box.shape) *
+                    IoElementSize(plan.arrays[stored.array].dtype);
+    calls = order.dataset == dataset ? calls + 1 : 1;
+    dataset = order.dataset;
+    plan.calls[dataset] = std::max(plan.calls[dataset], calls);
+  }
+}
+
+// A team writes its files one after the other, and the teams at once.
+int64_t MostRounds(const std::vector<StoredFile>& files) {
+  int64_t most = 0, sum = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (i > 0 && files[i].team != files[i - 1].team) sum = 0;
+    sum += files[i].rounds;
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+// What the first shard says that says it.
+std::string LayoutOf(const std::vector<HeldShard>& shards) {
+  for (const HeldShard& shard : shards) {
+    if (!shard.info->layout.empty()) return shard.info->layout;
+  }
+  return "";
+}
+
+// The shards of a key with this replica number: the others are as they like.
+StatusOr<std::vector<HeldShard>> ShardsOfReplica(
+    const std::vector<HeldShard>& shards, int64_t replica) {
+  std::vector<HeldShard> kept;
+  std::set<int64_t> found;
+  for (const HeldShard& shard : shards) {
+    found.insert(shard.info->replica);
+    if (shard.info->replica == replica) kept.push_back(shard);
+  }
+  if (!kept.empty()) return kept;
+  std::vector<std::string> numbers;
+  for (const int64_t number : found) {
+    numbers.push_back(absl::StrFormat("%d", number));
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "plan \"%s\": the value has no such replica (need primary_replica %d, "
+      "found %s)",
+      shards[0].info->key, replica, FirstOf(numbers, kReplicasShown, ", ")));
+}
+
+// The replica that is written whole; none if all of them share the work.
+StatusOr<std::optional<int64_t>> PrimaryReplica(
+    const ArgsByKey& args, const std::vector<HeldShard>& shards) {
+  const std::string& key = shards[0].info->key;
+  const std::optional<int64_t> named = ArgsOf(args, key).primary_replica;
+  if (named || !shards[0].info->from_rank0) return named;
+  std::vector<int32_t> ranks;
+  for (const HeldShard& shard : shards) {
+    if (shard.rank == 0) return std::optional<int64_t>(0);
+    ranks.push_back(shard.rank);
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "plan \"%s\": rank 0, whose value is saved, does not hold it (need rank "
+      "0, found ranks %s)",
+      key, FirstOf(ranks, kReplicasShown, ", ")));
+}
+
+// Checks the shards of a key. Returns their boxes, whose holders no longer say
+// more than rank and shard.
+StatusOr<std::vector<HeldBox>> CheckedBoxes(
+    const std::vector<HeldShard>& shards) {
+  BELAY_RETURN_IF_ERROR(CheckKey(shards[0]));
+  BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes, CheckCoverage(shards));
+  for (HeldBox& box : boxes) {
+    for (HeldShard& holder : box.holders) holder.info = nullptr;
+  }
+  return boxes;
+}
+
+// Checks all keys and adds them as arrays. Returns their boxes.
+StatusOr<std::vector<ArrayBoxes>> AddArrays(const ListedRanks& listed,
+                                            const ArgsByKey& args,
+                                            SavePlan& plan) {
+  std::vector<ArrayBoxes> arrays;
+  int64_t total = 0;
+  BELAY_RETURN_IF_ERROR(
+      ForEachKey(listed, [&](const std::vector<HeldShard>& all) -> Status {
+        BELAY_ASSIGN_OR_RETURN(const std::optional<int64_t> primary,
+                               PrimaryReplica(args, all));
+        std::vector<HeldShard> chosen;
+        if (primary) {
+          BELAY_ASSIGN_OR_RETURN(chosen, ShardsOfReplica(all, *primary));
+        }
+        const std::vector<HeldShard>& shards = primary ? chosen : all;
+        BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes,
+                               CheckedBoxes(shards));
+        const ShardInfo& first = *shards[0].info;
+        arrays.push_back({static_cast<int32_t>(plan.arrays.size()),
+                          IoElementSize(first.dtype), std::move(boxes),
+                          first.dtype != DType::kString});
+        plan.arrays.push_back({.key = first.key,
+                               .dtype = first.dtype,
+                               .shape = first.global_shape,
+                               .string_bytes = first.string_bytes,
+                               .layout = LayoutOf(shards),
+                               .fields = first.fields});
+        const int64_t bytes = ArrayBytes(plan.arrays.back());
+        if (bytes > INT64_MAX - total) {
+          return absl::InvalidArgumentError(absl::StrFormat(
+              "plan \"%s\": all arrays together are too large (need at most "
+              "%d bytes, found %d more than %d)",
+              first.key, INT64_MAX, bytes, total));
+        }
+        total += bytes;
+        return absl::OkStatus();
+      }));
+  return arrays;
+}
+
+// Says so if the files will depend on the ranks where none should.
+void WarnOfArrayLayout(const SavePlanOptions& options, bool one_group,
+                       SavePlan& plan) {
+  if (options.array_layout != ArrayLayout::kCanonical) return;
+  if (options.file_layout == FileLayout::kShared && one_group) return;
+  plan.warnings.push_back(
+      "the canonical array layout makes the same file on any number of ranks "
+      "only for one shared file of the default sharding policy: these files "
+      "depend on what each rank holds");
+}
+
+// What a reader would refuse is not written.
+Status CheckChunkCount(const SavePlan& plan) {
+  ChunkCount count("plan");
+  for (const StoredDataset& dataset : plan.datasets) {
+    const StoredArray& array = plan.arrays[dataset.array];
+    BELAY_RETURN_IF_ERROR(count.Add(array.key, dataset.box.shape, dataset.chunk,
+                                    IoElementSize(array.dtype)));
+  }
+  return absl::OkStatus();
+}
+
+// Numbers the checksum blocks. Returns block 0 of each array.
+std::vector<int64_t> NumberBlocks(SavePlan& plan) {
+  std::vector<int64_t> first_blocks;
+  for (const StoredArray& array : plan.arrays) {
+    first_blocks.push_back(plan.num_blocks);
+    plan.num_blocks += NumBlocks(ArrayBytes(array));
+  }
+  return first_blocks;
+}
+
+}  // namespace
+
+StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
+                            const SavePlanOptions& options) {
+  SavePlan plan;
+  plan.file_layout = options.file_layout;
+  plan.ranks.resize(listed.ranks.size());
+  BELAY_ASSIGN_OR_RETURN(const ArgsByKey args, CompileArgs(options.args));
+  BELAY_ASSIGN_OR_RETURN(std::vector<ArrayBoxes> arrays,
+                         AddArrays(listed, args, plan));
+  plan.replicas = FindReplicas(arrays, static_cast<int>(listed.ranks.size()));
+  const std::vector<int64_t> first_blocks = NumberBlocks(plan);
+  std::vector<WritePiece> pieces =
+      ChooseWriters(arrays, static_cast<int>(listed.ranks.size()));
+  const bool one_group = MakesOneGroup(options.sharding_policy);
+  if (!one_group) {
+    BELAY_RETURN_IF_ERROR(
+        GroupPieces(options.sharding_policy, listed, plan, pieces));
+  }
+  WarnOfArrayLayout(options, one_group, plan);
+  BELAY_RETURN_IF_ERROR(NumberFiles(NodesOf(listed), plan, pieces));
+  const std::vector<int32_t> datasets =
+      options.file_layout != FileLayout::kShared
+          ? AddPieceDatasets(pieces, plan)
+      : one_group ? AddWholeDatasets(arrays, pieces, options.array_layout, plan)
+                  : AddJoinedDatasets(pieces, options.array_layout, plan);
+  BELAY_RETURN_IF_ERROR(
+      ChunkAsAsked(options.args, options.array_layout, arrays, plan));
+  BELAY_RETURN_IF_ERROR(CheckWholeStructs(plan));
+  BELAY_RETURN_IF_ERROR(CheckChunkCount(plan));
+  std::exchange(arrays, {});  // orders need as much again
+  ReserveOrders(pieces, plan);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    AddOrders(pieces[i], datasets[i], first_blocks[pieces[i].array],
+              options.round_bytes, plan);
+  }
+  plan.calls.assign(plan.datasets.size(), 0);
+  for (RankWrites& writes : plan.ranks) {
+    SortOrders(writes);
+    CutIntoRounds(options.round_bytes, writes, plan);
+    CountCalls(writes, plan);
+  }
+  plan.rounds = MostRounds(plan.files);
+  return plan;
+}
+
+}  // namespace belay

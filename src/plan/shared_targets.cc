@@ -1,0 +1,348 @@
+#include "plan/shared_targets.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "core/box_tiling.h"
+#include "core/catch_exceptions.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+
+namespace belay {
+namespace {
+
+constexpr int64_t kPortionBytes = int64_t{512} << 10;
+
+int64_t Aligned(int64_t bytes) {
+  return (bytes + kStreamAlignment - 1) / kStreamAlignment * kStreamAlignment;
+}
+
+// Who wants what of one array.
+struct ArrayWants {
+  explicit ArrayWants(const WantedArray& array)
+      : element_size(array.element_size),
+        can_share(array.can_share),
+        distinct(can_share ? DistinctBoxes(array.wants)
+                           : std::vector<HeldBox>()),
+        index(BoxesOf(distinct)) {}
+
+  int64_t element_size;
+  bool can_share;
+  std::vector<HeldBox> distinct;
+  BoxIndex index;
+};
+
+// Adds one read to the stream of its reader if others want some of it.
+void AddRead(const ArrayWants& wants, int32_t reader, ReadOrder& order,
+             int64_t& stream_bytes, RestorePlan& plan) {
+  if (!wants.can_share) return;
+  const BoxIndex::Positions near = wants.index.Find(order.box);
+  if (near.size() == 1 && wants.distinct[near[0]].holders.size() == 1) {
+    const HeldShard& alone = wants.distinct[near[0]].holders[0];
+    if (alone.rank == reader) {
+      order.shard = alone.shard;  // rows may be read for several
+      return;
+    }
+  }
+  const int64_t bytes = NumElements(order.box.shape) * wants.element_size;
+  order.position = stream_bytes;
+  stream_bytes += Aligned(bytes);
+  for (size_t i : near) {
+    const HeldBox& held = wants.distinct[i];
+    const int64_t wanted =
+        NumElements(Intersect(held.box, order.box)->shape) * wants.element_size;
+    for (const HeldShard& holder : held.holders) {
+      if (holder.rank != reader) plan.delivered_bytes += wanted;
+      plan.ranks[holder.rank].deliveries.push_back({.shard = holder.shard,
+                                                    .reader = reader,
+                                                    .position = order.position,
+                                                    .bytes = bytes,
+                                                    .box = order.box});
+    }
+  }
+}
+
+// The array of each shard of each rank that is not empty, as number in
+// `arrays`.
+std::vector<absl::flat_hash_map<int32_t, size_t>> ArraysOfShards(
+    const std::vector<WantedArray>& arrays, size_t num_ranks) {
+  std::vector<absl::flat_hash_map<int32_t, size_t>> found(num_ranks);
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    for (const Want& want : arrays[i].wants) found[want.rank][want.shard] = i;
+  }
+  return found;
+}
+
+// A part of a stream that some rank of a node wants.
+struct Needed {
+  int64_t position = 0;
+  int32_t reader = 0;
+  int32_t node = 0;
+  int64_t bytes = 0;
+
+  friend auto operator<=>(const Needed&, const Needed&) = default;
+};
+
+}  // namespace
+
+void AddDeliveries(const std::vector<WantedArray>& arrays, RestorePlan& plan) {
+  std::vector<ArrayWants> wants;
+  wants.reserve(arrays.size());
+  for (const WantedArray& array : arrays) wants.emplace_back(array);
+  const auto array_of = ArraysOfShards(arrays, plan.ranks.size());
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    int64_t stream_bytes = 0;
+    for (ReadOrder& order : plan.ranks[rank].orders) {
+      AddRead(wants[array_of[rank].at(order.shard)], static_cast<int32_t>(rank),
+              order, stream_bytes, plan);
+    }
+    plan.stream_bytes = std::max(plan.stream_bytes, stream_bytes);
+  }
+  for (RankReads& reads : plan.ranks) {
+    std::stable_sort(reads.deliveries.begin(), reads.deliveries.end(),
+                     [](const Delivery& a, const Delivery& b) {
+                       return a.position < b.position;
+                     });
+  }
+}
+
+Nodes GroupByNode(std::span<const int32_t> numbers) {
+  Nodes nodes;
+  absl::flat_hash_map<int32_t, int32_t> positions;
+  for (size_t rank = 0; rank < numbers.size(); ++rank) {
+    const auto [it, fresh] = positions.try_emplace(
+        numbers[rank], static_cast<int32_t>(nodes.ranks.size()));
+    if (fresh) nodes.ranks.emplace_back();
+    std::vector<int32_t>& ranks = nodes.ranks[it->second];
+    nodes.node.push_back(it->second);
+    nodes.place.push_back(static_cast<int32_t>(ranks.size()));
+    ranks.push_back(static_cast<int32_t>(rank));
+  }
+  return nodes;
+}
+
+int32_t Carrier(const Nodes& nodes, int32_t reader, int32_t node) {
+  if (nodes.node[reader] == node) return reader;
+  const std::vector<int32_t>& ranks = nodes.ranks[node];
+  return ranks[nodes.place[reader] % ranks.size()];
+}
+
+std::vector<int32_t> SlotsOnNode(const Nodes& nodes, int32_t node) {
+  std::vector<int32_t> used(nodes.ranks[node].size(), 1);  // its own
+  std::vector<int32_t> slots(nodes.node.size(), 0);
+  for (size_t reader = 0; reader < slots.size(); ++reader) {
+    if (nodes.node[reader] == node) continue;
+    const int32_t carrier = Carrier(nodes, static_cast<int32_t>(reader), node);
+    slots[reader] = used[nodes.place[carrier]]++;
+  }
+  return slots;
+}
+
+int32_t MostSlots(const Nodes& nodes) {
+  int32_t most = 1;
+  for (size_t node = 0; node < nodes.ranks.size(); ++node) {
+    for (int32_t slot : SlotsOnNode(nodes, static_cast<int32_t>(node))) {
+      most = std::max(most, slot + 1);
+    }
+  }
+  return most;
+}
+
+int64_t PortionBytes(int32_t slots, int64_t most_bytes) {
+  const int64_t fits = most_bytes / (2 * slots) / kStreamAlignment;
+  return std::clamp(fits * kStreamAlignment, kStreamAlignment, kPortionBytes);
+}
+
+std::vector<RankTransits> PlanTransits(const RestorePlan& plan,
+                                       const Nodes& nodes) {
+  std::vector<RankTransits> transits(plan.ranks.size());
+  if (nodes.ranks.size() == 1) return transits;
+  std::vector<Needed> needed;
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    for (const Delivery& delivery : plan.ranks[rank].deliveries) {
+      if (nodes.node[delivery.reader] == nodes.node[rank]) continue;
+      needed.push_back({delivery.position, delivery.reader, nodes.node[rank],
+                        delivery.bytes});
+    }
+  }
+  std::sort(needed.begin(), needed.end());
+  needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
+  for (const Needed& part : needed) {
+    const int32_t carrier = Carrier(nodes, part.reader, part.node);
+    transits[part.reader].sends.push_back({carrier, part.position, part.bytes});
+    transits[carrier].receives.push_back(
+        {part.reader, part.position, part.bytes});
+  }
+  return transits;
+}
+
+// --- Shared targets ---
+
+namespace {
+
+// The memory that a shard is read to.
+struct Target {
+  size_t shard;
+  std::byte* begin;
+  size_t bytes;
+
+  const std::byte* end() const { return begin + bytes; }
+};
+
+// Whether the elements lie without gaps, in any order of the axes.
+bool LiesDense(const Shard& shard) {
+  if (shard.strides.empty()) return true;
+  if (shard.strides.size() != shard.box.shape.size()) return false;
+  std::vector<std::pair<int64_t, int64_t>> axes;  // stride and length
+  for (size_t axis = 0; axis < shard.strides.size(); ++axis) {
+    const int64_t length = shard.box.shape[axis];
+    if (length > 1) axes.emplace_back(shard.strides[axis], length);
+  }
+  std::ranges::sort(axes);
+  int64_t dense = 1;
+  for (const auto& [stride, length] : axes) {
+    if (stride != dense) return false;
+    dense *= length;
+  }
+  return true;
+}
+
+// Nothing if it is not known which bytes it has, or if it has none.
+size_t DenseBytes(const Shard& shard) {
+  if (shard.text != nullptr) return sizeof(std::string);
+  if (shard.data == nullptr || shard.dtype == DType::kString ||
+      shard.ghosts != nullptr || shard.structs != nullptr) {
+    return 0;
+  }
+  const StatusOr<int64_t> elements = CheckedNumElements(shard.box.shape);
+  if (!elements.ok() || *elements <= 0 || !LiesDense(shard)) return 0;
+  return static_cast<size_t>(*elements * DTypeSize(shard.dtype));
+}
+
+// Ascending by where they begin, in the order of listing.
+std::vector<Target> TargetsOf(const std::vector<Shard>& shards) {
+  std::vector<Target> targets;
+  targets.reserve(shards.size());
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const Shard& shard = shards[i];
+    const size_t bytes = DenseBytes(shard);
+    void* const begin = shard.text != nullptr ? shard.text : shard.data;
+    if (bytes > 0)
+      targets.push_back({i, static_cast<std::byte*>(begin), bytes});
+  }
+  std::ranges::stable_sort(targets, [](const Target& a, const Target& b) {
+    return std::less<>()(a.begin, b.begin);
+  });
+  return targets;
+}
+
+// Of the targets so far, the one that ends last, and the one of another key
+// that does.
+class LastOnes {
+ public:
+  explicit LastOnes(const std::vector<Shard>& shards) : shards_(shards) {}
+
+  // One of another key that it begins in, or null.
+  const Target* FindOther(const Target& target) const {
+    for (const Target* one : {last_, other_}) {
+      if (one != nullptr && KeyOf(*one) != KeyOf(target)) {
+        return target.begin < one->end() ? one : nullptr;
+      }
+    }
+    return nullptr;
+  }
+
+  void Add(const Target& target) {
+    const bool is_same = last_ != nullptr && KeyOf(*last_) == KeyOf(target);
+    if (last_ == nullptr || last_->end() < target.end()) {
+      if (!is_same) other_ = last_;
+      last_ = &target;
+    } else if (!is_same &&
+               (other_ == nullptr || other_->end() < target.end())) {
+      other_ = &target;
+    }
+  }
+
+ private:
+  const std::string& KeyOf(const Target& target) const {
+    return shards_[target.shard].key;
+  }
+
+  const std::vector<Shard>& shards_;
+  const Target* last_ = nullptr;
+  const Target* other_ = nullptr;
+};
+
+// What is not read keeps the value that the program has there.
+Status MakeRoom(const Shard& shard, size_t bytes, SharedTarget& one) {
+  return CatchBadAlloc(
+      Cat("\"", shard.key, "\", which has the memory of \"", one.other, "\""),
+      [&] {
+        one.read.assign(one.data, one.data + bytes);
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace
+
+StatusOr<std::vector<SharedTarget>> SetApart(std::vector<Shard>& shards) {
+  const std::vector<Target> targets = TargetsOf(shards);
+  std::vector<SharedTarget> shared;
+  LastOnes last(shards);
+  for (const Target& target : targets) {
+    const Shard& shard = shards[target.shard];
+    if (const Target* const other = last.FindOther(target)) {
+      SharedTarget one{.shard = target.shard, .text = shard.text};
+      one.other = shards[other->shard].key;
+      if (shard.text == nullptr) {
+        one.data = target.begin;
+        one.common_bytes = static_cast<size_t>(
+            std::min(other->end(), target.end()) - target.begin);
+        BELAY_RETURN_IF_ERROR(MakeRoom(shard, target.bytes, one));
+      }
+      shared.push_back(std::move(one));
+    }
+    last.Add(target);
+  }
+  for (SharedTarget& one : shared) {
+    Shard& shard = shards[one.shard];
+    if (one.text != nullptr) {
+      shard.text = &one.read_text;
+    } else {
+      shard.data = one.read.data();
+    }
+  }
+  return shared;
+}
+
+Status PutTogether(const std::vector<SharedTarget>& shared,
+                   const std::string& operation, std::vector<Shard>& shards) {
+  Status status;
+  for (const SharedTarget& one : shared) {
+    Shard& shard = shards[one.shard];
+    bool is_same = false;
+    if (one.text != nullptr) {
+      shard.text = one.text;
+      is_same = *one.text == one.read_text;
+    } else {
+      shard.data = one.data;
+      is_same = std::memcmp(one.data, one.read.data(), one.common_bytes) == 0;
+      std::memcpy(one.data, one.read.data(), one.read.size());
+    }
+    if (is_same) continue;
+    status.Update(absl::FailedPreconditionError(Cat(
+        operation, ": \"", one.other, "\" and \"", shard.key,
+        "\" have the same memory, and different values are stored for them: ",
+        "give one of them its own memory, or leave it out with "
+        "RestoreArgs::skip")));
+  }
+  return status;
+}
+
+}  // namespace belay

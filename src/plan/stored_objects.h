@@ -1,0 +1,136 @@
+// The object graph as the index stores it: columns of plain numbers and names.
+//
+// In:  what graph/stored_graph_conversion.h makes of an ObjectGraph. Out: the
+//      same, once index.h5 was read. docs/format.md describes the columns.
+
+#ifndef BELAY_PLAN_STORED_OBJECTS_H_
+#define BELAY_PLAN_STORED_OBJECTS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/arrays/box.h"
+
+namespace belay {
+
+// Nodes are rows of the first table; names are any texts without NUL.
+struct StoredGraph {
+  // One row per node. No rows: the checkpoint has no graph.
+  std::vector<int32_t> node_parent;     // -1: the root
+  std::vector<int32_t> node_optimizer;  // -1: not a slot
+  std::vector<std::string> node_name;
+  // One row per edge, ascending by holder.
+  std::vector<int32_t> child_holder;
+  std::vector<std::string> child_name;
+  std::vector<int32_t> child_node;
+  // One row per value, ascending by node.
+  std::vector<int32_t> attribute_node;
+  std::vector<std::string> attribute_name;
+  std::vector<uint32_t> attribute_array;  // a row of the array table
+  std::vector<std::string> attribute_layout;
+  std::vector<uint8_t> attribute_opaque;  // 1: only the program can read it
+  // One row per slot, ascending by optimizer.
+  std::vector<int32_t> slot_optimizer;
+  std::vector<int32_t> slot_variable;
+  std::vector<std::string> slot_name;
+  std::vector<int32_t> slot_node;
+
+  friend bool operator==(const StoredGraph&, const StoredGraph&) = default;
+};
+
+// Calls fn(path inside the index, column) for every column; the one list of
+// names. `Graph` is StoredGraph or const StoredGraph.
+template <typename Graph, typename Fn>
+void ForEachGraphColumn(Graph& graph, Fn&& fn) {
+  fn(".belay/graph/nodes/parent", graph.node_parent);
+  fn(".belay/graph/nodes/optimizer", graph.node_optimizer);
+  fn(".belay/graph/nodes/name", graph.node_name);
+  fn(".belay/graph/children/holder", graph.child_holder);
+  fn(".belay/graph/children/name", graph.child_name);
+  fn(".belay/graph/children/node", graph.child_node);
+  fn(".belay/graph/attributes/node", graph.attribute_node);
+  fn(".belay/graph/attributes/name", graph.attribute_name);
+  fn(".belay/graph/attributes/array", graph.attribute_array);
+  fn(".belay/graph/attributes/layout", graph.attribute_layout);
+  fn(".belay/graph/attributes/opaque", graph.attribute_opaque);
+  fn(".belay/graph/slots/optimizer", graph.slot_optimizer);
+  fn(".belay/graph/slots/variable", graph.slot_variable);
+  fn(".belay/graph/slots/name", graph.slot_name);
+  fn(".belay/graph/slots/node", graph.slot_node);
+}
+
+// What is wrong with the columns: a number of rows that does not fit, a number
+// that is no row, rows out of order; names the column. "": nothing. Whether the
+// nodes make a graph is another question, see CheckGraph.
+std::string DamageOf(const StoredGraph& graph, size_t num_arrays);
+
+// How many rows of an array each rank had that saved it.
+
+// The typestr of values that are rows.
+inline constexpr std::string_view kRowsTypestr = "rows";
+
+// As the index says it: what may be long is not spelled out.
+struct RowRanks {
+  int64_t ranks = 0;           // that saved
+  int64_t count = -1;          // the rows of each, or -1: see `first`
+  std::vector<int64_t> first;  // the first row of each, and the number of all
+
+  // The first row of a rank, or of the one behind the last: all.
+  int64_t FirstOf(int64_t rank) const {
+    return count >= 0 ? rank * count : first[static_cast<size_t>(rank)];
+  }
+
+  friend bool operator==(const RowRanks&, const RowRanks&) = default;
+};
+
+// Those of ranks with so many rows each.
+RowRanks RowRanksOf(const std::vector<int64_t>& counts);
+
+struct StoredRows {
+  uint32_t array = 0;  // a row of the array table
+  RowRanks ranks;
+
+  friend bool operator==(const StoredRows&, const StoredRows&) = default;
+};
+
+// The rows of a rank among `count` if each of so many has the same number, or
+// one more: those from FirstOfEven(rank) to FirstOfEven(rank + 1).
+inline int64_t FirstOfEven(int64_t count, int64_t rank, int64_t num_ranks) {
+  const int64_t each = count / num_ranks, more = count % num_ranks;
+  return rank * each + std::min(rank, more);
+}
+
+// Columns of an index; see docs/format.md.
+struct RowColumns {
+  // One row per array with rows.
+  std::vector<uint32_t> array;
+  std::vector<int64_t> ranks;
+  std::vector<int64_t> count;  // of each rank, or -1: not all the same
+  std::vector<int64_t> first;  // ranks + 1 rows where the count is -1
+};
+
+// Calls fn(path inside the index, column) for every column; the one list of
+// names.
+template <typename Columns, typename Fn>
+void ForEachRowColumn(Columns& columns, Fn&& fn) {
+  fn(".belay/rows/array", columns.array);
+  fn(".belay/rows/ranks", columns.ranks);
+  fn(".belay/rows/count", columns.count);
+  fn(".belay/rows/first", columns.first);
+}
+
+RowColumns ToRowColumns(const std::vector<StoredRows>& rows);
+
+// Takes columns apart, for arrays of these shapes. Returns what is wrong with
+// them, "" if nothing.
+std::string FromRowColumns(const RowColumns& columns,
+                           const std::vector<Shape>& shapes,
+                           std::vector<StoredRows>& rows);
+
+}  // namespace belay
+
+#endif  // BELAY_PLAN_STORED_OBJECTS_H_

@@ -1,0 +1,486 @@
+#include "plan/stored_values.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "core/element_conversion.h"
+#include "core/keys.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "plan/plan.h"
+#include "plan/stored_objects.h"
+
+namespace belay {
+
+bool HaveSomeInCommon(const Shape& a, const Shape& b) {
+  return (NumElements(a) > 0) == (NumElements(b) > 0);
+}
+
+bool Fits(const StoredForm& stored, const StoredForm& wanted,
+          Tolerance tolerance) {
+  const bool fits_dtype =
+      stored.dtype == wanted.dtype ||
+      (tolerance.dtype && IsConvertible(stored.dtype, wanted.dtype));
+  const bool fits_shape =
+      stored.shape == wanted.shape ||
+      (tolerance.lengths && stored.shape.size() == wanted.shape.size() &&
+       (tolerance.nothing || HaveSomeInCommon(stored.shape, wanted.shape)));
+  return fits_dtype && fits_shape;
+}
+
+std::string FormText(const StoredForm& form) {
+  return Cat(DTypeName(form.dtype), " ", ShapeText(form.shape));
+}
+
+Box StoredPart(const Box& wanted, const Shape& stored) {
+  const Shape nothing(stored.size(), 0);
+  return Intersect(wanted, WholeBox(stored))
+      .value_or(Box{.offset = nothing, .shape = nothing});
+}
+
+// --- Stored values ---
+
+namespace {
+
+ValuePart PartOf(std::string_view name, const StoredArray& array) {
+  return {.name = std::string(name),
+          .dtype = array.dtype,
+          .shape = array.shape,
+          .bytes = ArrayBytes(array)};
+}
+
+// Reads the columns of a checkpoint.
+class ValueTable {
+ public:
+  explicit ValueTable(const SavedCheckpoint& saved) : saved_(saved) {
+    const StoredValues& columns = saved.values;
+    size_t part = 0;
+    for (size_t i = 0; i < columns.key.size(); ++i) {
+      first_part_.push_back(part);
+      while (part < columns.part_value.size() &&
+             columns.part_value[part] == i) {
+        ++part;
+      }
+    }
+    first_part_.push_back(part);
+  }
+
+  // Without the values inside it.
+  StoredValue At(size_t row) const {
+    const StoredValues& columns = saved_.values;
+    StoredValue value{.key = columns.key[row],
+                      .typestr = columns.typestr[row],
+                      .parts = {},
+                      .values = {}};
+    for (size_t i = first_part_[row]; i < first_part_[row + 1]; ++i) {
+      value.parts.push_back(
+          PartOf(columns.part_name[i], saved_.arrays[columns.part_array[i]]));
+    }
+    return value;
+  }
+
+  // Nothing: it is not stored.
+  std::optional<StoredValue> Find(const std::string& key) const {
+    const std::vector<std::string>& keys = saved_.values.key;
+    const std::string below = key + "/";
+    const auto row = std::lower_bound(keys.begin(), keys.end(), key);
+    if (row == keys.end() || *row != key) return FindArrays(key, below);
+    StoredValue value = At(static_cast<size_t>(row - keys.begin()));
+    AddInside(below, /*all=*/false, value);
+    return value;
+  }
+
+  // Whether a value with a handler is inside another one, which then has its
+  // arrays as well. One without arrays is if its key says so.
+  bool IsInside(const StoredValue& value) const {
+    const std::vector<std::string>& keys = saved_.values.key;
+    const std::string first = value.parts.empty()
+                                  ? value.key
+                                  : PartKey(value.key, value.parts[0].name);
+    for (size_t end = value.key.find('/'); end != value.key.npos;
+         end = value.key.find('/', end + 1)) {
+      const auto outer = std::lower_bound(
+          keys.begin(), keys.end(), std::string_view(value.key).substr(0, end));
+      if (outer == keys.end() || outer->size() != end ||
+          !value.key.starts_with(*outer)) {
+        continue;
+      }
+      const auto row = static_cast<size_t>(outer - keys.begin());
+      if (value.parts.empty() ||
+          HasPart(row, std::string_view(first).substr(end + 1))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  Status NotFound(const std::string& key) const {
+    CloseKeys close(key);
+    for (const StoredArray& array : saved_.arrays) close.Offer(array.key);
+    for (const std::string& other : saved_.values.key) close.Offer(other);
+    return absl::NotFoundError(Cat(
+        "plan \"", key, "\": the key is not in the checkpoint", close.Hint()));
+  }
+
+ private:
+  bool HasPart(size_t row, std::string_view name) const {
+    const auto begin = saved_.values.part_name.begin();
+    return std::binary_search(
+        begin + static_cast<std::ptrdiff_t>(first_part_[row]),
+        begin + static_cast<std::ptrdiff_t>(first_part_[row + 1]), name);
+  }
+
+  // Adds the values with handlers whose keys begin with `below`; without `all`
+  // those that are inside another value.
+  void AddInside(const std::string& below, bool all, StoredValue& value) const {
+    const std::vector<std::string>& keys = saved_.values.key;
+    for (auto inner = std::lower_bound(keys.begin(), keys.end(), below);
+         inner != keys.end() && inner->starts_with(below); ++inner) {
+      StoredValue found = At(static_cast<size_t>(inner - keys.begin()));
+      if (all || IsInside(found)) value.values.push_back(std::move(found));
+    }
+  }
+
+  std::optional<StoredValue> FindArrays(const std::string& key,
+                                        const std::string& below) const {
+    const std::vector<StoredArray>& arrays = saved_.arrays;
+    size_t i = FirstFrom(arrays, key);
+    if (i < arrays.size() && arrays[i].key == key) {
+      return PlainValue(key, PartOf("", arrays[i]));
+    }
+    StoredValue value{.key = key,
+                      .typestr = std::string(kGroupTypestr),
+                      .parts = {},
+                      .values = {}};
+    for (i = FirstFrom(arrays, below);
+         i < arrays.size() && arrays[i].key.starts_with(below); ++i) {
+      value.parts.push_back(PartOf(
+          std::string_view(arrays[i].key).substr(below.size()), arrays[i]));
+    }
+    AddInside(below, /*all=*/true, value);
+    if (value.parts.empty() && value.values.empty()) return std::nullopt;
+    return value;
+  }
+
+  const SavedCheckpoint& saved_;
+  std::vector<size_t> first_part_;
+};
+
+void PutValue(WireWriter& out, const StoredValue& value) {
+  out.PutText(value.key);
+  out.PutText(value.typestr);
+  out.Put<uint64_t>(value.parts.size());
+  for (const ValuePart& part : value.parts) {
+    out.PutText(part.name);
+    out.Put(part.dtype);
+    out.PutShape(part.shape);
+    out.Put(part.bytes);
+  }
+  out.Put<uint64_t>(value.values.size());
+  for (const StoredValue& inner : value.values) PutValue(out, inner);
+}
+
+StoredValue GetStoredValue(WireReader& in) {
+  StoredValue value;
+  value.key = in.GetText();
+  value.typestr = in.GetText();
+  value.parts = in.GetAll<ValuePart>([&] {
+    ValuePart part;
+    part.name = in.GetText();
+    part.dtype = in.Get<DType>();
+    part.shape = in.GetShape();
+    part.bytes = in.Get<int64_t>();
+    return part;
+  });
+  value.values = in.GetAll<StoredValue>([&] { return GetStoredValue(in); });
+  return value;
+}
+
+}  // namespace
+
+std::string PartKey(std::string_view key, std::string_view part) {
+  return part.empty() ? std::string(key) : Cat(key, "/", part);
+}
+
+size_t FirstFrom(const std::vector<StoredArray>& arrays,
+                 const std::string& key) {
+  const auto found =
+      std::lower_bound(arrays.begin(), arrays.end(), key,
+                       [](const StoredArray& array, const std::string& k) {
+                         return array.key < k;
+                       });
+  return static_cast<size_t>(found - arrays.begin());
+}
+
+std::string DamageOf(const StoredValues& values, size_t num_arrays,
+                     size_t num_nodes) {
+  ColumnDamage damage("values");
+  const size_t rows = values.key.size(), parts = values.part_value.size();
+  damage.CheckLength("typestr", values.typestr, rows);
+  damage.CheckLength("node", values.node, rows);
+  damage.CheckLength("name", values.name, rows);
+  damage.CheckRows("key", values.key, [&](size_t i) {
+    return !values.key[i].empty() &&
+           (i == 0 || values.key[i - 1] < values.key[i]);
+  });
+  damage.CheckRows("typestr", values.typestr,
+                   [&](size_t i) { return !values.typestr[i].empty(); });
+  damage.CheckRange("node", values.node, -1, num_nodes);
+  damage.CheckLength("parts/name", values.part_name, parts);
+  damage.CheckLength("parts/array", values.part_array, parts);
+  damage.CheckRange("parts/value", values.part_value, 0, rows);
+  damage.CheckRows("parts/value", values.part_value, [&](size_t i) {
+    return i == 0 || values.part_value[i - 1] <= values.part_value[i];
+  });
+  damage.CheckRows("parts/name", values.part_name, [&](size_t i) {
+    return i == 0 || values.part_value[i - 1] != values.part_value[i] ||
+           values.part_name[i - 1] < values.part_name[i];
+  });
+  damage.CheckRange("parts/array", values.part_array, 0, num_arrays);
+  return damage.Take();
+}
+
+bool IsPlainTypestr(std::string_view typestr) {
+  return typestr == kScalarTypestr || typestr == kArrayTypestr ||
+         typestr == kStringTypestr || typestr == kGroupTypestr;
+}
+
+bool IsBuiltinTypestr(std::string_view typestr) {
+  return IsPlainTypestr(typestr) || typestr == kNoneTypestr ||
+         typestr == kDictTypestr || typestr == kListTypestr ||
+         typestr == kRowsTypestr;
+}
+
+bool IsContainerTypestr(std::string_view typestr) {
+  return typestr == kDictTypestr || typestr == kListTypestr;
+}
+
+bool IsStandardTypestr(std::string_view typestr) {
+  return IsBuiltinTypestr(typestr) || typestr == kStringsTypestr ||
+         typestr == kBoolsTypestr;
+}
+
+bool IsPlain(const StoredValue& stored) {
+  return IsPlainTypestr(stored.typestr);
+}
+
+StoredValue PlainValue(std::string_view key, ValuePart part) {
+  part.name.clear();
+  const std::string_view typestr = part.dtype == DType::kString ? kStringTypestr
+                                   : part.shape.empty()         ? kScalarTypestr
+                                                                : kArrayTypestr;
+  return {.key = std::string(key),
+          .typestr = std::string(typestr),
+          .parts = {std::move(part)},
+          .values = {}};
+}
+
+std::vector<StoredValue> AllValues(const SavedCheckpoint& saved) {
+  const ValueTable table(saved);
+  std::vector<StoredValue> values;
+  for (size_t i = 0; i < saved.values.key.size(); ++i) {
+    values.push_back(table.At(i));
+  }
+  std::vector<bool> is_part(saved.arrays.size());
+  for (const uint32_t array : saved.values.part_array) is_part[array] = true;
+  for (size_t i = 0; i < saved.arrays.size(); ++i) {
+    if (is_part[i]) continue;
+    values.push_back(
+        PlainValue(saved.arrays[i].key, PartOf("", saved.arrays[i])));
+  }
+  std::sort(values.begin(), values.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
+  return values;
+}
+
+std::vector<StoredValue> ValuesAlone(const SavedCheckpoint& saved) {
+  const ValueTable table(saved);
+  std::vector<StoredValue> values = AllValues(saved);
+  std::erase_if(values, [&](const StoredValue& value) {
+    return !IsPlain(value) && table.IsInside(value);
+  });
+  return values;
+}
+
+StatusOr<std::vector<StoredValue>> FindValues(
+    const SavedCheckpoint& saved, const std::vector<std::string>& keys,
+    const std::vector<std::string>& optional) {
+  const ValueTable table(saved);
+  std::vector<StoredValue> values;
+  for (const std::string& key : keys) {
+    std::optional<StoredValue> value = table.Find(key);
+    if (!value) return table.NotFound(key);
+    values.push_back(*std::move(value));
+  }
+  for (const std::string& key : optional) {
+    if (std::binary_search(keys.begin(), keys.end(), key)) continue;
+    std::optional<StoredValue> value = table.Find(key);
+    if (value) values.push_back(*std::move(value));
+  }
+  std::sort(values.begin(), values.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
+  return values;
+}
+
+const StoredArray* FindArray(const SavedCheckpoint& saved,
+                             const std::string& key) {
+  const size_t array = FirstFrom(saved.arrays, key);
+  const bool is_there =
+      array < saved.arrays.size() && saved.arrays[array].key == key;
+  return is_there ? &saved.arrays[array] : nullptr;
+}
+
+bool HasValue(const SavedCheckpoint& saved, const std::string& key) {
+  if (FindArray(saved, key) != nullptr) return true;
+  const std::vector<std::string>& keys = saved.values.key;
+  return std::binary_search(keys.begin(), keys.end(), key);
+}
+
+Status CheckKinds(const SavedCheckpoint& saved,
+                  const std::vector<RankShards>& wanted) {
+  const StoredValues& values = saved.values;
+  if (values.key.empty()) return absl::OkStatus();
+  for (const RankShards& rank : wanted) {
+    for (const ShardInfo& shard : rank.shards) {
+      const auto found =
+          std::lower_bound(values.key.begin(), values.key.end(), shard.key);
+      if (found == values.key.end() || *found != shard.key) continue;
+      const size_t array = FirstFrom(saved.arrays, shard.key);
+      if (array < saved.arrays.size() && saved.arrays[array].key == shard.key) {
+        continue;
+      }
+      const auto row = static_cast<size_t>(found - values.key.begin());
+      return absl::FailedPreconditionError(Cat(
+          "plan \"", shard.key, "\": no array is stored under this key, but ",
+          "a value of another type (need ", DTypeName(shard.dtype), " ",
+          ShapeText(shard.global_shape), ", found typestr \"",
+          values.typestr[row], "\")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void PutListedValues(WireWriter& out, const std::vector<ListedValue>& values) {
+  out.Put<uint64_t>(values.size());
+  for (const ListedValue& value : values) {
+    out.PutText(value.key);
+    out.PutText(value.typestr);
+    out.PutTexts(value.parts);
+    out.PutTexts(value.entries);
+  }
+}
+
+std::string EncodeValues(const std::vector<StoredValue>& values) {
+  WireWriter out;
+  out.Put<uint64_t>(values.size());
+  for (const StoredValue& value : values) PutValue(out, value);
+  return out.Take();
+}
+
+std::vector<StoredValue> DecodeValues(std::string_view bytes) {
+  WireReader in(bytes);
+  return in.GetAll<StoredValue>([&] { return GetStoredValue(in); });
+}
+
+// --- Merge values ---
+
+namespace {
+
+// A value of the union, and the rank that first had it.
+struct Merged {
+  std::string typestr;
+  size_t rank = 0;
+  const std::vector<std::string>* entries = nullptr;  // on that rank
+  std::set<std::string> parts;
+};
+
+// Entries that one rank alone has are no entries of a value that all hold.
+Status CheckEntries(const ListedValue& value, size_t rank,
+                    const Merged& merged) {
+  if (value.entries == *merged.entries) return absl::OkStatus();
+  std::vector<std::string> others;
+  std::set_symmetric_difference(value.entries.begin(), value.entries.end(),
+                                merged.entries->begin(), merged.entries->end(),
+                                std::back_inserter(others));
+  const bool is_here =
+      std::binary_search(value.entries.begin(), value.entries.end(), others[0]);
+  return absl::InvalidArgumentError(Cat(
+      "replicas of \"", value.key, "\": ranks hold different entries (need ",
+      merged.entries->size(), " as on rank ", merged.rank, ", found ",
+      value.entries.size(), " on rank ", rank, "): \"", others[0],
+      "\" is on rank ", is_here ? rank : merged.rank,
+      " only; a container is stored once for all ranks"));
+}
+
+Status MergeValue(const ListedValue& value, size_t rank, bool compares,
+                  std::map<std::string, Merged>& all) {
+  const auto [found, is_new] =
+      all.emplace(value.key, Merged{value.typestr, rank, &value.entries, {}});
+  if (!is_new && found->second.typestr != value.typestr) {
+    return absl::InvalidArgumentError(Cat(
+        "plan \"", value.key, "\": ranks store it with different handlers (",
+        "need \"", found->second.typestr, "\" as on rank ", found->second.rank,
+        ", found \"", value.typestr, "\" on rank ", rank, ")"));
+  }
+  if (compares) {
+    BELAY_RETURN_IF_ERROR(CheckEntries(value, rank, found->second));
+  }
+  found->second.parts.insert(value.parts.begin(), value.parts.end());
+  return absl::OkStatus();
+}
+
+// An array under the key of a value is its part "", or another rank's.
+Status CheckNoOtherArray(const std::string& key, const Merged& value,
+                         const std::vector<StoredArray>& arrays) {
+  const size_t row = FirstFrom(arrays, key);
+  const bool is_array = row < arrays.size() && arrays[row].key == key;
+  if (!is_array || value.parts.count("") > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat(
+      "plan \"", key, "\": rank ", value.rank, " stores it with the handler ",
+      "\"", value.typestr, "\", another rank as an array"));
+}
+
+}  // namespace
+
+StatusOr<StoredValues> MergeValues(
+    const std::vector<std::vector<ListedValue>>& ranks,
+    const std::vector<StoredArray>& arrays, bool compares) {
+  std::map<std::string, Merged> all;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    std::set<std::string_view> keys;
+    for (const ListedValue& value : ranks[rank]) {
+      if (!keys.insert(value.key).second) {
+        return absl::InvalidArgumentError(Cat("plan \"", value.key, "\": rank ",
+                                              rank,
+                                              " has two values with this key"));
+      }
+      BELAY_RETURN_IF_ERROR(MergeValue(value, rank, compares, all));
+    }
+  }
+  StoredValues out;
+  for (const auto& [key, value] : all) {
+    BELAY_RETURN_IF_ERROR(CheckNoOtherArray(key, value, arrays));
+    for (const std::string& part : value.parts) {
+      const std::string array = PartKey(key, part);
+      const size_t row = FirstFrom(arrays, array);
+      if (row == arrays.size() || arrays[row].key != array) {
+        return absl::InternalError(
+            Cat("plan \"", array, "\": the save has no such array"));
+      }
+      out.part_value.push_back(static_cast<uint32_t>(out.key.size()));
+      out.part_name.push_back(part);
+      out.part_array.push_back(static_cast<uint32_t>(row));
+    }
+    out.key.push_back(key);
+    out.typestr.push_back(value.typestr);
+    out.node.push_back(-1);
+    out.name.emplace_back();
+  }
+  return out;
+}
+
+}  // namespace belay

@@ -1,0 +1,118 @@
+#include "plan/stripe_use.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace belay {
+namespace {
+
+// The rows of a box in a file: one of `bytes` at each index of `axes` outer
+// axes.
+struct Rows {
+  int64_t begin = 0;  // of the first
+  int64_t bytes = 0;
+  int64_t count = 1;
+  size_t axes = 0;
+  Shape steps;  // bytes from one index of an axis to the next
+};
+
+Rows RowsOf(const Box& box, const Extent& extent, int64_t element_size) {
+  Rows rows{.begin = extent.offset,
+            .bytes = element_size,
+            .axes = box.shape.size(),
+            .steps = box.shape};
+  int64_t step = element_size;
+  for (size_t axis = rows.axes; axis-- > 0;) {
+    rows.begin += (box.offset[axis] - extent.box.offset[axis]) * step;
+    rows.steps[axis] = step;
+    rows.count *= box.shape[axis];
+    step *= extent.box.shape[axis];
+  }
+  return rows;
+}
+
+// Takes the innermost of the outer axes into the row, with its gaps.
+void TakeAxis(const Box& box, Rows& rows) {
+  const size_t axis = --rows.axes;
+  rows.bytes += (box.shape[axis] - 1) * rows.steps[axis];
+  rows.count /= box.shape[axis];
+}
+
+// Whether a whole stripe may lie in a gap along that axis. If not, the next row
+// begins in the stripe in which the last one ends, or in the one after it.
+bool HasWideGaps(const Box& box, const Rows& rows, int64_t stripe_bytes) {
+  const size_t axis = rows.axes - 1;
+  return box.shape[axis] > 1 && rows.steps[axis] - rows.bytes >= stripe_bytes;
+}
+
+// Where the row of that number begins, counted row-major.
+int64_t BeginOf(const Box& box, const Rows& rows, int64_t number) {
+  int64_t begin = rows.begin;
+  for (size_t axis = rows.axes; axis-- > 0;) {
+    begin += number % box.shape[axis] * rows.steps[axis];
+    number /= box.shape[axis];
+  }
+  return begin;
+}
+
+// Joins what overlaps or touches, writer by writer.
+std::vector<StripeRange> Join(std::vector<StripeRange> ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.writer, a.first) < std::tie(b.writer, b.first);
+  });
+  std::vector<StripeRange> joined;
+  for (const StripeRange& range : ranges) {
+    const bool touches = !joined.empty() &&
+                         joined.back().writer == range.writer &&
+                         range.first <= joined.back().last + 1;
+    if (!touches) {
+      joined.push_back(range);
+    } else {
+      joined.back().last = std::max(joined.back().last, range.last);
+    }
+  }
+  return joined;
+}
+
+}  // namespace
+
+bool AddStripeRanges(const Box& box, const Extent& extent, int64_t element_size,
+                     int64_t stripe_bytes, int64_t most, int32_t writer,
+                     std::vector<StripeRange>& ranges) {
+  if (IsEmpty(box)) return true;
+  Rows rows = RowsOf(box, extent, element_size);
+  while (rows.axes > 0 && !HasWideGaps(box, rows, stripe_bytes)) {
+    TakeAxis(box, rows);
+  }
+  const bool is_exact = rows.count <= most;
+  while (rows.count > most) TakeAxis(box, rows);
+  for (int64_t number = 0; number < rows.count; ++number) {
+    const int64_t begin = BeginOf(box, rows, number);
+    ranges.push_back({.first = begin / stripe_bytes,
+                      .last = (begin + rows.bytes - 1) / stripe_bytes,
+                      .writer = writer});
+  }
+  return is_exact;
+}
+
+StripeUse CountStripes(std::vector<StripeRange> ranges) {
+  std::vector<std::pair<int64_t, int32_t>> changes;  // of writers at a stripe
+  for (const StripeRange& range : Join(std::move(ranges))) {
+    changes.emplace_back(range.first, 1);
+    changes.emplace_back(range.last + 1, -1);
+  }
+  std::sort(changes.begin(), changes.end());
+  StripeUse use;
+  int64_t writers = 0;
+  int64_t from = 0;
+  for (const auto& [stripe, change] : changes) {
+    if (writers > 0) use.stripes += stripe - from;
+    if (writers > 1) use.shared += stripe - from;
+    writers += change;
+    from = stripe;
+  }
+  return use;
+}
+
+}  // namespace belay

@@ -1,0 +1,24 @@
+// A checkpoint as a user sees it.
+
+#ifndef BELAY_READER_CHECKPOINT_READER_H_
+#define BELAY_READER_CHECKPOINT_READER_H_
+
+#include <string>
+#include <vector>
+
+#include "belay/checkpoint_reader.h"
+#include "plan/plan.h"
+#include "plan/stored_arrays.h"
+
+namespace belay {
+
+// Both take much memory where there are many arrays, or long keys. `entries`
+// are those of `saved`.
+std::vector<ArrayInfo> ArraysOf(const SavedCheckpoint& saved,
+                                const std::vector<ArrayEntry>& entries);
+CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
+                      const std::vector<ArrayEntry>& entries);
+
+}  // namespace belay
+
+#endif  // BELAY_READER_CHECKPOINT_READER_H_

@@ -1,0 +1,524 @@
+#include "save/background_save.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "core/catch_exceptions.h"
+#include "core/log.h"
+#include "core/program_words.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
+#include "format/paths.h"
+#include "mpi/agree_same.h"
+#include "mpi/deadline.h"
+#include "pipeline/listing.h"
+#include "pipeline/lost_values.h"
+#include "pipeline/result_text.h"
+#include "pipeline/stages.h"
+#include "save/async_saver.h"
+#include "save/save_write.h"
+#include "save/transfer_choice.h"
+#include "storage/verify.h"
+
+namespace belay {
+namespace {
+
+Status CheckFiles(CommitWork& work) {
+  work.has_holes = false;
+  for (const StoredFile& file : work.files) {
+    bool has_holes = false;
+    BELAY_RETURN_IF_ERROR(
+        CheckWrittenFile(JoinPath(work.finish.target.Directory(), file.name),
+                         file.bytes, has_holes));
+    work.has_holes |= has_holes && !work.is_read_back;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status CommitWithoutProgram(CommitWork& work) {
+  BELAY_RETURN_IF_ERROR(CheckFiles(work));
+  if (work.has_holes) return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(FinishFiles(work.finish));
+  return NameStep(work.finish, work.step);
+}
+
+Status CommitWithProgram(const SaveFrame& frame,
+                         const std::vector<TypeHandlerPtr>& finalizers,
+                         CommitWork& work) {
+  BELAY_RETURN_IF_ERROR(CheckFiles(work));
+  if (work.has_holes) return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(
+      FinalizeHandlers(work.finish.target, finalizers, work.step));
+  BELAY_RETURN_IF_ERROR(FinishFiles(work.finish));
+  BELAY_RETURN_IF_ERROR(AskBeforeCommit(frame, work.step));
+  return NameStep(work.finish, work.step);
+}
+
+// --- Background save ---
+
+namespace {
+
+constexpr std::string_view kNobodyWaited =
+    "nobody has called Close, Wait or WaitUntilFinished before";
+
+Status Unwaited(const std::string& path, std::string_view why) {
+  return absl::FailedPreconditionError(
+      Cat("save \"", path, "\" in the background is lost: ", kNobodyWaited,
+          ", and ", why));
+}
+
+// Why a save is done before the call returns; empty: it need not be.
+std::string WhyInForeground(const PlannedSave& planned,
+                            const SaveOptions& options) {
+  if (planned.has_filters) {
+    return "saved in the foreground: chunks with filters are written by all "
+           "ranks together";
+  }
+  if (!NeedsAllRanks(options.transfer, options.file_layout)) return "";
+  return "saved in the foreground: all ranks carry out this transfer together";
+}
+
+Status CheckAsyncOptions(const AsyncOptions& options) {
+  for (const auto& [name, value] :
+       {std::pair("max_staging_bytes", options.max_staging_bytes),
+        std::pair("initial_staging_bytes", options.initial_staging_bytes),
+        std::pair("max_bytes_per_second", options.max_bytes_per_second)}) {
+    if (value >= 0) continue;
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "AsyncOptions: %s is out of range (need at least 0, found %d)", name,
+        value));
+  }
+  return absl::OkStatus();
+}
+
+uint64_t FingerprintOf(const AsyncOptions& options) {
+  WireWriter out;
+  out.Put(options.max_staging_bytes);
+  out.Put(options.max_bytes_per_second);
+  out.Put(options.snapshot);
+  return Fingerprint(out.bytes());
+}
+
+// As for a save that reuses the plans of this saver. Nobody waits for short
+// writes, so the ranks need not gather them.
+SaveOptions InBackground(const SaveOptions& options, PlanCache& cache) {
+  SaveOptions changed = options;
+  if (options.cache == nullptr) changed.cache = &cache;
+  if (options.transfer == Transfer::kAuto) {
+    changed.transfer = Transfer::kIndependent;
+  }
+  return changed;
+}
+
+}  // namespace
+
+BackgroundSaver::BackgroundSaver(const Comm& comm, const AsyncOptions& options)
+    : comm_(&comm),
+      options_(options),
+      is_root_(comm.rank() == 0),
+      process_(::getpid()) {
+  // What is touched counts, whether in use or not: leaves room for runs.
+  const int64_t most = options.max_staging_bytes;
+  const int64_t bytes =
+      std::min(options.initial_staging_bytes,
+               most - most / (1 + static_cast<int64_t>(sizeof(SnapshotRun))));
+  if (bytes <= 0) return;
+  memory_ = std::make_shared<SnapshotMemory>();
+  // The first save asks again, and can say why there is none.
+  memory_->Reserve(bytes, true).IgnoreError();
+}
+
+BackgroundSaver::~BackgroundSaver() {
+  // A child of the program has no part in it.
+  if (process_ != ::getpid()) return;
+  ForgetSaver(*this);
+  if (under_way_ == nullptr) return;
+  under_way_->progress->is_cancelled = true;
+  thread_.Hurry();
+  // The values may go with the program.
+  WaitForCopy(*under_way_);
+  // A commit that has begun must not be overtaken by another save of the step.
+  if (under_way_->doing == SaveUnderWay::Doing::kCommitting) {
+    thread_.Finish();
+    TakeResult();
+  }
+  if (!is_root_ || under_way_->mine.committed) return;
+  Log(LogLevel::kWarning,
+      InWordsOfProgram(
+          Cat("save \"", under_way_->target.path,
+              "\" in the background was given up: its saver has ended, and ",
+              kNobodyWaited)));
+}
+
+StatusOr<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
+                                             const SaveOptions& given,
+                                             OnEnd on_end) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", ParentOf(job.path)));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const SaveOptions options,
+                                WithOperatorTransfer(comm(), job.path, given));
+  GiveUpLeftSaves(comm(), ParentOf(job.path));
+  const SaveOptions with_cache = InBackground(options, own_cache_);
+  CachedPlan& cache = PlanOf(*with_cache.cache);
+  CommContext context{comm(),
+                      Deadline(comm(), options.deadline_seconds,
+                               absl::StrFormat("save \"%s\"", job.path))};
+  context.messages = job.messages;
+  context.agreement_bytes = job.agreement_bytes;
+  Stages stages(context, job.stages);
+  const SaveTarget target{.path = WithoutSlashes(job.path),
+                          .step = job.step,
+                          .is_managed = job.at_files != nullptr};
+  const SaveFrame frame{context, stages, target, with_cache};
+  const auto begin = [&]() -> StatusOr<PendingSave> {
+    if (number_ == 0) {
+      BELAY_RETURN_IF_AGREED(AgreeSame(context, "save: AsyncOptions",
+                                       FingerprintOf(options_),
+                                       CheckAsyncOptions(options_)));
+    }
+    BELAY_ASSIGN_OR_RETURN_AGREED(PreparedSave prepared,
+                                  PrepareSave(frame, job, cache));
+    PendingSave pending{.path = target.path, .step = target.step};
+    pending.note = WhyInForeground(prepared.plan.planned, with_cache);
+    if (pending.note.empty()) {
+      return BeginFlush(frame, job, std::move(prepared), cache);
+    }
+    const StatusOr<SaveResult> result =
+        FinishSave(frame, job, std::move(prepared), cache);
+    BELAY_RETURN_IF_AGREED(result.status());
+    LogResult(context, result);
+    pending.saved = *result;
+    return pending;
+  };
+  StatusOr<PendingSave> pending = begin();
+  if (!pending.ok()) {
+    LogError(context, pending.status());
+  } else if (under_way_ != nullptr) {
+    under_way_->on_end = std::move(on_end);
+  } else if (on_end) {
+    on_end(true);
+  }
+  return pending;
+}
+
+StatusOr<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
+                                                  const SaveJob& job,
+                                                  PreparedSave prepared,
+                                                  CachedPlan& cache) {
+  auto save = std::make_unique<SaveUnderWay>();
+  save->target = frame.target;
+  save->options = frame.options;
+  save->cache = &cache;
+  save->cache_is_there = cache.is_there;
+  save->reuse = prepared.listed.reuse;
+  save->prepared = std::move(prepared);
+  save->flush = std::make_shared<FlushJob>();
+  IndexCreation index(frame, job.graph, save->reuse, save->prepared.plan);
+  StatusOr<ReservedSave> reserved =
+      Reserve(frame, save->prepared.listed, save->prepared.plan, index,
+              save->step, &save->flush->metadata);
+  Status status = reserved.status();
+  if (status.ok()) status = FillSnapshot(frame, index, *save);
+  if (!status.ok()) return EndStep(frame, save->step, status, job.at_files);
+  save->reserved = *std::move(reserved);
+  if (!save->is_snapshot_due) EndSnapshot(frame, *save);
+  PendingSave pending{.path = save->target.path,
+                      .step = save->target.step,
+                      .staged_bytes = save->is_snapshot_due
+                                          ? save->snapshot.room
+                                          : save->snapshot.bytes};
+  save->stages = frame.stages.Finish();
+  save->messages = frame.context.messages;
+  save->agreement_bytes = frame.context.agreement_bytes;
+  under_way_ = std::move(save);
+  StartFlush();
+  if (is_comm_open_ == nullptr) {
+    alias_ = Comm(comm().raw(), comm().rank(), comm().size(),
+                  comm().deadline_seconds_, comm().transfer_variable());
+    is_comm_open_ = RegisterSaver(*this);
+  }
+  return pending;
+}
+
+void BackgroundSaver::Leave(const Status& lost) {
+  comm_ = &alias_;
+  if (under_way_ == nullptr) return;
+  SaveUnderWay& save = *under_way_;
+  if (save.lost.ok() && !lost.ok()) {
+    // In the words of Wait: other ranks may know no reason, and may still be
+    // asking.
+    save.lost = lost;
+    save.mine.failed = true;
+    save.progress->is_cancelled = true;
+    WaitForCopy(save);
+    save.is_snapshot_due = false;
+  }
+  // Never destroyed: they may need what is gone by then.
+  new OnEnd(std::exchange(save.on_end, nullptr));                // NOLINT
+  new auto(std::exchange(save.options.before_commit, nullptr));  // NOLINT
+  new auto(std::exchange(save.options.after_commit, nullptr));   // NOLINT
+  new auto(std::exchange(save.reserved.finalizers, {}));         // NOLINT
+  auto& policy = save.options.sharding_policy;
+  new auto(std::exchange(policy.group, nullptr));  // NOLINT
+}
+
+Status BackgroundSaver::WhyLost() const {
+  const std::string& path = under_way_->target.path;
+  if (!*is_comm_open_) {
+    return Unwaited(path, "its communicator was closed before");
+  }
+  if (under_way_->is_snapshot_due) {
+    return Unwaited(path,
+                    "WaitForSnapshot was not called, so the values may have "
+                    "changed before they were copied");
+  }
+  if (under_way_->CallsProgram()) {
+    return Unwaited(
+        path, "it has to call functions of the program, which may be gone");
+  }
+  return absl::OkStatus();
+}
+
+Status BackgroundSaver::FinishLeft() {
+  SaveUnderWay& save = *under_way_;
+  const std::string path = save.target.path;
+  Leave(WhyLost());
+  if (!*is_comm_open_) return save.lost;
+  Deadline deadline(comm(), save.options.deadline_seconds,
+                    absl::StrFormat("finish save \"%s\"", path));
+  deadline.Enter("MPI_Finalize");
+  BELAY_RETURN_IF_AGREED(Wait().status());
+  if (!is_root_) return absl::OkStatus();
+  Log(LogLevel::kWarning,
+      InWordsOfProgram(Cat("save \"", path,
+                           "\" in the background was finished in "
+                           "MPI_Finalize, since ",
+                           kNobodyWaited)));
+  return absl::OkStatus();
+}
+
+bool BackgroundSaver::is_own() const { return process_ == ::getpid(); }
+
+bool BackgroundSaver::is_snapshot_due() const {
+  return under_way_ != nullptr && under_way_->is_snapshot_due;
+}
+
+const SaveTarget& BackgroundSaver::target() const { return under_way_->target; }
+
+// The snapshot of a save in the background: taken in the call, or by the thread
+// while the program goes on.
+
+namespace {
+
+// Files that this rank syncs, opened before anybody has written.
+StatusOr<FilesToSync> OpenFilesToSync(const SaveFrame& frame,
+                                      const PlannedSave& planned) {
+  std::vector<std::string> paths;
+  for (const PlannedFile& file : planned.files) {
+    paths.push_back(frame.target.DataPath(file));
+  }
+  return FilesToSync::Open(std::move(paths));
+}
+
+// Copies all values, and drops what says where they are.
+Status CopyValues(SaveUnderWay& save) {
+  const Status status = CatchExceptions([&]() -> Status {
+    for (const WriteJob& copy : save.copies) {
+      BELAY_RETURN_IF_ERROR(TakeSnapshot(copy, save.snapshot, save.counts));
+    }
+    return absl::OkStatus();
+  });
+  save.flush->files = std::move(save.snapshot.files);
+  return status;
+}
+
+// Agrees on what became of copying, and tells which values were lost: none yet
+// where the thread is to copy. Collective; agreed.
+Status AgreeOnCopy(const SaveFrame& frame, const Status& mine,
+                   SaveUnderWay& save) {
+  if (StoresAllAsTheyAre(frame.options)) return Agree(frame.context, mine);
+  std::vector<int64_t> has_lost = {AnyLost(save.written.losses) ? 1 : 0};
+  BELAY_RETURN_IF_AGREED(MaxAll(frame.context, has_lost, mine));
+  return TellLostValues(frame, save.prepared.listed.shards, save.prepared.plan,
+                        has_lost[0] == 1, save.step, save.written);
+}
+
+// The same in the thread, which owns nothing of the save: see WaitForCopy.
+Status CopyInThread(SaveUnderWay& save, FlushProgress& progress) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const Status status = CopyValues(save);
+  progress.copy_has_failed = !status.ok();
+  progress.copy_seconds =
+      std::chrono::duration<double>(Clock::now() - start).count();
+  progress.has_copied = true;
+  progress.has_copied.notify_all();
+  return status;
+}
+
+}  // namespace
+
+// All that copying needs.
+Status BackgroundSaver::PrepareSnapshot(const SaveFrame& frame,
+                                        IndexCreation& index,
+                                        SaveUnderWay& save) {
+  const PlannedSave& planned = save.prepared.plan.planned;
+  if (index.IsDue()) {
+    BELAY_RETURN_IF_ERROR(index.Create(&save.flush->metadata));
+  }
+  if (frame.options.durable && (planned.is_syncer || node_->is_alone())) {
+    BELAY_ASSIGN_OR_RETURN(save.flush->synced, OpenFilesToSync(frame, planned));
+  }
+  int64_t bytes = 0;
+  for (const PlannedFile& file : planned.files) bytes += file.writes.bytes;
+  const int64_t limit = options_.max_staging_bytes;
+  const bool touch = FitsInAnyRuns(bytes, limit);
+  bytes = std::min(bytes, limit);
+  BELAY_RETURN_IF_ERROR(memory_->Reserve(bytes, touch));
+  save.snapshot = {.data = memory_->data(),
+                   .room = bytes,
+                   .touched = memory_->touched_bytes(),
+                   .limit = limit};
+  for (const PlannedFile& file : planned.files) {
+    save.copies.push_back(DataFileJob(frame, save.prepared.listed.shards,
+                                      save.prepared.plan, file,
+                                      DatasetPart::kPlain));
+    save.copies.back().registers = save.written.registers;
+    save.copies.back().losses = save.written.losses;
+    save.copies.back().once_open = save.flush->once_open;
+  }
+  return absl::OkStatus();
+}
+
+// Stage snapshot. Collective; agreed.
+Status BackgroundSaver::FillSnapshot(const SaveFrame& frame,
+                                     IndexCreation& index, SaveUnderWay& save) {
+  const PlannedSave& planned = save.prepared.plan.planned;
+  frame.stages.Enter("snapshot", planned.work);
+  if (node_ == nullptr) {
+    BELAY_ASSIGN_OR_RETURN_AGREED(NodeProgress node,
+                                  NodeProgress::Create(frame.context));
+    node_ = std::make_shared<NodeProgress>(std::move(node));
+  }
+  if (memory_ == nullptr) memory_ = std::make_shared<SnapshotMemory>();
+  save.written.registers.assign(
+      frame.options.checksums ? planned.num_blocks : 0, 0);
+  ResetLosses(save.prepared.listed.shards, save.prepared.plan, save.written);
+  save.written.transfer = Transfer::kIndependent;
+  save.written.transfer_note =
+      ChooseTransfer(frame.options.transfer, frame.options.file_layout,
+                     planned.mean_run_bytes, planned.stripes)
+          .note;
+  save.flush->path = frame.target.path;
+  save.flush->once_open = OnceOpen(frame.target, save.step.nonce);
+  save.flush->memory = memory_;
+  save.flush->durable = frame.options.durable;
+  save.flush->node = node_;
+  save.flush->bytes_per_second = options_.max_bytes_per_second;
+  const bool is_lazy = options_.snapshot == SnapshotMode::kLazy;
+  const Status mine = CatchExceptions([&]() -> Status {
+    BELAY_RETURN_IF_ERROR(PrepareSnapshot(frame, index, save));
+    return is_lazy ? absl::OkStatus() : CopyValues(save);
+  });
+  BELAY_RETURN_IF_AGREED(AgreeOnCopy(frame, mine, save));
+  save.flush->number = ++number_;
+  save.is_snapshot_due = is_lazy;
+  if (is_lazy || save.written.registers.empty()) return absl::OkStatus();
+  return XorToRoot(frame.context, save.written.registers);
+}
+
+// What follows once all ranks have copied.
+void BackgroundSaver::EndSnapshot(const SaveFrame& frame, SaveUnderWay& save) {
+  save.copies.clear();
+  KeepListing(std::move(save.prepared.listed), save.prepared.plan);
+  save.prepared.listed = {};
+  save.prepared.blocks.clear();
+  save.written.counters = {.bytes = save.counts.bytes,
+                           .staged_bytes = save.snapshot.bytes,
+                           .io_calls = save.counts.io_calls};
+  save.written.stripes = std::move(save.counts.stripes);
+  save.is_snapshot_due = false;
+  if (!is_root_) return;
+  const ReusablePlan& plan = save.prepared.plan;
+  save.commit = std::make_shared<CommitWork>();
+  save.commit->finish = FinishOf(frame, save.reserved, save.written, plan);
+  save.commit->files = plan.planned.saved.files;
+}
+
+void BackgroundSaver::StartFlush() {
+  SaveUnderWay& save = *under_way_;
+  save.doing = SaveUnderWay::Doing::kWriting;
+  SaveUnderWay* copied = save.is_snapshot_due ? &save : nullptr;
+  if (copied != nullptr) {
+    save.snapshot.before_tile = [flush = save.flush, progress = save.progress] {
+      flush->node->Tick();
+      return CheckCancelled(*flush, *progress);
+    };
+  }
+  if (copied == nullptr) save.progress->writing.Begin(*save.flush);
+  thread_.Begin([copied, flush = save.flush, progress = save.progress,
+                 read_back = save.options.read_back]() -> Status {
+    if (copied != nullptr) {
+      const Status status = CopyInThread(*copied, *progress);
+      if (!status.ok()) flush->node->Tell(-flush->number);
+      BELAY_RETURN_IF_ERROR(status);
+    }
+    BELAY_RETURN_IF_ERROR(WriteSnapshot(*flush, *progress));
+    return read_back ? ReadBackSnapshot(*flush, *progress) : absl::OkStatus();
+  });
+}
+
+Status BackgroundSaver::WaitForSnapshot() {
+  constexpr std::chrono::microseconds kNap{200};
+  if (under_way_ == nullptr || !under_way_->is_snapshot_due) {
+    return absl::OkStatus();
+  }
+  SaveUnderWay& save = *under_way_;
+  BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", save.target.path));
+  thread_.Hurry();
+  while (!save.progress->has_copied) {
+    CheckStalled();
+    std::this_thread::sleep_for(kNap);
+  }
+  if (save.progress->copy_has_failed) thread_.Finish();
+  const Status mine =
+      save.progress->copy_has_failed ? thread_.result() : absl::OkStatus();
+  // Another operation of this name is watched at the end.
+  CommContext context{
+      comm(), Deadline(comm(), save.options.deadline_seconds,
+                       absl::StrFormat("save \"%s\"", save.target.path), true,
+                       -save.flush->number)};
+  context.deadline.Enter("snapshot", save.prepared.plan.planned.work);
+  context.messages = save.messages;
+  Stages stages(context);
+  const SaveFrame frame{context, stages, save.target, save.options};
+  Status status = AgreeOnCopy(frame, mine, save);
+  if (status.ok() && !save.written.registers.empty()) {
+    status = XorToRoot(context, save.written.registers);
+  }
+  if (!status.ok()) {
+    // The thread may have done all of its part before it sees this.
+    save.progress->is_cancelled = true;
+    save.is_snapshot_due = false;
+    save.refused = status;
+    save.mine.failed = true;
+    return Wait().status();
+  }
+  EndSnapshot(frame, save);
+  save.messages = context.messages;
+  save.stages.push_back({"copy", save.progress->copy_seconds});
+  return absl::OkStatus();
+}
+
+}  // namespace belay

@@ -1,0 +1,298 @@
+#include "save/background_votes.h"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "mpi/deadline.h"
+#include "pipeline/result_text.h"
+#include "pipeline/stages.h"
+#include "save/async_saver.h"
+#include "save/background_save.h"
+
+namespace belay {
+namespace {
+
+// A phase is told by what is not yet done, so that "or" finds the least.
+enum Bits : uint64_t {
+  kNotWritten = 1,
+  kNotReadBack = 2,
+  kFailed = 4,
+  kWantsReadBack = 8,
+  kCommitted = 16,
+};
+
+}  // namespace
+
+uint64_t ToWord(const Vote& vote) {
+  uint64_t word = 0;
+  if (vote.phase < FlushPhase::kWritten) word |= kNotWritten;
+  if (vote.phase < FlushPhase::kReadBack) word |= kNotReadBack;
+  if (vote.failed) word |= kFailed;
+  if (vote.wants_read_back) word |= kWantsReadBack;
+  if (vote.committed) word |= kCommitted;
+  return word;
+}
+
+Vote FromWord(uint64_t word) {
+  Vote vote;
+  if ((word & kNotWritten) == 0) vote.phase = FlushPhase::kWritten;
+  if ((word & (kNotWritten | kNotReadBack)) == 0) {
+    vote.phase = FlushPhase::kReadBack;
+  }
+  vote.failed = (word & kFailed) != 0;
+  vote.wants_read_back = (word & kWantsReadBack) != 0;
+  vote.committed = (word & kCommitted) != 0;
+  return vote;
+}
+
+// From the snapshot to the end of a save: what the thread does, and what the
+// votes of all ranks ask for.
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void MergeWords(void* in, void* in_out, int* count, MPI_Datatype*) {
+  const auto* from = static_cast<const uint64_t*>(in);
+  auto* into = static_cast<uint64_t*>(in_out);
+  for (int i = 0; i < *count; ++i) into[i] |= from[i];
+}
+
+// Says which save it was: another one may be asked for by now.
+Status OfBackground(const std::string& path, const Status& status) {
+  if (absl::StartsWith(status.message(), "save \"")) return status;
+  return Status(status.code(), Cat("save \"", path, "\" in the background: ",
+                                   std::string(status.message())));
+}
+
+}  // namespace
+
+void BackgroundSaver::TakeResult() {
+  using Doing = SaveUnderWay::Doing;
+  SaveUnderWay& save = *under_way_;
+  if (save.doing == Doing::kNothing || !thread_.IsIdle()) return;
+  if (save.is_snapshot_due && thread_.result().ok()) return;
+  const Doing done = std::exchange(save.doing, Doing::kNothing);
+  save.status = thread_.result();
+  if (done == Doing::kCommitting) save.step = save.commit->step;
+  if (!save.status.ok()) {
+    save.mine.failed = true;
+  } else if (done == Doing::kWriting && !save.options.read_back) {
+    save.mine.phase = FlushPhase::kWritten;
+  } else if (done != Doing::kCommitting) {
+    save.mine.phase = FlushPhase::kReadBack;
+  } else {
+    save.mine.wants_read_back |= save.commit->has_holes;
+    save.mine.committed = save.step.committed;
+  }
+}
+
+void BackgroundSaver::GoOn(const Vote& all) {
+  using Doing = SaveUnderWay::Doing;
+  SaveUnderWay& save = *under_way_;
+  if (save.doing != Doing::kNothing || save.mine.failed) return;
+  if (all.wants_read_back && save.mine.phase < FlushPhase::kReadBack) {
+    save.doing = Doing::kReadingBack;
+    save.progress->comparing.Begin(*save.flush);
+    thread_.Begin([flush = save.flush, progress = save.progress] {
+      return ReadBackSnapshot(*flush, *progress);
+    });
+    return;
+  }
+  const FlushPhase needed = save.mine.wants_read_back || save.options.read_back
+                                ? FlushPhase::kReadBack
+                                : FlushPhase::kWritten;
+  if (save.commit == nullptr || save.mine.committed || all.phase < needed) {
+    return;
+  }
+  save.commit->is_read_back = all.phase == FlushPhase::kReadBack;
+  save.commit->step = save.step;
+  BeginCommit();
+}
+
+// Rank 0 only.
+void BackgroundSaver::BeginCommit() {
+  SaveUnderWay& save = *under_way_;
+  save.doing = SaveUnderWay::Doing::kCommitting;
+  if (!save.CallsProgram()) {
+    thread_.Begin([work = save.commit] { return CommitWithoutProgram(*work); });
+    return;
+  }
+  // The program's functions run where it runs.
+  CommContext context{comm(), Deadline(comm(), 0, "")};
+  Stages stages(context);
+  thread_.Hold(CommitWithProgram({context, stages, save.target, save.options},
+                                 save.reserved.finalizers, *save.commit));
+  TakeResult();
+}
+
+StatusOr<std::optional<SaveResult>> BackgroundSaver::Poll() {
+  if (under_way_ == nullptr) return std::exchange(kept_, std::nullopt);
+  BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", under_way_->target.path));
+  if (word_.is_started()) {
+    StatusOr<std::optional<SaveResult>> ended = FinishVote();
+    if (!ended.ok() || *ended) return ended;
+  }
+  BELAY_RETURN_IF_AGREED(StartVote());
+  return std::nullopt;
+}
+
+StatusOr<std::optional<SaveResult>> BackgroundSaver::Wait() {
+  // Others may have to wait for this rank's vote only so long.
+  constexpr std::chrono::milliseconds kMostWait{20};
+  BELAY_RETURN_IF_AGREED(WaitForSnapshot());
+  while (under_way_ != nullptr) {
+    BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", under_way_->target.path));
+    if (word_.is_started()) {
+      BELAY_RETURN_IF_AGREED(HelpUntilVoted());
+      StatusOr<std::optional<SaveResult>> ended = FinishVote();
+      if (!ended.ok() || *ended) return ended;
+    }
+    const Clock::time_point end = Clock::now() + kMostWait;
+    thread_.Hurry();
+    Help([&] { return Clock::now() < end; });
+    if (Clock::now() < end) {
+      thread_.WaitFor(
+          std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()));
+    }
+    BELAY_RETURN_IF_AGREED(StartVote());
+  }
+  return std::exchange(kept_, std::nullopt);
+}
+
+void BackgroundSaver::Help(absl::FunctionRef<bool()> goes_on) {
+  SaveUnderWay& save = *under_way_;
+  if (!CanHelpFlush(*save.flush, *save.progress)) return;
+  // Nobody else watches this thread, which may get stuck as the other one.
+  Deadline deadline(comm(), save.options.deadline_seconds,
+                    absl::StrFormat("save \"%s\"", save.target.path));
+  deadline.Enter("flush");
+  while (goes_on() && HelpFlush(*save.flush, *save.progress)) deadline.GoOn();
+}
+
+Status BackgroundSaver::HelpUntilVoted() {
+  Status status;
+  Help([&] {
+    const StatusOr<bool> is_there = word_.IsThere();
+    status = is_there.status();
+    return is_there.ok() && !*is_there;
+  });
+  return status;
+}
+
+StatusOr<std::optional<SaveResult>> BackgroundSaver::WaitBeforeNext() {
+  if (is_snapshot_due()) {
+    SaveUnderWay& save = *under_way_;
+    save.refused = absl::FailedPreconditionError(
+        absl::StrFormat("save \"%s\": given up, since WaitForSnapshot was not "
+                        "called before the next save: the program may have "
+                        "changed values that were not copied yet",
+                        save.target.path));
+    save.progress->is_cancelled = true;
+    thread_.Hurry();
+    WaitForCopy(save);
+    save.is_snapshot_due = false;
+    save.mine.failed = true;
+  }
+  return Wait();
+}
+
+Vote BackgroundSaver::MyVote() {
+  CheckStalled();
+  TakeResult();
+  return under_way_->mine;
+}
+
+StatusOr<std::optional<SaveResult>> BackgroundSaver::Take(const Vote& all) {
+  if (all.failed || all.committed) return End(all);
+  TakeResult();
+  GoOn(all);
+  return std::nullopt;
+}
+
+Status BackgroundSaver::StartVote() {
+  return word_.Start(comm(), ToWord(MyVote()), &MergeWords);
+}
+
+StatusOr<std::optional<SaveResult>> BackgroundSaver::FinishVote() {
+  const SaveUnderWay& save = *under_way_;
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const uint64_t word,
+      word_.Finish(
+          comm(), save.options.deadline_seconds,
+          absl::StrFormat("poll or wait for save \"%s\"", save.target.path)));
+  return Take(FromWord(word));
+}
+
+StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
+  constexpr std::chrono::milliseconds kNap{20};
+  if (all.failed) under_way_->progress->is_cancelled = true;
+  thread_.Hurry();
+  while (!thread_.WaitFor(kNap)) CheckStalled();
+  TakeResult();
+  // Somebody may have polled as well as told the votes of another word.
+  if (word_.is_started()) {
+    BELAY_RETURN_IF_AGREED(
+        word_.Finish(comm(), under_way_->options.deadline_seconds, "save")
+            .status());
+  }
+  const std::unique_ptr<SaveUnderWay> save = std::move(under_way_);
+  // Another operation of this name has been watched: when the save began.
+  CommContext context{
+      comm(), Deadline(comm(), save->options.deadline_seconds,
+                       absl::StrFormat("save \"%s\"", save->target.path), true,
+                       save->flush->number)};
+  context.deadline.Enter("end");
+  context.messages = save->messages;
+  context.agreement_bytes = save->agreement_bytes;
+  save->stages.push_back({"flush", save->progress->seconds});
+  save->written.counters.io_calls += save->progress->write_calls;
+  Stages stages(context, std::move(save->stages));
+  const SaveFrame frame{context, stages, save->target, save->options};
+  Status status;
+  if (all.failed) {
+    // What it was refused for is the same on all ranks. Those that gave up
+    // because of others have no reason of their own.
+    Status mine = save->lost;
+    if (!save->progress->has_given_up) mine.Update(save->status);
+    status = !save->refused.ok() ? save->refused : Agree(context, mine);
+    if (status.ok()) {
+      status =
+          absl::InternalError("it was abandoned, and no rank has reported why");
+    }
+    status = OfBackground(save->target.path, status);
+  }
+  status = EndStep(frame, save->step, status, &failed_at_files_);
+  StatusOr<SaveResult> result = [&]() -> StatusOr<SaveResult> {
+    BELAY_RETURN_IF_AGREED(status);
+    CachedPlan unused;
+    const bool has_cache = !save->cache_is_there.expired();
+    return EndSave(frame, save->reuse, std::move(save->prepared.plan),
+                   save->written, has_cache ? *save->cache : unused);
+  }();
+  LogResult(context, result);
+  if (save->on_end) save->on_end(result.ok());
+  BELAY_RETURN_IF_AGREED(result.status());
+  return *std::move(result);
+}
+
+void BackgroundSaver::CheckStalled() {
+  SaveUnderWay& save = *under_way_;
+  // What is done after another counts as progress, too.
+  const int64_t progress = node_->ticks() + static_cast<int64_t>(save.doing);
+  const double limit = save.options.deadline_seconds;
+  const bool is_stuck =
+      save.watch.IsStuck(std::chrono::steady_clock::now(), progress, limit);
+  if (thread_.IsIdle() || !is_stuck) return;
+  EndJob(absl::StrFormat(
+      "save \"%s\", stage flush: nothing was written for %g s on rank %d",
+      save.target.path, limit, comm().rank()));
+}
+
+}  // namespace belay

@@ -1,0 +1,205 @@
+// One pass over the bytes of a snapshot, to write them or to compare them with
+// what is in the files: several threads take pieces from one list, so that a
+// call that waits for the thread of a save does what is left itself, and waits
+// for no more than the piece that the thread is at.
+
+#ifndef BELAY_SAVE_FLUSH_H_
+#define BELAY_SAVE_FLUSH_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "belay/status.h"
+#include "save/node_progress.h"
+#include "save/snapshot.h"
+#include "storage/files_to_sync.h"
+#include "storage/posix_file.h"
+
+namespace belay {
+
+struct FlushJob;
+struct FlushProgress;
+
+// For any number of threads at once, unless something else is said.
+class FlushPass {
+ public:
+  enum class Goal : uint8_t { kWrite, kCompare };
+  // What a call has done.
+  enum class Step : uint8_t {
+    kMoved,    // a piece, or has opened a file
+    kTooFast,  // nothing: the job's bytes per second allow no more yet
+    kNothing,  // there is none to take
+  };
+
+  explicit FlushPass(Goal goal) : goal_(goal) {}
+  FlushPass(const FlushPass&) = delete;
+  FlushPass& operator=(const FlushPass&) = delete;
+
+  // From now on there are pieces to take: all that `job` has to write is
+  // known, and stays as it is. Does nothing the second time.
+  void Begin(const FlushJob& job);
+
+  // Whether there is a piece to take.
+  bool HasPiece(const FlushJob& job) const;
+
+  // Takes one piece, a few MiB at most, and moves it.
+  Step MoveOne(const FlushJob& job, FlushProgress& progress);
+
+  // Whether all is moved, or something has failed, and no thread is at it; and
+  // the limit of bytes per second has been kept.
+  bool IsDone(const FlushJob& job) const;
+
+  // Waits for a moment: for other threads, or until more bytes are allowed.
+  void Rest(const FlushJob& job) const;
+
+  // Since it has begun.
+  double seconds() const;
+
+  // The first error. Requires IsDone().
+  Status result() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
+
+  // What goes into one file, one run behind the other.
+  struct Source {
+    std::string path;
+    PosixFile::Mode mode = PosixFile::Mode::kWrite;
+    const std::byte* data = nullptr;
+    const std::deque<SnapshotRun>* runs = nullptr;  // null: `only`
+    SnapshotRun only;
+    bool is_values = false;
+
+    size_t num_runs() const { return runs == nullptr ? 1 : runs->size(); }
+    const SnapshotRun& run(size_t i) const {
+      return runs == nullptr ? only : (*runs)[i];
+    }
+  };
+  // A place in a source.
+  struct Place {
+    size_t run = 0;
+    int64_t done = 0;  // of the run
+    const std::byte* data = nullptr;
+  };
+  // A file that some thread is at.
+  struct OpenFile {
+    Source source;
+    std::optional<PosixFile> file;  // once it is open
+    Place next;
+    int threads = 0;  // that are at it
+  };
+  // Some runs of a file, or a part of one.
+  struct Piece {
+    OpenFile* file = nullptr;
+    Place from;
+    int64_t bytes = 0;
+  };
+  enum class Work : uint8_t { kNone, kOpen, kMove };
+
+  // These require the mutex.
+  void SkipEmpty(const FlushJob& job);
+  bool HasSource(const FlushJob& job) const;
+  Source NextSource(const FlushJob& job);
+  Work Take(const FlushJob& job, Piece& piece);
+  Seconds TimeUntilDue(const FlushJob& job) const;
+  bool IsTooFast(const FlushJob& job) const {
+    return TimeUntilDue(job) > Seconds(0);
+  }
+  void Leave(OpenFile& open, FlushProgress& progress,
+             std::unique_lock<std::mutex>& lock);
+
+  // And these are called without it.
+  Status Open(const FlushJob& job, OpenFile& open);
+  Status Move(const FlushJob& job, const Piece& piece);
+  Status MovePart(const FlushJob& job, OpenFile& open, int64_t offset,
+                  const std::byte* data, int64_t bytes, std::byte* room);
+  std::unique_ptr<std::byte[]> TakeRoom();
+
+  const Goal goal_;
+  mutable std::mutex mutex_;  // guards all below; nobody holds it while moving
+  mutable std::condition_variable changed_;
+  bool has_begun_ = false;
+  Clock::time_point start_;
+  int64_t bytes_ = 0;    // taken
+  size_t metadata_ = 0;  // the next source is in this of the job's
+  size_t region_ = 0;    // this region
+  size_t file_ = 0;      // or, after those, this file
+  int threads_ = 0;      // that are at something
+  std::list<OpenFile> open_;
+  std::vector<std::unique_ptr<std::byte[]>> rooms_;  // to read into
+  Status status_;
+};
+
+// What the thread of a save in the background does: the bytes of a snapshot go
+// into their files, and rank 0 finishes the step. No MPI and no HDF5. A call of
+// the program that waits for the thread takes pieces of the same list.
+
+// What the thread and the calls of the program both look at.
+struct FlushProgress {
+  FlushPass writing{FlushPass::Goal::kWrite};
+  FlushPass comparing{FlushPass::Goal::kCompare};
+  std::atomic<bool> is_cancelled{false};
+  // The thread has ended because of that, or because of another rank: it has no
+  // error of its own.
+  std::atomic<bool> has_given_up{false};
+  std::atomic<bool> has_copied{false};  // it no longer looks at any value
+  std::atomic<bool> copy_has_failed{false};
+  std::atomic<double> copy_seconds{0};  // that copying took in the thread
+  std::atomic<int64_t> write_calls{0};
+  std::atomic<double> seconds{0};  // that writing and syncing took
+};
+
+// The snapshot of one rank on its way to its files. Owns all it uses, since
+// nobody may wait for it.
+struct FlushJob {
+  std::string path;  // of the step, for messages
+  std::shared_ptr<const SnapshotMemory> memory;
+  LaterWrites metadata;  // of the files that this rank has made
+  std::vector<SnapshotFile> files;
+  bool durable = true;
+  std::function<Status()> once_open;  // as of WriteJob
+  FilesToSync synced;  // by this rank, opened before anybody has written
+  std::shared_ptr<NodeProgress> node;
+  int64_t number = 0;            // of this save on the node
+  int64_t bytes_per_second = 0;  // 0: no limit
+};
+
+// Returns an error if the save was given up.
+// Errors: Cancelled.
+Status CheckCancelled(const FlushJob& job, FlushProgress& progress);
+
+// Writes all bytes. Where this rank syncs files, waits until all ranks of the
+// node have written, and syncs them.
+// Errors: those of PosixFile; Cancelled - somebody has cancelled it, or another
+//   rank of the node has failed.
+Status WriteSnapshot(FlushJob& job, FlushProgress& progress);
+
+// Reads back what was written and compares it with the snapshot.
+// Errors: DataLoss - they differ; names the file and the offset. Those of
+//   PosixFile; Cancelled.
+Status ReadBackSnapshot(const FlushJob& job, FlushProgress& progress);
+
+// Whether HelpFlush has a piece to take.
+bool CanHelpFlush(const FlushJob& job, const FlushProgress& progress);
+
+// Takes one piece of what is being written or compared, for a call of the
+// program that would only wait for the thread. Returns false if there is none
+// to take, or if that would exceed the job's bytes per second. What fails is
+// the thread's error.
+bool HelpFlush(const FlushJob& job, FlushProgress& progress);
+
+}  // namespace belay
+
+#endif  // BELAY_SAVE_FLUSH_H_

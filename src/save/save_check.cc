@@ -1,0 +1,248 @@
+// Stage compare of a save: whether replicas are equal.
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "core/catch_exceptions.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
+#include "mpi/all_to_all.h"
+#include "pipeline/listing.h"
+#include "pipeline/lost_values.h"
+#include "pipeline/save_options.h"
+#include "plan/replica_check.h"
+#include "save/save_stages.h"
+#include "save/save_write.h"
+#include "storage/verify.h"
+
+namespace belay {
+namespace {
+
+// What this rank holds, for the rank that compares it.
+Status SumsByComparer(const CommContext& context, const ReplicaCheck& replicas,
+                      const std::vector<Shard>& shards, Messages& to) {
+  std::vector<std::vector<ReplicaSum>> sums(
+      static_cast<size_t>(context.size()));
+  for (const ReplicaRange& range : replicas.ranges) {
+    for (int32_t i = range.first; i < range.first + range.count; ++i) {
+      const Shard& shard = shards[static_cast<size_t>(i)];
+      ReplicaSum sum{.key = shard.key,
+                     .box = shard.box,
+                     .sum = ReplicaFingerprint(shard),
+                     .rank = context.rank()};
+      const auto comparer = ComparerOf(sum, context.size());
+      sums[static_cast<size_t>(comparer)].push_back(std::move(sum));
+    }
+  }
+  for (size_t rank = 0; rank < to.size(); ++rank) {
+    to[rank].Append(EncodeSums(sums[rank]));
+  }
+  return absl::OkStatus();
+}
+
+// Compares what all ranks said of the boxes that this one compares.
+ReplicaDifferences Compare(const std::vector<std::span<std::byte>>& received) {
+  std::vector<ReplicaSum> all;
+  for (const std::span<std::byte> bytes : received) {
+    const auto* data = reinterpret_cast<const char*>(bytes.data());
+    for (ReplicaSum& sum : DecodeSums({data, bytes.size()})) {
+      all.push_back(std::move(sum));
+    }
+  }
+  return FindDifferences(std::move(all));
+}
+
+}  // namespace
+
+uint64_t SumReplicas(const SaveOptions& options, const ReusablePlan& plan,
+                     const std::vector<Shard>& shards) {
+  const ReplicaChecks checks = ChecksOf(options);
+  if (checks == ReplicaChecks::kNone) return 0;
+  return SumOfReplicas(
+      plan.planned.replicas, shards,
+      checks == ReplicaChecks::kEachSave ? kEveryByte : plan.num_reuses);
+}
+
+Status CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
+                       const std::vector<Shard>& shards) {
+  if (replicas.num_boxes == 0 ||
+      ChecksOf(frame.options) == ReplicaChecks::kNone) {
+    return absl::OkStatus();
+  }
+  frame.stages.Enter("compare");
+  std::vector<int64_t> sum = {0};
+  const Status summed = CatchBadAlloc("the bytes of replicas", [&] {
+    sum[0] = static_cast<int64_t>(SumOfReplicas(replicas, shards, kEveryByte));
+    return absl::OkStatus();
+  });
+  BELAY_RETURN_IF_AGREED(SumAll(frame.context, sum, summed));
+  return sum[0] == 0 ? absl::OkStatus()
+                     : NameDifferentReplicas(frame, replicas, shards,
+                                             /*is_reused=*/false);
+}
+
+Status NameDifferentReplicas(const SaveFrame& frame,
+                             const ReplicaCheck& replicas,
+                             const std::vector<Shard>& shards, bool is_reused) {
+  CommContext& context = frame.context;
+  Mail mail(context.size());
+  BELAY_RETURN_IF_AGREED(
+      ExchangeMail(context, "the sums of replicas", mail, [&](Messages& to) {
+        return SumsByComparer(context, replicas, shards, to);
+      }));
+  ReplicaDifferences differences;
+  const Status compared = CatchBadAlloc("the sums of replicas", [&] {
+    differences = Compare(mail.from);
+    return absl::OkStatus();
+  });
+  std::vector<int64_t> count = {differences.count};
+  BELAY_RETURN_IF_AGREED(Agree(context, compared));
+  BELAY_RETURN_IF_AGREED(SumAll(context, count));
+  Status mine;
+  if (differences.count > 0) {
+    mine = absl::InvalidArgumentError(absl::StrFormat(
+        "save \"%s\": %s; %d such %s in all%s; the part of an array that a "
+        "rank "
+        "holds is saved by AddPiece, what each rank has of its own by "
+        "AddPerRank or Tracker::PerRank, and what may differ, if only in its "
+        "last bits, by AddFromRank0 or FromRank0, which save the value of rank "
+        "0 [rank %d of %d]",
+        frame.target.path, differences.first, count[0],
+        count[0] == 1 ? "box" : "boxes",
+        is_reused ? "; steps that were saved before may hold a mix of these "
+                    "values, as each save compares others"
+                  : "",
+        differences.rank, context.size()));
+  } else if (count[0] == 0) {
+    mine = absl::InvalidArgumentError(absl::StrFormat(
+        "save \"%s\": replicas differed, and no longer do: values have changed "
+        "during the save",
+        frame.target.path));
+  }
+  return Agree(context, mine);
+}
+
+// Stage verify of a save: sizes, holes, and on request every byte.
+
+namespace {
+
+// Looks for holes and wrong sizes in the files that this rank has created.
+// Returns their sizes.
+StatusOr<std::vector<int64_t>> CheckMyFiles(const SaveTarget& target,
+                                            const ReusablePlan& plan,
+                                            bool& has_holes) {
+  std::vector<int64_t> sizes;
+  for (const PlannedFile& file : plan.planned.files) {
+    if (!file.is_creator) continue;
+    int64_t bytes = plan.skeletons[sizes.size()]->skeleton.file_bytes;
+    if (file.HasFilters()) {
+      BELAY_ASSIGN_OR_RETURN(bytes, FileBytes(target.DataPath(file)));
+    }
+    bool holes = false;
+    BELAY_RETURN_IF_ERROR(
+        CheckWrittenFile(target.DataPath(file), bytes, holes));
+    has_holes = has_holes || holes;
+    sizes.push_back(bytes);
+  }
+  return sizes;
+}
+
+Status ReadBackMine(const SaveFrame& frame, const std::vector<Shard>& shards,
+                    const ReusablePlan& plan) {
+  for (const PlannedFile& file : plan.planned.files) {
+    BELAY_RETURN_IF_ERROR(
+        ReadBack(DataFileJob(frame, shards, plan, file, DatasetPart::kPlain)));
+    BELAY_RETURN_IF_ERROR(ReadBackFiltered(
+        DataFileJob(frame, shards, plan, file, DatasetPart::kFiltered)));
+  }
+  return absl::OkStatus();
+}
+
+// Reads back what has passed filters of which nothing is known.
+Status ReadBackUnsure(const SaveFrame& frame, const std::vector<Shard>& shards,
+                      const ReusablePlan& plan) {
+  for (const PlannedFile& file : plan.planned.files) {
+    if (file.IsLossless()) continue;
+    BELAY_RETURN_IF_ERROR(ReadBackFiltered(
+        DataFileJob(frame, shards, plan, file, DatasetPart::kFiltered)));
+  }
+  return absl::OkStatus();
+}
+
+// What any rank has found, the same on all.
+struct Found {
+  bool holes = false;
+  bool lost_values = false;
+};
+
+// Whether any file has holes, and what ranks know without looking at files;
+// `sizes` become those of the files of this rank. A file system may show only
+// what is synced as allocated: where there seem to be holes, all look again
+// once all have synced. Agrees on `mine`. Collective; agreed.
+StatusOr<Found> LookTogether(const SaveFrame& frame, const ReusablePlan& plan,
+                             const Status& mine, bool has_lost,
+                             std::vector<int64_t>& sizes) {
+  Status status = mine;
+  std::vector<int64_t> flags = {0};
+  for (int look = 0; look < 2 && flags[0] == 0; ++look) {
+    bool has_holes = false;
+    StatusOr<std::vector<int64_t>> found =
+        CheckMyFiles(frame.target, plan, has_holes);
+    status.Update(found.status());
+    flags = {has_holes ? 0 : 1};
+    if (!StoresAllAsTheyAre(frame.options)) flags.push_back(has_lost ? 0 : 1);
+    BELAY_RETURN_IF_AGREED(MinAll(frame.context, flags, status));
+    sizes = *std::move(found);
+  }
+  return Found{.holes = flags[0] == 0,
+               .lost_values = flags.back() == 0 && flags.size() > 1};
+}
+
+}  // namespace
+
+Status TellLostValues(const SaveFrame& frame, const std::vector<Shard>& shards,
+                      const ReusablePlan& plan, bool any, StepInProgress& step,
+                      WrittenData& written) {
+  if (!any) return absl::OkStatus();
+  const std::vector<LostValues> mine =
+      ListLost({shards, plan.forms, written.losses}, ConversionWay::kToStored);
+  StatusOr<std::vector<std::string>> warnings =
+      TellLost(frame.context, Cat("save \"", frame.target.path, "\""), mine,
+               frame.options.strict_dtype);
+  // A manager may take a fault of the file system, not this.
+  step.program_failed = absl::IsFailedPrecondition(warnings.status());
+  BELAY_RETURN_IF_AGREED(warnings.status());
+  written.warnings = *std::move(warnings);
+  return absl::OkStatus();
+}
+
+Status VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
+                  ReusablePlan& plan, StepInProgress& step,
+                  WrittenData& written) {
+  frame.stages.Enter("verify");
+  std::vector<int64_t> sizes;
+  BELAY_ASSIGN_OR_RETURN_AGREED(const Found found,
+                                LookTogether(frame, plan, written.status,
+                                             AnyLost(written.losses), sizes));
+  BELAY_RETURN_IF_AGREED(
+      TellLostValues(frame, shards, plan, found.lost_values, step, written));
+  if (plan.planned.has_filters) {
+    BELAY_RETURN_IF_AGREED(GatherFileSizes(frame.context, sizes, plan.planned));
+  }
+  // Fewer bytes allocated than written is a loss, or a file system that
+  // compresses: reading back tells.
+  if (frame.options.read_back || found.holes) {
+    BELAY_RETURN_IF_AGREED(
+        Agree(frame.context, ReadBackMine(frame, shards, plan)));
+  } else if (plan.planned.has_filters) {
+    BELAY_RETURN_IF_AGREED(
+        Agree(frame.context, ReadBackUnsure(frame, shards, plan)));
+  }
+  if (written.registers.empty()) return absl::OkStatus();
+  return XorToRoot(frame.context, written.registers);
+}
+
+}  // namespace belay

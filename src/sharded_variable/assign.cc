@@ -1,0 +1,336 @@
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "belay/variable/sharded_variable_ops.h"
+#include "core/status_macros.h"
+#include "core/strided_copy.h"
+#include "core/text.h"
+#include "core/wire.h"
+#include "mpi/all_to_all.h"
+#include "mpi/collective.h"
+#include "plan/coverage.h"
+#include "sharded_variable/operation.h"
+#include "sharded_variable/update.h"
+
+namespace belay {
+namespace {
+
+// One assignment of pieces on one rank.
+struct PiecesRun {
+  const ShardedVariable& variable;
+  UpdateOp op;
+  int rank;
+  std::span<const VariablePiece> mine;
+  std::vector<std::vector<Box>> boxes;  // of all ranks, as they were passed
+  std::unique_ptr<std::byte[]> sent;
+  std::unique_ptr<std::byte[]> received;
+  std::vector<std::span<const std::byte>> to;
+  std::vector<std::span<std::byte>> from;
+};
+
+// Calls visit(component, part) for every component that has a part of `box`.
+void ForEachOverlap(
+    const ShardedVariable& variable, const Box& box,
+    absl::FunctionRef<void(const Component&, const Box&)> visit) {
+  if (IsEmpty(box)) return;
+  const std::vector<Component>& components = variable.components();
+  const int64_t end = box.offset[0] + box.shape[0];
+  for (size_t i = variable.FindComponent(box.offset[0]);
+       i < components.size() && components[i].first_row < end; ++i) {
+    const std::optional<Box> part =
+        Intersect(box, variable.ComponentBox(components[i]));
+    if (part.has_value()) visit(components[i], *part);
+  }
+}
+
+Status CheckPieces(const Comm& comm, const PiecesRun& run) {
+  BELAY_RETURN_IF_ERROR(CheckVariable(comm, run.variable));
+  for (const VariablePiece& piece : run.mine) {
+    const auto check = [&]() -> Status {
+      BELAY_RETURN_IF_ERROR(CheckBox(piece.box, run.variable.shape()));
+      if (piece.values == nullptr) {
+        return absl::InvalidArgumentError("the values are null");
+      }
+      BELAY_RETURN_IF_ERROR(
+          CheckValue(*piece.values, run.variable.dtype(), piece.box.shape));
+      return CheckUpdate(run.op, run.variable.dtype(), piece.values->data(),
+                         piece.values->num_elements());
+    };
+    BELAY_RETURN_IF_ERROR(
+        WithOperation(Cat("piece \"", BoxText(piece.box), "\""), check()));
+  }
+  return absl::OkStatus();
+}
+
+// Makes the boxes of all ranks known to all. Collective; agreed.
+Status ShareBoxes(CommContext& context, PiecesRun& run) {
+  WireWriter out;
+  for (const VariablePiece& piece : run.mine) out.PutBox(piece.box);
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> all,
+                                AllGather(context, out.bytes()));
+  for (const std::string& bytes : all) {
+    std::vector<Box>& boxes = run.boxes.emplace_back();
+    for (WireReader in(bytes); !in.done();) boxes.push_back(in.GetBox());
+  }
+  return absl::OkStatus();
+}
+
+// Checks that the pieces tile the variable.
+Status CheckTiling(const PiecesRun& run) {
+  std::vector<ShardInfo> infos;
+  std::vector<int32_t> ranks;
+  for (size_t rank = 0; rank < run.boxes.size(); ++rank) {
+    for (const Box& box : run.boxes[rank]) {
+      infos.push_back({.key = run.variable.name(),
+                       .dtype = run.variable.dtype(),
+                       .global_shape = run.variable.shape(),
+                       .box = box});
+      ranks.push_back(static_cast<int32_t>(rank));
+    }
+  }
+  if (infos.empty() && NumElements(run.variable.shape()) > 0) {
+    return absl::InvalidArgumentError(
+        Cat("no rank passed a piece (need pieces that tile shape ",
+            ShapeText(run.variable.shape()), ", found none)"));
+  }
+  std::vector<HeldShard> held;
+  for (size_t i = 0; i < infos.size(); ++i) {
+    held.push_back({.rank = ranks[i], .shard = 0, .info = &infos[i]});
+  }
+  return held.empty() ? absl::OkStatus() : CheckCoverage(held).status();
+}
+
+int64_t Bytes(const PiecesRun& run, const Box& box) {
+  return NumElements(box.shape) * DTypeSize(run.variable.dtype());
+}
+
+// Reserves what goes to and comes from each rank. What stays is not moved.
+void Reserve(PiecesRun& run) {
+  const size_t size = run.boxes.size();
+  std::vector<int64_t> to(size, 0);
+  std::vector<int64_t> from(size, 0);
+  int64_t sent = 0;
+  int64_t received = 0;
+  for (size_t rank = 0; rank < size; ++rank) {
+    const bool is_mine = static_cast<int>(rank) == run.rank;
+    for (const Box& box : run.boxes[rank]) {
+      ForEachOverlap(run.variable, box,
+                     [&](const Component& component, const Box& part) {
+                       const int64_t bytes = Bytes(run, part);
+                       if (is_mine && component.owner != run.rank) {
+                         to[component.owner] += bytes;
+                         sent += bytes;
+                       } else if (!is_mine && component.owner == run.rank) {
+                         from[rank] += bytes;
+                         received += bytes;
+                       }
+                     });
+    }
+  }
+  run.sent = std::make_unique_for_overwrite<std::byte[]>(sent);
+  run.received = std::make_unique_for_overwrite<std::byte[]>(received);
+  std::byte* next_sent = run.sent.get();
+  std::byte* next_received = run.received.get();
+  for (size_t rank = 0; rank < size; ++rank) {
+    run.to.emplace_back(next_sent, to[rank]);
+    run.from.emplace_back(next_received, from[rank]);
+    next_sent += to[rank];
+    next_received += from[rank];
+  }
+}
+
+// Copies the parts for each rank behind each other, in the order of pieces.
+void Pack(PiecesRun& run) {
+  std::vector<std::byte*> next;
+  for (std::span<const std::byte> bytes : run.to) {
+    next.push_back(run.sent.get() + (bytes.data() - run.sent.get()));
+  }
+  const int64_t size = DTypeSize(run.variable.dtype());
+  for (const VariablePiece& piece : run.mine) {
+    ForEachOverlap(run.variable, piece.box,
+                   [&](const Component& component, const Box& part) {
+                     if (component.owner == run.rank) return;
+                     std::byte*& target = next[component.owner];
+                     ForEachRun(part, piece.box, part, [&](const Run& copied) {
+                       std::memcpy(target + copied.b * size,
+                                   piece.values->data() + copied.a * size,
+                                   copied.length * size);
+                     });
+                     target += Bytes(run, part);
+                   });
+  }
+}
+
+Status ReserveAndPack(PiecesRun& run) {
+  BELAY_RETURN_IF_ERROR(CatchBadAlloc("pieces on their way", [&] {
+    Reserve(run);
+    return absl::OkStatus();
+  }));
+  Pack(run);
+  return absl::OkStatus();
+}
+
+// Applies the elements of `part`, which lie at `values` as those of `held`.
+void Apply(const PiecesRun& run, const Component& component, const Box& part,
+           const Box& held, const std::byte* values) {
+  const int64_t size = DTypeSize(run.variable.dtype());
+  ForEachRun(part, run.variable.ComponentBox(component), held,
+             [&](const Run& applied) {
+               UpdateCheckedElements(run.op, run.variable.dtype(),
+                                     component.data + applied.a * size,
+                                     values + applied.b * size, applied.length);
+             });
+}
+
+void ApplyAll(const PiecesRun& run) {
+  for (const VariablePiece& piece : run.mine) {
+    ForEachOverlap(run.variable, piece.box,
+                   [&](const Component& component, const Box& part) {
+                     if (component.owner != run.rank) return;
+                     Apply(run, component, part, piece.box,
+                           piece.values->data());
+                   });
+  }
+  for (size_t rank = 0; rank < run.boxes.size(); ++rank) {
+    if (static_cast<int>(rank) == run.rank) continue;
+    const std::byte* next = run.from[rank].data();
+    for (const Box& box : run.boxes[rank]) {
+      ForEachOverlap(run.variable, box,
+                     [&](const Component& component, const Box& part) {
+                       if (component.owner != run.rank) return;
+                       Apply(run, component, part, part, next);
+                       next += Bytes(run, part);
+                     });
+    }
+  }
+}
+
+}  // namespace
+
+Status AssignPieces(const Comm& comm, ShardedVariable& variable, UpdateOp op,
+                    std::span<const VariablePiece> pieces,
+                    const VariableOptions& options) {
+  const std::string operation = OperationName("assign pieces", variable.name());
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
+  CommContext context = NewContext(comm, operation, options.deadline_seconds);
+  PiecesRun run{
+      .variable = variable, .op = op, .rank = comm.rank(), .mine = pieces};
+  BELAY_RETURN_IF_AGREED(AgreeOnCall(
+      context, operation, "the variable or the op", CheckPieces(comm, run),
+      CombineFingerprints(VariableFingerprint(variable),
+                          static_cast<uint64_t>(op))));
+  BELAY_RETURN_IF_AGREED(ShareBoxes(context, run));
+  BELAY_RETURN_IF_AGREED(OnRoot(context, [&] {
+    return WithOperation(operation, CatchBadAlloc("boxes of pieces", [&] {
+                           return CheckTiling(run);
+                         }));
+  }));
+  BELAY_RETURN_IF_AGREED(
+      Agree(context, WithOperation(operation, ReserveAndPack(run))));
+  context.bytes_sent = 0;  // the boxes do not count
+  BELAY_RETURN_IF_AGREED(ExchangeBytes(context, run.to, run.from));
+  CountBytes(context, options);
+  ApplyAll(run);
+  return absl::OkStatus();
+}
+
+// --- Assign ---
+
+namespace {
+
+Status CheckAssign(const Comm& comm, const ShardedVariable& variable,
+                   UpdateOp op, const Tensor& value) {
+  BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
+  BELAY_RETURN_IF_ERROR(CheckValue(value, variable.dtype(), variable.shape()));
+  return CheckUpdate(op, value.dtype(), value.data(), value.num_elements());
+}
+
+// The rows of a value that one component of this rank gets, broadcast.
+struct ComponentRows {
+  const Component* component;
+  RowPart rows;
+  Tensor values;
+};
+
+struct SliceAssignment {
+  Selection selection;
+  std::vector<ComponentRows> mine;
+};
+
+// All that this rank can do alone, and all that can fail.
+StatusOr<SliceAssignment> PrepareSlice(const Comm& comm,
+                                       const ShardedVariable& variable,
+                                       const Index& index,
+                                       const Tensor& value) {
+  BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
+  BELAY_RETURN_IF_ERROR(CheckValue(value, variable.dtype(), value.shape()));
+  BELAY_ASSIGN_OR_RETURN(Selection selection, Select(variable.shape(), index));
+  BELAY_RETURN_IF_ERROR(CheckBroadcast(value.shape(), selection.result_shape));
+  std::vector<ComponentRows> mine;
+  for (const Component& component : variable) {
+    if (component.owner != comm.rank()) continue;
+    const RowPart rows = RowsWithin(selection, component.first_row,
+                                    component.first_row + component.num_rows);
+    if (rows.count * RowElements(selection) == 0) continue;
+    BELAY_ASSIGN_OR_RETURN(Tensor values,
+                           BroadcastToRows(selection, value, rows));
+    mine.push_back({&component, rows, std::move(values)});
+  }
+  return SliceAssignment{std::move(selection), std::move(mine)};
+}
+
+}  // namespace
+
+Status Assign(const Comm& comm, ShardedVariable& variable, UpdateOp op,
+              const Tensor& value, const VariableOptions& options) {
+  const std::string operation = OperationName("assign", variable.name());
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
+  CommContext context = NewContext(comm, operation, options.deadline_seconds);
+  const Status checked = CheckAssign(comm, variable, op, value);
+  const uint64_t fingerprint =
+      CombineFingerprints(CombineFingerprints(VariableFingerprint(variable),
+                                              static_cast<uint64_t>(op)),
+                          checked.ok() ? TensorFingerprint(value) : 0);
+  BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation,
+                                     "the variable, the op or the value",
+                                     checked, fingerprint));
+  for (const Component& component : variable) {
+    if (component.data == nullptr) continue;
+    const int64_t bytes = component.num_rows * variable.RowBytes();
+    UpdateCheckedElements(
+        op, variable.dtype(), component.data,
+        value.data() + component.first_row * variable.RowBytes(),
+        bytes / DTypeSize(variable.dtype()));
+  }
+  return absl::OkStatus();
+}
+
+Status AssignSlice(const Comm& comm, ShardedVariable& variable,
+                   const Index& index, const Tensor& value,
+                   const VariableOptions& options) {
+  const std::string operation = OperationName("assign slice", variable.name());
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
+  CommContext context = NewContext(comm, operation, options.deadline_seconds);
+  StatusOr<SliceAssignment> slice = CatchBadAlloc("the rows to assign", [&] {
+    return PrepareSlice(comm, variable, index, value);
+  });
+  uint64_t fingerprint = VariableFingerprint(variable);
+  if (slice.ok()) {
+    fingerprint = CombineFingerprints(fingerprint,
+                                      SelectionFingerprint(slice->selection));
+    fingerprint = CombineFingerprints(fingerprint, TensorFingerprint(value));
+  }
+  BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation,
+                                     "the variable, the index or the value",
+                                     slice.status(), fingerprint));
+  for (const ComponentRows& one : slice->mine) {
+    ScatterSelected(slice->selection, DTypeSize(variable.dtype()),
+                    one.component->first_row, one.rows, one.values.data(),
+                    one.component->data);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace belay

@@ -1,0 +1,240 @@
+#include "sharded_variable/operation.h"
+
+#include "absl/strings/str_format.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
+#include "mpi/agree_same.h"
+
+namespace belay {
+namespace {
+
+// Ranges per component.
+constexpr int64_t kRanges = 8;
+
+}  // namespace
+
+Shape RowShape(const ShardedVariable& variable) {
+  return Shape(variable.shape().begin() + 1, variable.shape().end());
+}
+
+StatusOr<std::vector<int64_t>> IntegersOf(const Tensor& tensor,
+                                          std::string_view what) {
+  if (tensor.dtype() == DType::kI32) {
+    const auto values = tensor.values<int32_t>();
+    return std::vector<int64_t>(values.begin(), values.end());
+  }
+  if (tensor.dtype() == DType::kI64) {
+    const auto values = tensor.values<int64_t>();
+    return std::vector<int64_t>(values.begin(), values.end());
+  }
+  return absl::InvalidArgumentError(Cat(what, " of another dtype (need i32 or ",
+                                        "i64, found ",
+                                        DTypeName(tensor.dtype()), ")"));
+}
+
+Status CheckRows(const ShardedVariable& variable,
+                 const std::vector<int64_t>& rows) {
+  const uint64_t num_rows = variable.shape()[0];
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (static_cast<uint64_t>(rows[i]) < num_rows) continue;
+    if (num_rows == 0) {
+      return absl::OutOfRangeError(absl::StrFormat(
+          "indices[%d] is not a row: there are none (found %d)", i, rows[i]));
+    }
+    return absl::OutOfRangeError(absl::StrFormat(
+        "indices[%d] is not one of the %d rows (need 0 to %d, found %d)", i,
+        num_rows, variable.shape()[0] - 1, rows[i]));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::vector<int64_t>> RowsOf(const ShardedVariable& variable,
+                                      const Tensor& indices) {
+  if (indices.shape().size() != 1) {
+    return absl::InvalidArgumentError(Cat("indices must be 1D (need 1 axis, ",
+                                          "found shape ",
+                                          ShapeText(indices.shape()), ")"));
+  }
+  BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> rows,
+                         IntegersOf(indices, "indices"));
+  BELAY_RETURN_IF_ERROR(CheckRows(variable, rows));
+  return rows;
+}
+
+RowFinder::RowFinder(const ShardedVariable& variable)
+    : components_(variable.components().data()),
+      row_bytes_(variable.RowBytes()) {
+  const int64_t num_rows = variable.shape()[0];
+  const int64_t most = kRanges * variable.components().size();
+  while ((num_rows >> shift_) > most) ++shift_;
+  // Of numbers of ranges: the row after the last one may be beyond 64 bits.
+  const int64_t ranges = num_rows == 0 ? 0 : ((num_rows - 1) >> shift_) + 1;
+  for (int64_t range = 0; range < ranges; ++range) {
+    first_.push_back(variable.FindComponent(range << shift_));
+  }
+  first_.push_back(static_cast<int32_t>(variable.components().size()) - 1);
+}
+
+// --- Operation ---
+
+namespace {
+
+constexpr size_t kMaxAxes = 32;  // HDF5's limit, without which nothing is saved
+
+template <typename T>
+std::string_view BytesOf(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()),
+          values.size() * sizeof(T)};
+}
+
+}  // namespace
+
+std::string NameOrDefault(const std::string& name) {
+  return name.empty() ? "ShardedVariable" : name;
+}
+
+std::string OperationName(std::string_view verb, std::string_view name) {
+  return Cat(verb, " \"", name, "\"");
+}
+
+Status CheckComm(const Comm& comm, const std::string& operation) {
+  if (comm.raw() != MPI_COMM_NULL) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Cat(operation, ": the communicator is closed or was moved from"));
+}
+
+CommContext NewContext(const Comm& comm, const std::string& operation,
+                       double deadline_seconds) {
+  return {.comm = comm,
+          .deadline = Deadline(comm, deadline_seconds, operation,
+                               /*watchdog=*/false)};
+}
+
+Status CheckElements(DType dtype, const Shape& shape) {
+  if (!IsKnownDType(static_cast<uint8_t>(dtype))) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("need a numeric dtype, found unknown dtype number %d",
+                        static_cast<int>(dtype)));
+  }
+  if (dtype == DType::kString) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("need a numeric dtype, found %s", DTypeName(dtype)));
+  }
+  if (shape.empty()) {
+    return absl::InvalidArgumentError("need at least 1 axis, found shape []");
+  }
+  if (shape.size() > kMaxAxes) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "too many axes (need at most %d, found %d)", kMaxAxes, shape.size()));
+  }
+  BELAY_ASSIGN_OR_RETURN(int64_t elements, CheckedNumElements(shape));
+  if (shape[0] == 0) {  // then too a row has a size
+    BELAY_ASSIGN_OR_RETURN(
+        elements, CheckedNumElements(Shape(shape.begin() + 1, shape.end())));
+  }
+  if (elements <= INT64_MAX / DTypeSize(dtype)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("more than 2^63 - 1 bytes (%d elements of %d bytes)",
+                      elements, DTypeSize(dtype)));
+}
+
+Status CheckVariable(const Comm& comm, const ShardedVariable& variable) {
+  if (variable.components().empty()) {
+    return absl::FailedPreconditionError(
+        "the variable was not made, or was moved from");
+  }
+  const int64_t row_bytes = variable.RowBytes();
+  for (const Component& component : variable) {
+    if (component.owner >= comm.size()) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "the variable was made on more ranks (need rank %d, found %d ranks)",
+          component.owner, comm.size()));
+    }
+    const bool holds = component.data != nullptr;
+    const bool owns =
+        component.owner == comm.rank() && component.num_rows * row_bytes > 0;
+    if (holds == owns) continue;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "the variable was made where ranks have other numbers (rank %d %s "
+        "row %d of rank %d)",
+        comm.rank(), holds ? "holds" : "does not hold", component.first_row,
+        component.owner));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckValue(const Tensor& value, DType dtype, const Shape& shape) {
+  if (value.dtype() != dtype) {
+    return absl::InvalidArgumentError(Cat("another dtype (need ",
+                                          DTypeName(dtype), ", found ",
+                                          DTypeName(value.dtype()), ")"));
+  }
+  if (value.shape() != shape) {
+    return absl::InvalidArgumentError(Cat("another shape (need ",
+                                          ShapeText(shape), ", found ",
+                                          ShapeText(value.shape()), ")"));
+  }
+  return absl::OkStatus();
+}
+
+Status WithOperation(const std::string& operation, const Status& status) {
+  if (status.ok()) return status;
+  return Status(status.code(),
+                Cat(operation, ": ", std::string(status.message())));
+}
+
+void CountBytes(const CommContext& context, const VariableOptions& options) {
+  if (options.bytes_sent != nullptr) *options.bytes_sent += context.bytes_sent;
+}
+
+Status AgreeOnCall(CommContext& context, const std::string& operation,
+                   std::string_view what, const Status& mine,
+                   uint64_t fingerprint) {
+  BELAY_RETURN_IF_AGREED(Agree(context, WithOperation(operation, mine)));
+  return AgreeSame(context, Cat(operation, ": ", what), fingerprint);
+}
+
+uint64_t VariableFingerprint(const ShardedVariable& variable) {
+  WireWriter out;
+  out.PutText(variable.name());
+  out.Put(variable.dtype());
+  out.PutShape(variable.shape());
+  for (const Component& component : variable) {
+    out.Put(component.first_row);
+    out.Put(component.num_rows);
+    out.Put(component.owner);
+  }
+  return Fingerprint(out.bytes());
+}
+
+uint64_t SelectionFingerprint(const Selection& selection) {
+  WireWriter out;
+  out.PutShape(selection.source_shape);
+  out.PutShape(selection.result_shape);
+  for (const AxisRange& axis : selection.axes) {
+    out.Put(axis.start);
+    out.Put(axis.step);
+    out.Put(axis.count);
+  }
+  out.Put(selection.num_masked_axes);
+  return CombineFingerprints(Fingerprint(out.bytes()),
+                             Fingerprint(BytesOf(selection.positions)));
+}
+
+uint64_t TensorFingerprint(const Tensor& tensor) {
+  WireWriter out;
+  out.Put(tensor.dtype());
+  out.PutShape(tensor.shape());
+  return CombineFingerprints(
+      Fingerprint(out.bytes()),
+      Fingerprint({reinterpret_cast<const char*>(tensor.data()),
+                   static_cast<size_t>(tensor.num_bytes())}));
+}
+
+uint64_t CombineFingerprints(uint64_t a, uint64_t b) {
+  const uint64_t both[] = {a, b};
+  return Fingerprint({reinterpret_cast<const char*>(both), sizeof(both)});
+}
+
+}  // namespace belay

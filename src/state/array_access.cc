@@ -1,0 +1,423 @@
+#include "state/array_access.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "core/catch_exceptions.h"
+#include "core/element_conversion.h"
+#include "core/keys.h"
+#include "core/layout.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "core/wire.h"
+#include "plan/shards.h"
+#include "plan/stored_values.h"
+#include "state/rank_rows.h"
+
+namespace belay {
+namespace {
+
+// Returns the length that is stored for a shard, or -1.
+int64_t LengthFor(const Shard& shard, const std::vector<StoredLength>& stored) {
+  const auto found =
+      std::lower_bound(stored.begin(), stored.end(), shard.key,
+                       [](const StoredLength& length, const std::string& key) {
+                         return length.key < key;
+                       });
+  const bool is_there =
+      found != stored.end() && found->key == shard.key && found->num_axes == 1;
+  return is_there ? found->length : -1;
+}
+
+// Memory that was given up, by address.
+class FormerMemory {
+ public:
+  explicit FormerMemory(const std::vector<FormerElements>& former)
+      : former_(former), order_(former.size()) {
+    std::iota(order_.begin(), order_.end(), size_t{0});
+    std::sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
+      return std::less<>()(former[a].begin, former[b].begin);
+    });
+    const std::byte* end = nullptr;
+    for (const size_t i : order_) {
+      if (std::less<>()(end, former[i].end)) end = former[i].end;
+      most_.push_back(end);
+    }
+  }
+
+  // Who has given up some of this memory, after `listed_after` others had given
+  // up theirs; null if nobody has.
+  const FormerElements* Find(const FormerElements& memory,
+                             size_t listed_after) const {
+    const auto after =
+        std::lower_bound(order_.begin(), order_.end(), memory.end,
+                         [&](size_t i, const std::byte* end) {
+                           return std::less<>()(former_[i].begin, end);
+                         });
+    for (auto i = static_cast<size_t>(after - order_.begin()); i-- > 0;) {
+      if (!std::less<>()(memory.begin, most_[i])) return nullptr;
+      const FormerElements& one = former_[order_[i]];
+      if (order_[i] >= listed_after && std::less<>()(memory.begin, one.end)) {
+        return &one;
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  const std::vector<FormerElements>& former_;
+  std::vector<size_t> order_;           // ascending by begin
+  std::vector<const std::byte*> most_;  // the last end so far
+};
+
+// Whether the shard's elements lie where they are whatever its object does.
+bool IsFixed(const Shard& shard) {
+  return shard.access == nullptr ||
+         (shard.object_elements >= 0 && shard.rows == nullptr);
+}
+
+// Checks that a shard of which the program has said where it lies does not lie
+// in memory that is gone.
+Status CheckStillThere(const Shard& shard, const FormerMemory& former,
+                       size_t listed_after) {
+  if (shard.data == nullptr || !IsFixed(shard)) return absl::OkStatus();
+  const FormerElements* const found =
+      former.Find(ElementsOf(shard), listed_after);
+  if (found == nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("restore \"%s\": it lies in the memory of \"%s\", which "
+                      "takes the stored length; add that with a fixed length "
+                      "(a std::span; in C, rows without a count)",
+                      shard.key, found->key));
+}
+
+// Pieces of a range lie where the program said while it has that length.
+Status CheckKeptLength(const Shard& shard, int64_t found) {
+  if (found == shard.object_elements) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "list \"%s\": its range has changed its length since it was added (need "
+      "%d elements, found %d); make a new State for another length",
+      shard.key, shard.object_elements, found));
+}
+
+// Two shards of one container may have given it different lengths.
+Status CheckSameLength(const Shard& shard, const Shape& given) {
+  if (shard.global_shape == given) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "restore \"%s\": its container was added under another key as well, "
+      "which is stored with another length (need %s, found %s)",
+      shard.key, ShapeText(given), ShapeText(shard.global_shape)));
+}
+
+}  // namespace
+
+FormerElements ElementsOf(const Shard& shard) {
+  const auto* begin = static_cast<const std::byte*>(shard.data);
+  const int64_t bytes = IsEmpty(shard.box) ? 0 : SpanBytes(shard);
+  return {begin, begin + bytes, shard.key};
+}
+
+Status Resize(int64_t length, Shard& shard) {
+  const std::string what = absl::StrFormat(
+      "\"%s\": %d elements of %s", shard.key, length, DTypeName(shard.dtype));
+  BELAY_RETURN_IF_ERROR(CatchExceptions([&] {
+    return CatchBadAlloc(what, [&]() -> Status {
+      shard.access->resize(shard.object, static_cast<size_t>(length));
+      return absl::OkStatus();
+    });
+  }));
+  const int64_t found = NumElements(shard.access->view(shard.object).shape);
+  if (found != length) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("restore \"%s\": its container was not resized to the "
+                        "stored length (need "
+                        "%d, found %d)",
+                        shard.key, length, found));
+  }
+  return FindElements(shard);
+}
+
+Status FindElements(Shard& shard) {
+  if (shard.access == nullptr) {
+    if (shard.rows != nullptr) {
+      // Structs may be wider where they are stored.
+      const int64_t elements =
+          shard.structs != nullptr
+              ? shard.box.shape[0] * NumElements(shard.rows->row)
+              : NumElements(shard.box.shape);
+      BELAY_RETURN_IF_ERROR(RowsShape(shard, elements).status());
+    }
+    return absl::OkStatus();
+  }
+  BELAY_ASSIGN_OR_RETURN(ArrayAccess::View view,
+                         CatchExceptions([&]() -> StatusOr<ArrayAccess::View> {
+                           return shard.access->view(shard.object);
+                         }));
+  if (shard.object_elements < 0) {
+    shard.data = view.data;
+    shard.dtype = view.dtype;
+    if (shard.rows != nullptr) {
+      BELAY_ASSIGN_OR_RETURN(view.shape, RowsShape(shard, view.shape[0]));
+    }
+    shard.box = WholeBox(view.shape);
+    shard.global_shape = std::move(view.shape);
+  } else {
+    BELAY_RETURN_IF_ERROR(CheckKeptLength(shard, NumElements(view.shape)));
+    shard.data = static_cast<char*>(view.data) +
+                 shard.object_offset * DTypeSize(shard.dtype);
+  }
+  if (shard.data != nullptr || IsEmpty(shard.box)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("list \"", shard.key, "\": the object has no memory: was it moved ",
+          "from?"));
+}
+
+bool CanResize(const Shard& shard) {
+  return shard.access != nullptr && shard.access->resize != nullptr;
+}
+
+bool IsResizable(const Shard& shard) {
+  return CanResize(shard) && shard.object_elements < 0 && shard.rows == nullptr;
+}
+
+bool TakesLength(const Shard& shard, DType stored_dtype, const Shape& stored) {
+  return IsResizable(shard) && stored_dtype != DType::kString &&
+         stored.size() == 1;
+}
+
+Shape ShapeToRestore(const Shard& shard, DType stored_dtype,
+                     const Shape& stored) {
+  return TakesLength(shard, stored_dtype, stored) ? stored : shard.global_shape;
+}
+
+Status CheckAfterLengths(const std::vector<FormerElements>& former,
+                         const std::vector<size_t>& listed_after,
+                         std::vector<Shard>& shards) {
+  if (former.empty()) return absl::OkStatus();
+  const FormerMemory memory(former);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    Shard& shard = shards[i];
+    BELAY_RETURN_IF_ERROR(CheckStillThere(
+        shard, memory, listed_after.empty() ? 0 : listed_after[i]));
+    const Shape given = shard.global_shape;
+    BELAY_RETURN_IF_ERROR(FindElements(shard));
+    BELAY_RETURN_IF_ERROR(CheckSameLength(shard, given));
+  }
+  return absl::OkStatus();
+}
+
+Status GiveLengths(const std::vector<StoredLength>& stored,
+                   std::vector<Shard>& shards,
+                   std::vector<FormerElements>& former) {
+  for (Shard& shard : shards) {
+    if (!IsResizable(shard)) continue;
+    const int64_t length = LengthFor(shard, stored);
+    if (length < 0 || Shape{length} == shard.global_shape) continue;
+    former.push_back(ElementsOf(shard));
+    BELAY_RETURN_IF_ERROR(Resize(length, shard));
+  }
+  return absl::OkStatus();
+}
+
+Status GiveLength(const StoredValue& stored, Shard& shard,
+                  std::vector<FormerElements>& former) {
+  const ValuePart* part = stored.Find("");
+  if (part == nullptr || !TakesLength(shard, part->dtype, part->shape)) {
+    return absl::OkStatus();
+  }
+  if (shard.global_shape == Shape{part->shape.back()}) return absl::OkStatus();
+  former.push_back(ElementsOf(shard));
+  return Resize(part->shape.back(), shard);
+}
+
+// --- Array placing ---
+
+namespace {
+
+Status Refuse(absl::StatusCode code, const std::string& key,
+              absl::string_view cause) {
+  return Status(code, absl::StrFormat("restore \"%s\": %s", key, cause));
+}
+
+Status CheckArgs(const ArrayRestoreArgsFor& entry, int num_ranks) {
+  const ArrayRestoreArgs& args = entry.args;
+  const auto refuse = [&](const std::string& cause) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("keys \"%s\": %s", entry.keys, cause));
+  };
+  if (args.layout.has_value() && args.stored_layout) {
+    return refuse("give a layout or ask for the stored one, not both");
+  }
+  if (args.dtype.has_value() &&
+      !IsKnownDType(static_cast<uint8_t>(*args.dtype))) {
+    return refuse(absl::StrFormat("unknown dtype (found number %d)",
+                                  static_cast<int>(*args.dtype)));
+  }
+  if (args.global_shape.has_value()) {
+    const Status shape = CheckedNumElements(*args.global_shape).status();
+    if (!shape.ok()) return refuse(std::string(shape.message()));
+  }
+  if (!args.layout.has_value()) return absl::OkStatus();
+  return CheckMeshSize(Cat("keys \"", entry.keys, "\""), *args.layout,
+                       num_ranks);
+}
+
+// The shape that is wanted of a stored array.
+StatusOr<Shape> WantedShape(const StoredValueInfo& stored,
+                            const ArrayRestoreArgs& args) {
+  if (!args.global_shape.has_value() || *args.global_shape == stored.shape) {
+    return stored.shape;
+  }
+  if (args.strict) {
+    return Refuse(absl::StatusCode::kFailedPrecondition, stored.key,
+                  absl::StrFormat(
+                      "the stored shape differs (need %s, found %s); to pad "
+                      "or cut it, set strict = false",
+                      ShapeText(*args.global_shape), ShapeText(stored.shape)));
+  }
+  if (args.global_shape->size() != stored.shape.size()) {
+    return Refuse(absl::StatusCode::kFailedPrecondition, stored.key,
+                  absl::StrFormat("the stored number of axes differs (need %s, "
+                                  "found %s)",
+                                  ShapeText(*args.global_shape),
+                                  ShapeText(stored.shape)));
+  }
+  return *args.global_shape;
+}
+
+// Its layout for so many ranks. None, if it is whole.
+StatusOr<std::optional<Layout>> WantedLayout(const StoredValueInfo& stored,
+                                             const ArrayRestoreArgs& args,
+                                             int num_ranks) {
+  if (args.layout.has_value()) return args.layout;
+  if (!args.stored_layout || stored.layout.empty()) return std::nullopt;
+  StatusOr<Layout> layout = Layout::Parse(stored.layout);
+  if (!layout.ok()) {
+    return Refuse(absl::StatusCode::kDataLoss, stored.key,
+                  layout.status().message());
+  }
+  return layout->OnRanks(num_ranks);
+}
+
+StatusOr<PlacedArray> PlaceText(const StoredValueInfo& stored,
+                                const ArrayRestoreArgs& args) {
+  if ((args.dtype.has_value() && *args.dtype != DType::kString) ||
+      args.global_shape.has_value() || args.layout.has_value()) {
+    return Refuse(absl::StatusCode::kInvalidArgument, stored.key,
+                  "it is a text, which has no other dtype, shape or layout");
+  }
+  return PlacedArray{.key = stored.key, .dtype = DType::kString};
+}
+
+StatusOr<PlacedArray> Place(const StoredValueInfo& stored,
+                            const ArrayRestoreArgs& args, int rank,
+                            int num_ranks) {
+  if (stored.dtype == DType::kString) return PlaceText(stored, args);
+  PlacedArray placed{.key = stored.key,
+                     .dtype = args.dtype.value_or(stored.dtype)};
+  if (!IsConvertible(stored.dtype, placed.dtype)) {
+    return Refuse(
+        absl::StatusCode::kInvalidArgument, stored.key,
+        absl::StrFormat("%s does not convert to %s", DTypeName(stored.dtype),
+                        DTypeName(placed.dtype)));
+  }
+  BELAY_ASSIGN_OR_RETURN(placed.global_shape, WantedShape(stored, args));
+  BELAY_ASSIGN_OR_RETURN(placed.layout, WantedLayout(stored, args, num_ranks));
+  placed.box = WholeBox(placed.global_shape);
+  placed.replica = rank;
+  if (placed.layout.has_value()) {
+    StatusOr<Box> box = placed.layout->LocalBox(placed.global_shape, rank);
+    if (!box.ok()) {
+      return Refuse(box.status().code(), stored.key, box.status().message());
+    }
+    placed.box = *std::move(box);
+    placed.replica = placed.layout->Replica(rank);
+  }
+  placed.has_zeros = NumElements(StoredPart(placed.box, stored.shape).shape) !=
+                     NumElements(placed.box.shape);
+  return placed;
+}
+
+}  // namespace
+
+std::vector<StoredValueInfo> StoredValuesOf(const SavedCheckpoint& saved) {
+  std::vector<StoredValueInfo> values;
+  std::vector<std::string> layouts = LayoutsOf(saved);
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    const StoredArray& array = saved.arrays[i];
+    values.push_back({.key = array.key,
+                      .dtype = array.dtype,
+                      .shape = array.shape,
+                      .layout = std::move(layouts[i])});
+  }
+  return values;
+}
+
+StatusOr<std::vector<PlacedArray>> PlaceArrays(
+    const std::vector<StoredValueInfo>& stored,
+    const std::vector<ArrayRestoreArgsFor>& args, int rank, int num_ranks) {
+  for (const ArrayRestoreArgsFor& entry : args) {
+    BELAY_RETURN_IF_ERROR(CheckArgs(entry, num_ranks));
+  }
+  BELAY_ASSIGN_OR_RETURN(const KeyPatterns patterns,
+                         KeyPatterns::CompileKeysOf(args));
+  std::vector<std::string_view> keys;
+  for (const StoredValueInfo& value : stored) keys.push_back(value.key);
+  BELAY_RETURN_IF_ERROR(patterns.CheckAllMatch(keys));
+  std::vector<PlacedArray> placed;
+  for (const StoredValueInfo& value : stored) {
+    const int entry = patterns.Find(value.key);
+    const ArrayRestoreArgs chosen =
+        entry < 0 ? ArrayRestoreArgs() : args[static_cast<size_t>(entry)].args;
+    if (chosen.skip) continue;
+    BELAY_ASSIGN_OR_RETURN(placed.emplace_back(),
+                           Place(value, chosen, rank, num_ranks));
+  }
+  return placed;
+}
+
+std::string EncodeStoredValues(const std::vector<StoredValueInfo>& values) {
+  WireWriter out;
+  out.Put<uint64_t>(values.size());
+  for (const StoredValueInfo& value : values) {
+    out.PutText(value.key);
+    out.Put(value.dtype);
+    out.PutShape(value.shape);
+    out.PutText(value.layout);
+  }
+  return out.Take();
+}
+
+std::vector<StoredValueInfo> DecodeStoredValues(std::string_view bytes) {
+  WireReader in(bytes);
+  return in.GetAll<StoredValueInfo>([&] {
+    StoredValueInfo value;
+    value.key = in.GetText();
+    value.dtype = in.Get<DType>();
+    value.shape = in.GetShape();
+    value.layout = in.GetText();
+    return value;
+  });
+}
+
+std::string EncodeArgs(const std::vector<ArrayRestoreArgsFor>& args) {
+  WireWriter out;
+  for (const auto& [keys, entry] : args) {
+    out.PutText(keys);
+    out.Put(entry.skip);
+    out.Put(entry.dtype.has_value());
+    out.Put(entry.dtype.value_or(DType::kU8));
+    out.Put(entry.global_shape.has_value());
+    out.PutShape(entry.global_shape.value_or(Shape{}));
+    out.Put(entry.strict);
+    out.PutText(entry.layout.has_value() ? entry.layout->ToString() : "");
+    out.Put(entry.stored_layout);
+  }
+  return out.Take();
+}
+
+}  // namespace belay

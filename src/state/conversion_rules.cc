@@ -1,0 +1,308 @@
+#include "state/conversion_rules.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "belay/arrays/indexing.h"
+#include "core/keys.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+
+namespace belay {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Functions inside each other.
+constexpr int kMostNodeLevels = 64;
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+Status Refuse(const std::string& where, const std::string& cause) {
+  return absl::InvalidArgumentError(Cat(where, ": ", cause));
+}
+
+class Parser {
+ public:
+  explicit Parser(const std::vector<std::string>& keys) : keys_(keys) {}
+
+  StatusOr<std::vector<ConversionRule>> Rules(const Json& json) {
+    BELAY_RETURN_IF_ERROR(CheckMembers(json, "the file", {"rules"}));
+    const auto rules = json.find("rules");
+    if (rules == json.end() || !rules->is_array()) {
+      return Refuse("the file", "need a list \"rules\"");
+    }
+    std::vector<ConversionRule> all;
+    for (size_t i = 0; i < rules->size(); ++i) {
+      BELAY_RETURN_IF_ERROR(Rule((*rules)[i], Cat("rules[", i, "]"), all));
+    }
+    return all;
+  }
+
+ private:
+  static Status CheckMembers(const Json& json, const std::string& where,
+                             const std::vector<std::string_view>& allowed) {
+    if (!json.is_object()) return Refuse(where, "need an object {...}");
+    for (const auto& [name, value] : json.items()) {
+      if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) {
+        continue;
+      }
+      std::string all;
+      for (const std::string_view one : allowed) {
+        all += Cat(all.empty() ? "" : ", ", "\"", one, "\"");
+      }
+      return Refuse(where,
+                    Cat("unknown member \"", name, "\" (need ", all, ")"));
+    }
+    return absl::OkStatus();
+  }
+
+  Status Rule(const Json& json, const std::string& where,
+              std::vector<ConversionRule>& all) {
+    BELAY_RETURN_IF_ERROR(CheckMembers(json, where, {"keys", "make"}));
+    std::string keys;
+    if (json.contains("keys")) {
+      BELAY_ASSIGN_OR_RETURN(keys, Text(json["keys"], where + ".keys"));
+      if (keys.empty()) return Refuse(where + ".keys", "is empty");
+    }
+    const auto make = json.find("make");
+    if (make == json.end() || !make->is_object() || make->empty()) {
+      return Refuse(
+          where, "need an object \"make\" that says what each key is made of");
+    }
+    for (const auto& [key, value] : make->items()) {
+      const std::string place = Cat(where, ".make[\"", key, "\"]");
+      BELAY_ASSIGN_OR_RETURN(Transform transform, Value(value, place, 0));
+      all.push_back({.keys = keys, .key = key, .value = std::move(transform)});
+    }
+    return absl::OkStatus();
+  }
+
+  static StatusOr<std::string> Text(const Json& json,
+                                    const std::string& where) {
+    if (!json.is_string()) return Refuse(where, "need a text");
+    return json.get<std::string>();
+  }
+
+  static StatusOr<int64_t> Number(const Json& json, const std::string& name,
+                                  const std::string& where,
+                                  std::optional<int64_t> otherwise = {}) {
+    const auto member = json.find(name);
+    if (member == json.end() && otherwise) return *otherwise;
+    if (member == json.end() || !member->is_number_integer() ||
+        (member->is_number_unsigned() &&
+         member->get<uint64_t>() > uint64_t{INT64_MAX})) {
+      return Refuse(where, Cat("need an integer \"", name, "\""));
+    }
+    return member->get<int64_t>();
+  }
+
+  static StatusOr<int> Axis(const Json& json, const std::string& where,
+                            std::optional<int64_t> otherwise = {}) {
+    BELAY_ASSIGN_OR_RETURN(const int64_t axis,
+                           Number(json, "axis", where, otherwise));
+    // No array has more axes; which it has, the conversion says.
+    if (axis < -1000 || axis > 1000) return Refuse(where, "no such axis");
+    return static_cast<int>(axis);
+  }
+
+  // All stored keys that an expression matches, in the order of their numbers.
+  StatusOr<std::vector<Transform>> All(const Json& json,
+                                       const std::string& where) {
+    BELAY_RETURN_IF_ERROR(CheckMembers(json, where, {"all"}));
+    BELAY_ASSIGN_OR_RETURN(const std::string text,
+                           Text(json["all"], where + ".all"));
+    const StatusOr<KeyPatterns> pattern = KeyPatterns::Compile({text});
+    if (!pattern.ok()) {
+      return Refuse(where, std::string(pattern.status().message()));
+    }
+    const Status matches =
+        pattern->CheckAllMatch({keys_.begin(), keys_.end()}, "all");
+    if (!matches.ok()) return Refuse(where, std::string(matches.message()));
+    std::vector<std::string> found;
+    for (const std::string& key : keys_) {
+      if (pattern->Find(key) >= 0) found.push_back(key);
+    }
+    std::stable_sort(found.begin(), found.end(), IsNaturallyBefore);
+    return std::vector<Transform>(found.begin(), found.end());
+  }
+
+  StatusOr<std::vector<Transform>> List(const Json& json,
+                                        const std::string& where, int level) {
+    if (!json.is_array()) return Refuse(where, "need a list [...]");
+    std::vector<Transform> parts;
+    for (size_t i = 0; i < json.size(); ++i) {
+      const std::string place = Cat(where, "[", i, "]");
+      if (json[i].is_object() && json[i].contains("all")) {
+        BELAY_ASSIGN_OR_RETURN(const std::vector<Transform> all,
+                               All(json[i], place));
+        parts.insert(parts.end(), all.begin(), all.end());
+        continue;
+      }
+      BELAY_ASSIGN_OR_RETURN(parts.emplace_back(),
+                             Value(json[i], place, level));
+    }
+    return parts;
+  }
+
+  StatusOr<Transform> Value(const Json& json, const std::string& where,
+                            int level) {
+    if (json.is_string()) return Transform(json.get<std::string>());
+    if (level >= kMostNodeLevels) {
+      return Refuse(where, Cat("too many functions inside each other (need at "
+                               "most ",
+                               kMostNodeLevels, ")"));
+    }
+    constexpr std::string_view kNames[] = {"stack",  "concat",    "split",
+                                           "narrow", "transpose", "slice"};
+    std::string_view function;
+    for (const std::string_view name : kNames) {
+      if (!json.is_object() || !json.contains(name)) continue;
+      if (!function.empty())
+        return Refuse(where, "two functions in one object");
+      function = name;
+    }
+    if (function.empty()) {
+      return Refuse(where,
+                    "need a stored key, or an object with \"stack\", "
+                    "\"concat\", \"split\", \"narrow\", \"transpose\" or "
+                    "\"slice\"");
+    }
+    const std::string inside = Cat(where, ".", function);
+    const Json& input = json[std::string(function)];
+    if (function == "stack" || function == "concat") {
+      return Joined(json, function == "stack", where, level);
+    }
+    BELAY_ASSIGN_OR_RETURN(Transform x, Value(input, inside, level + 1));
+    return Part(json, function, std::move(x), where);
+  }
+
+  StatusOr<Transform> Joined(const Json& json, bool stacks,
+                             const std::string& where, int level) {
+    const std::string name = stacks ? "stack" : "concat";
+    BELAY_RETURN_IF_ERROR(CheckMembers(json, where, {name, "axis"}));
+    BELAY_ASSIGN_OR_RETURN(const int axis, Axis(json, where, 0));
+    BELAY_ASSIGN_OR_RETURN(std::vector<Transform> parts,
+                           List(json[name], Cat(where, ".", name), level + 1));
+    return stacks ? Transform::Stack(std::move(parts), axis)
+                  : Transform::Concat(std::move(parts), axis);
+  }
+
+  StatusOr<Transform> Part(const Json& json, std::string_view function,
+                           Transform x, const std::string& where) {
+    if (function == "split") {
+      BELAY_RETURN_IF_ERROR(
+          CheckMembers(json, where, {"split", "axis", "parts", "part"}));
+      BELAY_ASSIGN_OR_RETURN(const int axis, Axis(json, where));
+      BELAY_ASSIGN_OR_RETURN(const int64_t parts, Number(json, "parts", where));
+      BELAY_ASSIGN_OR_RETURN(const int64_t part, Number(json, "part", where));
+      return Transform::Split(std::move(x), axis, parts, part);
+    }
+    if (function == "narrow") {
+      BELAY_RETURN_IF_ERROR(
+          CheckMembers(json, where, {"narrow", "axis", "offset", "length"}));
+      BELAY_ASSIGN_OR_RETURN(const int axis, Axis(json, where));
+      BELAY_ASSIGN_OR_RETURN(const int64_t offset,
+                             Number(json, "offset", where));
+      BELAY_ASSIGN_OR_RETURN(const int64_t length,
+                             Number(json, "length", where));
+      return Transform::Narrow(std::move(x), axis, offset, length);
+    }
+    if (function == "slice") {
+      BELAY_RETURN_IF_ERROR(CheckMembers(json, where, {"slice", "index"}));
+      if (!json.contains("index")) return Refuse(where, "need \"index\"");
+      BELAY_ASSIGN_OR_RETURN(const std::string text,
+                             Text(json["index"], where + ".index"));
+      StatusOr<Index> index = ParseIndex(text);
+      if (!index.ok()) {
+        return Refuse(where + ".index", std::string(index.status().message()));
+      }
+      return Transform::Slice(std::move(x), *std::move(index));
+    }
+    BELAY_RETURN_IF_ERROR(CheckMembers(json, where, {"transpose", "axes"}));
+    std::vector<int> axes;
+    if (json.contains("axes")) {
+      const Json& list = json["axes"];
+      if (!list.is_array()) return Refuse(where + ".axes", "need a list [...]");
+      for (const Json& one : list) {
+        BELAY_ASSIGN_OR_RETURN(axes.emplace_back(),
+                               Axis({{"axis", one}}, where + ".axes"));
+      }
+    }
+    return Transform::Transpose(std::move(x), std::move(axes));
+  }
+
+  const std::vector<std::string>& keys_;
+};
+
+// The digits at the beginning of a text, without leading zeros.
+std::string_view TakeNumber(std::string_view& text) {
+  size_t end = 0;
+  while (end < text.size() && IsDigit(text[end])) ++end;
+  std::string_view digits = text.substr(0, end);
+  text.remove_prefix(end);
+  while (digits.size() > 1 && digits[0] == '0') digits.remove_prefix(1);
+  return digits;
+}
+
+// Finds a member that an object has twice: of those a parser keeps the last.
+class RepeatedMember {
+ public:
+  bool Visit(int depth, Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start) names_.emplace_back();
+    if (event == Json::parse_event_t::object_end) names_.pop_back();
+    if (event == Json::parse_event_t::key && found_.empty() &&
+        !names_.back().insert(parsed.get<std::string>()).second) {
+      found_ = parsed.get<std::string>();
+    }
+    return depth >= 0;
+  }
+  const std::string& found() const { return found_; }
+
+ private:
+  std::vector<std::set<std::string>> names_;  // of the objects that are open
+  std::string found_;
+};
+
+}  // namespace
+
+StatusOr<std::vector<ConversionRule>> ParseRules(
+    std::string_view text, const std::vector<std::string>& keys) {
+  Json json;
+  RepeatedMember repeated;
+  const auto visit = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    return repeated.Visit(depth, event, parsed);
+  };
+  try {
+    json = Json::parse(text, visit, /*allow_exceptions=*/true,
+                       /*ignore_comments=*/true);
+  } catch (const nlohmann::json::exception& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+  if (!repeated.found().empty()) {
+    return Refuse("the file", Cat("an object has the member \"",
+                                  repeated.found(), "\" twice"));
+  }
+  return Parser(keys).Rules(json);
+}
+
+bool IsNaturallyBefore(std::string_view a, std::string_view b) {
+  while (!a.empty() && !b.empty()) {
+    if (IsDigit(a[0]) && IsDigit(b[0])) {
+      const std::string_view x = TakeNumber(a), y = TakeNumber(b);
+      if (x.size() != y.size()) return x.size() < y.size();
+      if (x != y) return x < y;
+      continue;
+    }
+    if (a[0] != b[0]) return a[0] < b[0];
+    a.remove_prefix(1);
+    b.remove_prefix(1);
+  }
+  return a.size() < b.size();
+}
+
+}  // namespace belay

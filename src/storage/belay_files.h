@@ -1,0 +1,60 @@
+// Tells belay's files from those of others, before anything is removed.
+
+#ifndef BELAY_STORAGE_BELAY_FILES_H_
+#define BELAY_STORAGE_BELAY_FILES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/status.h"
+
+namespace belay {
+
+// Whether that is the name of a data file, "data_<digits>_of_<digits>.h5".
+bool IsDataFile(std::string_view name);
+
+// Checks that belay made all that is in a step directory. The error
+// begins with `operation` and ends with `consequence`.
+// Errors: FailedPrecondition - somebody else's files, at most a few are named;
+//   those of ListDirectory.
+Status CheckOnlyOwn(std::string_view operation, const std::string& path,
+                    std::string_view consequence);
+
+// Removes debris of a step, if there is nothing else in it. Rank 0 only.
+// Errors: FailedPrecondition - something in it is not belay's; then nothing is
+//   removed; those of ListDirectory and RemoveTree.
+Status RemoveOwn(const std::string& path);
+
+// Checks that `path` is a checkpoint or what is left of one, such as one that
+// lacks its index, and nothing else, so that another one may take its place.
+// Errors: FailedPrecondition - it is not, or holds somebody else's files.
+Status CheckReplaceable(const std::string& path);
+
+// What to say about a step that is not there, or is damaged.
+
+// "the steps are 1, 2, 3"; of many only the newest.
+std::string StepsText(const std::vector<int64_t>& steps);
+
+// `OPERATION "run/step_00000009": the step has no index.h5; ...`.
+Status NoIndex(std::string_view operation, const std::string& path);
+
+// `OPERATION "run/step_00000009": no such step; the steps are 1, 2, 3`: what is
+// in the directory of a step that is not there; or NoIndex.
+Status NoSuchStep(std::string_view operation, const std::string& path);
+
+// "; use an earlier step, such as 8", for the error of a damaged step; empty if
+// `path` is not that of a step in a directory of steps.
+std::string EarlierStepHint(const std::string& path);
+
+// DataLoss with the hint at its end; other statuses, and those that have it, as
+// they are.
+Status WithEarlierStep(const Status& status, const std::string& path);
+
+// The same without it, for whoever tries the earlier step by itself.
+Status WithoutEarlierStep(const Status& status);
+
+}  // namespace belay
+
+#endif  // BELAY_STORAGE_BELAY_FILES_H_

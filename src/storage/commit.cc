@@ -1,0 +1,400 @@
+#include "storage/commit.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <thread>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "format/paths.h"
+#include "storage/belay_files.h"
+#include "storage/directory.h"
+#include "storage/pins.h"
+#include "storage/posix_file.h"
+
+namespace belay {
+
+namespace {
+
+StatusOr<bool> WaitUntil(const std::string& path, double seconds,
+                         absl::FunctionRef<StatusOr<bool>()> look) {
+  const auto start = std::chrono::steady_clock::now();
+  double pause = 0.001;
+  for (;;) {
+    BELAY_ASSIGN_OR_RETURN(const bool is_seen, look());
+    const std::chrono::duration<double> waited =
+        std::chrono::steady_clock::now() - start;
+    if (is_seen || waited.count() >= seconds) return is_seen;
+    std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+    pause = std::min(2 * pause, 0.5);
+    // Opening directories makes NFS ask whether they have changed.
+    ListDirectory(ParentOf(ParentOf(path))).IgnoreError();
+    ListDirectory(ParentOf(path)).IgnoreError();
+  }
+}
+
+StatusOr<bool> Holds(const std::string& path, const std::string& content) {
+  const auto size = static_cast<int64_t>(content.size());
+  BELAY_ASSIGN_OR_RETURN(const bool is_there, Exists(path));
+  if (!is_there) return false;
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  if (stat.size != size) return false;
+  std::string found(content.size(), '\0');
+  BELAY_RETURN_IF_ERROR(file.PreadAll(0, found.data(), size));
+  return found == content;
+}
+
+}  // namespace
+
+StatusOr<bool> WaitUntilSeen(const std::string& path, double seconds) {
+  return WaitUntil(path, seconds, [&] { return Exists(path); });
+}
+
+StatusOr<bool> WaitUntilHolds(const std::string& path,
+                              const std::string& content, double seconds) {
+  return WaitUntil(path, seconds, [&] { return Holds(path, content); });
+}
+
+// --- Commit ---
+
+namespace {
+
+// A crash while a step was replaced, where names cannot be swapped in one step,
+// leaves the old one under another name.
+Status TakeBackReplaced(const std::string& committed) {
+  const std::string spare = ReplacedName(committed);
+  BELAY_ASSIGN_OR_RETURN(const bool has_spare, Exists(spare));
+  if (!has_spare) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const bool has_step, Exists(committed));
+  return has_step ? RemoveOwn(spare) : Rename(spare, committed);
+}
+
+// What is no directory, or has nothing in it, has the name of a step only.
+StatusOr<bool> HoldsFiles(const std::string& path) {
+  return LookWhileReplaced(path, [&]() -> StatusOr<bool> {
+    const StatusOr<std::vector<std::string>> names = ListDirectory(path);
+    if (absl::IsNotFound(names.status()) ||
+        absl::IsInvalidArgument(names.status())) {
+      return false;
+    }
+    // Whoever wants to restore it hears of it.
+    if (absl::IsPermissionDenied(names.status())) return true;
+    BELAY_RETURN_IF_ERROR(names.status());
+    return !names->empty();
+  });
+}
+
+// What one look finds of the steps that are looked for.
+struct Found {
+  std::vector<StepLabel> labels;  // ascending
+  // A step of these that is on its way from one name to another is not among
+  // them.
+  bool lacks_replaced = false;
+};
+
+// A listing may miss a step that is being overwritten, but then it shows the
+// save that does so: a step is looked for by its name wherever anything of it
+// is seen.
+template <typename Counts>
+StatusOr<Found> ListLabels(const std::string& run, Counts counts) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                         ListDirectory(run));
+  std::vector<StepLabel> seen, replaced;
+  for (std::string_view name : names) {
+    WithoutInProgress(name);
+    const bool is_replaced = IsReplaced(name);
+    if (is_replaced) name.remove_suffix(ReplacedName("").size());
+    const std::optional<StepLabel> label = ParseStepName(name);
+    if (!label || !counts(*label)) continue;
+    seen.push_back(*label);
+    if (is_replaced) replaced.push_back(*label);
+  }
+  std::sort(seen.begin(), seen.end());
+  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+  Found found;
+  for (const StepLabel& label : seen) {
+    BELAY_ASSIGN_OR_RETURN(
+        const bool holds_files,
+        HoldsFiles(JoinPath(run, StepName(label.step, label.prefix))));
+    if (holds_files) found.labels.push_back(label);
+  }
+  found.lacks_replaced =
+      std::ranges::any_of(replaced, [&](const StepLabel& label) {
+        return !std::ranges::binary_search(found.labels, label);
+      });
+  return found;
+}
+
+// The steps of which `counts` says that they are looked for. A listing may miss
+// both a step that appears meanwhile and the one that is deleted for it, so
+// only what two find empty is. While a step is replaced by renames it has
+// another name; a crash may have left that one for ever.
+template <typename Counts>
+StatusOr<std::vector<StepLabel>> Look(const std::string& run, Counts counts) {
+  constexpr int kLooks = 2, kLooksWhileReplaced = 50;
+  for (int look = 1;; ++look) {
+    BELAY_ASSIGN_OR_RETURN(Found found, ListLabels(run, counts));
+    const int most = found.lacks_replaced   ? kLooksWhileReplaced
+                     : found.labels.empty() ? kLooks
+                                            : look;
+    if (look >= most) return std::move(found.labels);
+    if (look >= kLooks) absl::SleepFor(absl::Milliseconds(1));
+  }
+}
+
+// Something has the name that a step is to get.
+StatusOr<Status> InTheWay(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(const bool holds_files, HoldsFiles(path));
+  const std::string other = ParseStepName(NameOf(path))
+                                ? "choose another number"
+                                : "choose another name";
+  std::string cause =
+      "a file or an empty directory is in the way; remove it or " + other;
+  if (holds_files) {
+    const StatusOr<bool> has_index = Exists(JoinPath(path, IndexName()));
+    // Where nobody may look, a step is what is meant to be there.
+    cause =
+        has_index.value_or(true)
+            ? "the step is committed already; " + other +
+                  " or set SaveOptions.overwrite"
+            : "a directory that is not a checkpoint is in the way (it has no "
+              "index.h5); move it away or " +
+                  other;
+  }
+  return absl::AlreadyExistsError(
+      absl::StrFormat("save \"%s\": %s", path, cause));
+}
+
+Status CreateMarker(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile marker,
+                         PosixFile::Open(path, PosixFile::Mode::kCreate));
+  return marker.Close();
+}
+
+// No reader opens a run that has the name of a step in progress.
+Status CheckRunName(std::string_view operation, const std::string& dir) {
+  const std::string name = NameOf(dir);
+  if (!IsInProgress(name) && !IsReplaced(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat(operation, " \"", dir,
+          "\": this is the name of a step that is being saved or replaced, "
+          "which no reader opens and the next save may remove; give the "
+          "directory of a run another name"));
+}
+
+}  // namespace
+
+Status SavedTwice(std::string_view operation, const std::string& path,
+                  std::string_view what) {
+  return absl::FailedPreconditionError(
+      Cat(operation, " \"", path, "\": another save of this step ", what,
+          ": two jobs or processes save the same step; let only one of them "
+          "save to a directory, which a CheckpointManager makes sure of, or "
+          "give each its own"));
+}
+
+Status CheckIsNoStep(std::string_view operation, const std::string& dir) {
+  BELAY_RETURN_IF_ERROR(CheckRunName(operation, dir));
+  BELAY_ASSIGN_OR_RETURN(const bool is_step,
+                         Exists(JoinPath(dir, IndexName())));
+  if (!is_step) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s \"%s\": this is a step, which never changes, not the directory of a "
+      "run; give the directory that it is in, or another one",
+      operation, dir));
+}
+
+Status BeginStep(const std::string& path, bool overwrite, bool durable,
+                 uint64_t nonce) {
+  BELAY_RETURN_IF_ERROR(CheckIsNoStep("save to", ParentOf(path)));
+  BELAY_RETURN_IF_ERROR(EnsureDirectory(ParentOf(path), durable));
+  BELAY_RETURN_IF_ERROR(TakeBackReplaced(path));
+  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
+  if (exists && !overwrite) {
+    BELAY_ASSIGN_OR_RETURN(const Status in_the_way, InTheWay(path));
+    return in_the_way;
+  }
+  if (exists) {
+    BELAY_RETURN_IF_ERROR(CheckReplaceable(path));
+    BELAY_RETURN_IF_ERROR(LockAgainstPins("overwrite", path).status());
+  }
+  BELAY_RETURN_IF_ERROR(RemoveAllDebris(path));
+  const std::string directory = InProgressPath(path);
+  const Status made = MakeDirectory(directory);
+  const Status marked =
+      made.ok() ? CreateMarker(JoinPath(directory, MarkerName(nonce))) : made;
+  if (absl::IsAlreadyExists(made)) {
+    return SavedTwice("save", path, "has begun at the same time");
+  }
+  // Or the file system is out of reach, which a manager tolerates.
+  if (made.ok() && absl::IsNotFound(marked)) {
+    return absl::NotFoundError(
+        SavedTwice("save", path, "has removed the directory of this one")
+            .message());
+  }
+  BELAY_RETURN_IF_ERROR(made);
+  // Nobody else would know whose it is.
+  if (!marked.ok()) RemoveTree(directory).IgnoreError();
+  return marked;
+}
+
+Status RemoveAllDebris(const std::string& path) {
+  const std::string parent = ParentOf(path);
+  StatusOr<std::vector<std::string>> names = ListDirectory(parent);
+  // Whether a directory can be made there is another matter, and told later.
+  if (absl::IsInvalidArgument(names.status()) ||
+      absl::IsPermissionDenied(names.status())) {
+    return absl::OkStatus();
+  }
+  BELAY_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    std::string_view step = name;
+    if (!WithoutInProgress(step) || step != NameOf(path)) continue;
+    const Status removed = RemoveOwn(JoinPath(parent, name));
+    // Another save of this step may have been faster, or still writes there.
+    const bool is_rival =
+        absl::IsNotFound(removed) || absl::IsAlreadyExists(removed);
+    if (!is_rival) BELAY_RETURN_IF_ERROR(removed);
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<bool> WaitForStep(const std::string& path, uint64_t nonce,
+                           double seconds) {
+  return WaitUntilSeen(JoinPath(InProgressPath(path), MarkerName(nonce)),
+                       seconds);
+}
+
+Status TakeStep(const std::string& path, uint64_t nonce) {
+  const std::string from = InProgressPath(path);
+  const std::string own = InProgressPath(path, nonce);
+  BELAY_RETURN_IF_ERROR(CheckOurs("commit", path, nonce));
+  const Status moved = Rename(from, own);
+  if (absl::IsNotFound(moved)) {
+    BELAY_RETURN_IF_ERROR(CheckOurs("commit", path, nonce));
+  }
+  BELAY_RETURN_IF_ERROR(moved);
+  const StatusOr<bool> ours = Exists(JoinPath(own, MarkerName(nonce)));
+  if (ours.ok() && *ours) return absl::OkStatus();
+  // Another save has taken it over between the two calls, and gets it back.
+  const Status back = Rename(own, from);
+  BELAY_RETURN_IF_ERROR(ours.status());
+  BELAY_RETURN_IF_ERROR(back);
+  return CheckOurs("commit", path, nonce);
+}
+
+Status AfterUndo(const std::string& path, const Status& failure,
+                 const Status& undone) {
+  if (undone.ok()) return failure;
+  return Status(
+      failure.code(),
+      Cat(std::string(failure.message()), "; the step \"", path,
+          "\" is committed all the same, since the commit could not be undone "
+          "(",
+          std::string(undone.message()),
+          "): remove its directory, or save it again with overwrite"));
+}
+
+namespace {
+
+// CommitStep, with errors of the file system as they are.
+Status Commit(const std::string& path, bool overwrite, bool durable,
+              uint64_t nonce) {
+  const std::string from = InProgressPath(path, nonce);
+  BELAY_RETURN_IF_ERROR(RemoveTree(JoinPath(from, MarkerName(nonce))));
+  if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(from));
+  BELAY_ASSIGN_OR_RETURN(const HeldFile held,
+                         LockAgainstPins("overwrite", path));
+  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
+  if (exists && !overwrite) {
+    BELAY_ASSIGN_OR_RETURN(const Status in_the_way, InTheWay(path));
+    return in_the_way;
+  }
+  // No directory with files in it is ever replaced by Rename.
+  const Status moved = exists ? Swap(from, path) : Rename(from, path);
+  if (absl::IsAlreadyExists(moved)) {
+    return SavedTwice("commit", path, "has committed it meanwhile");
+  }
+  BELAY_RETURN_IF_ERROR(moved);
+  if (!durable) return absl::OkStatus();
+  const Status synced = SyncDirectory(ParentOf(path));
+  return synced.ok() ? synced
+                     : AfterUndo(path, synced, UndoCommit(path, nonce));
+}
+
+}  // namespace
+
+Status CommitStep(const std::string& path, bool overwrite, bool durable,
+                  uint64_t nonce) {
+  const Status status = Commit(path, overwrite, durable, nonce);
+  if (!absl::IsNotFound(status)) return status;
+  // Or the file system is out of reach, which a manager tolerates.
+  return absl::NotFoundError(
+      SavedTwice("commit", path, "has removed what this one was committing")
+          .message());
+}
+
+Status UndoCommit(const std::string& path, uint64_t nonce) {
+  const std::string own = InProgressPath(path, nonce);
+  BELAY_ASSIGN_OR_RETURN(const bool has_old, Exists(own));
+  return has_old ? Swap(path, own) : Rename(path, own);
+}
+
+Status CheckOurs(std::string_view operation, const std::string& path,
+                 uint64_t nonce) {
+  const std::string directory = InProgressPath(path);
+  BELAY_ASSIGN_OR_RETURN(const bool ours,
+                         Exists(JoinPath(directory, MarkerName(nonce))));
+  if (ours) return absl::OkStatus();
+  const StatusOr<std::vector<std::string>> names = ListDirectory(directory);
+  if (!names.ok() && !absl::IsNotFound(names.status())) return names.status();
+  const std::vector<std::string> found =
+      names.value_or(std::vector<std::string>());
+  const auto is_other = [&](const std::string& name) {
+    return IsMarker(name) && name != MarkerName(nonce);
+  };
+  if (std::any_of(found.begin(), found.end(), is_other)) {
+    return SavedTwice(operation, path, "has taken over its directory");
+  }
+  if (found.empty() && Exists(JoinPath(path, IndexName())).value_or(false)) {
+    return SavedTwice(operation, path, "has committed it, or removed this one");
+  }
+  return absl::NotFoundError(absl::StrFormat(
+      "%s \"%s\": the %s was removed during the save, by hand or by another "
+      "save of this step, or this host no longer sees it",
+      std::string(operation), directory,
+      found.empty() ? "directory" : "file " + MarkerName(nonce) + " there"));
+}
+
+void RemoveDebris(const std::string& path, uint64_t nonce) {
+  RemoveTree(InProgressPath(path, nonce)).IgnoreError();
+}
+
+StatusOr<std::vector<StepLabel>> CommittedLabels(const std::string& run) {
+  return Look(run, [](const StepLabel&) { return true; });
+}
+
+StatusOr<std::vector<int64_t>> CommittedSteps(const std::string& run,
+                                              std::string_view prefix) {
+  BELAY_ASSIGN_OR_RETURN(
+      const std::vector<StepLabel> labels,
+      Look(run, [&](const StepLabel& l) { return l.prefix == prefix; }));
+  std::vector<int64_t> steps;
+  for (const StepLabel& label : labels) steps.push_back(label.step);
+  return steps;
+}
+
+StatusOr<bool> IsStep(const std::string& path) {
+  const std::string index = JoinPath(path, IndexName());
+  return LookWhileReplaced(path, [&] { return Exists(index); });
+}
+
+}  // namespace belay

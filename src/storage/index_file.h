@@ -1,0 +1,125 @@
+// The bytes of an HDF5 file of a step, to be read without libhdf5.
+
+#ifndef BELAY_STORAGE_INDEX_FILE_H_
+#define BELAY_STORAGE_INDEX_FILE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "belay/status.h"
+#include "format/bounded_file.h"
+#include "plan/plan.h"
+#include "storage/index_image.h"
+#include "storage/posix_file.h"
+
+namespace belay {
+
+// How long an open file would be without its holes; more, if the file system
+// may have compressed it.
+int64_t BytesWithoutHoles(const PosixFile& file, const FileStat& stat);
+
+// The variable of the environment that says how many bytes of memory the
+// metadata of one file may take.
+inline constexpr char kMaxMetadataBytes[] = "BELAY_MAX_METADATA_BYTES";
+
+// What the metadata of a file may take if it is not set: 40 times its stored
+// bytes, and 16 MiB.
+int64_t MetadataBudget(int64_t stored_bytes);
+
+// What it says; nothing if it is not set.
+// Errors: InvalidArgument - that is no number of bytes.
+StatusOr<std::optional<int64_t>> MaxMetadataBytes();
+
+// An open file, and its bytes with a budget for memory, which follows from the
+// space it takes unless the environment says it. For one thread at a time.
+class Hdf5Bytes {
+ public:
+  // Errors: those of PosixFile and of MaxMetadataBytes.
+  static StatusOr<std::unique_ptr<Hdf5Bytes>> Open(const std::string& path);
+
+  h5::BoundedFile& bytes() { return bytes_; }
+
+  // Closes the file.
+  Status Close() { return file_.Close(); }
+
+ private:
+  Hdf5Bytes(PosixFile file, const FileStat& stat, int64_t budget);
+
+  PosixFile file_;
+  h5::BoundedFile bytes_;
+};
+
+// index.h5: the array table, the checksums, and every array by its key.
+//
+// Written once by rank 0 while others write the data files, finished when all
+// data is in place; read by rank 0 before anything else. Neither needs
+// libhdf5.
+
+// Creates the new, empty file `path`.
+// Errors: those of PosixFile.
+Status CreateEmptyIndex(const std::string& path);
+
+// Creates the new file `path` with the bytes of an image. It is opened
+// once: another save may put its own file in its place.
+// Errors: those of PosixFile.
+Status WriteNewIndex(const std::string& path, const IndexImage& image);
+
+// Puts in what is known last, and syncs the file if `durable`.
+// `checksums` has one entry per block, or none if there is no room for them.
+// `once_open` is called before anything is written, unless it is empty.
+// Errors: those of PosixFile and of `once_open`.
+Status FinishIndex(const std::string& path, const IndexImage& image,
+                   int64_t step, int64_t time,
+                   const std::vector<uint32_t>& checksums, bool durable,
+                   const std::function<Status()>& once_open = nullptr);
+
+// Reads and checks the index in the step directory `directory`. With
+// `keys` it may leave out what is not about these arrays, and then does not
+// find what is wrong with it, as long as the digest is right.
+// Errors: NotFound - no index; DataLoss - truncated, wrong magic, damaged;
+//   Unimplemented - a newer major version; ResourceExhausted - it takes more
+//   memory than a file of its size may.
+StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory,
+                                    const std::vector<std::string>& keys = {});
+
+// Tells a file from another one of the same path. Not 0.
+// Errors: those of PosixFile.
+StatusOr<uint64_t> FileIdentity(const std::string& path);
+
+// Tells the index in `directory` from that of another save of the step.
+// Errors: those of PosixFile.
+StatusOr<uint64_t> IndexIdentity(const std::string& directory);
+
+// Checks that the file is still the one that had this identity before it was
+// read: whatever was read by its path in between is of it. `operation` names
+// `path` in the error.
+// Errors: FailedPrecondition - it was replaced or deleted; those of PosixFile.
+Status CheckSameFile(std::string_view operation, const std::string& path,
+                     uint64_t identity);
+
+// The same of the step in `directory`, by its index.
+Status CheckSameStep(std::string_view operation, const std::string& directory,
+                     uint64_t identity);
+
+// Checks that the data files exist and have their size.
+// Errors: DataLoss - one is missing, or shorter or longer, or no regular file,
+//   or two with values are one file of two names.
+Status CheckDataFiles(const std::string& directory,
+                      const SavedCheckpoint& saved);
+
+// Checks that the data files hold enough for the chunks that `saved` claims, if
+// these are more than a quarter of a million: a plan knows of each, and files
+// full of holes may claim billions. For who plans without memory for the
+// values. `operation` names it. Errors: ResourceExhausted - they do not;
+// those of PosixFile, but for a file
+//   that is not there.
+Status CheckChunksFit(std::string_view operation, const std::string& directory,
+                      const SavedCheckpoint& saved);
+
+}  // namespace belay
+
+#endif  // BELAY_STORAGE_INDEX_FILE_H_

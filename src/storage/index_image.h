@@ -1,0 +1,87 @@
+// Texts of an index that stand there once, and in memory many times.
+
+#ifndef BELAY_STORAGE_INDEX_IMAGE_H_
+#define BELAY_STORAGE_INDEX_IMAGE_H_
+
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "belay/status.h"
+#include "core/status_macros.h"
+#include "format/bounded_file.h"
+#include "format/stored_columns.h"
+#include "plan/plan.h"
+
+namespace belay {
+
+// Charges the copies that readers make: of a key and a file name for each
+// dataset, and of a key for each value of the graph. A file could say one long
+// key, and that many datasets have it. belay writes such a key into the index
+// for each of them.
+// Errors: ResourceExhausted, as BoundedFile::Charge.
+inline Status ChargeCopiedTexts(const SavedCheckpoint& saved,
+                                h5::BoundedFile& index) {
+  for (const StoredDataset& dataset : saved.datasets) {
+    // With filters its path has the key once more.
+    const int64_t keys = dataset.filters.empty() ? 1 : 2;
+    BELAY_RETURN_IF_ERROR(
+        index.Charge(std::ssize(saved.arrays[dataset.array].key),
+                     "the key of each dataset", keys));
+    BELAY_RETURN_IF_ERROR(
+        index.Charge(std::ssize(saved.files[dataset.file].name),
+                     "the file name of each dataset"));
+  }
+  for (const uint32_t array : saved.graph.attribute_array) {
+    // The graph is checked later.
+    if (array >= saved.arrays.size()) continue;
+    BELAY_RETURN_IF_ERROR(index.Charge(std::ssize(saved.arrays[array].key),
+                                       "the key of each value of the graph"));
+  }
+  return absl::OkStatus();
+}
+
+// The bytes of index.h5, put together in memory.
+//
+// In:  what an index says. Out: its file, first without what is known only when
+//      the data files exist, then but for what is known when they are full.
+
+// An index but for what is known last: step, time, checksums and their digest.
+// Its bytes depend on the plan alone, so the next index of the same plan has
+// the same.
+struct IndexImage {
+  std::string bytes;
+  // Where the columns that are known last lie in the file.
+  int64_t step_offset = -1;
+  int64_t time_offset = -1;
+  int64_t checksum_offset = -1;  // -1: there are none
+  int64_t digest_offset = -1;
+};
+
+// An index that does not know yet where the datasets lie, and how long the
+// files are.
+struct IndexDraft {
+  IndexImage image;
+  ColumnCrc structure;         // of all columns but these two and the last
+  std::vector<int32_t> order;  // of each row of the datasets, which it is
+  // Where these columns lie in the file; -1: they have no rows.
+  int64_t dataset_offset = -1;
+  int64_t file_bytes_offset = -1;
+};
+
+// Puts every array of `saved` under its key, and all that `saved` says.
+// `saved.datasets` may be in any order. There is room for one checksum per
+// block if `saved` says that it has some. `path` is for messages.
+// Errors: InvalidArgument - a name is too long for HDF5, or a text has a NUL in
+//   it; ResourceExhausted - more names in one group than HDF5 has a place for.
+StatusOr<IndexDraft> DraftIndex(const std::string& path,
+                                const SavedCheckpoint& saved);
+
+// Adds the places of datasets and the lengths of files. Same as for the
+// draft: all else that `saved` says.
+IndexImage CompleteIndex(IndexDraft draft, const SavedCheckpoint& saved);
+
+}  // namespace belay
+
+#endif  // BELAY_STORAGE_INDEX_IMAGE_H_

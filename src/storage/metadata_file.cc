@@ -1,0 +1,106 @@
+#include "storage/metadata_file.h"
+
+#include <cstdint>
+
+#include "core/checksum.h"
+#include "core/status_macros.h"
+#include "core/text.h"
+#include "format/paths.h"
+#include "nlohmann/json.hpp"
+#include "storage/open_file.h"
+#include "storage/posix_file.h"
+
+namespace belay {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kMetadataFormat[] = "belay metadata";
+constexpr int64_t kMetadataVersion = 1;
+constexpr size_t kMostTextBytes = size_t{1} << 20;
+
+Status DamagedMetadata(std::string_view operation, std::string_view cause) {
+  return absl::DataLossError(Cat(operation, ": damaged: ", cause));
+}
+
+uint32_t ChecksumOf(const json& entries) {
+  // What is no UTF-8 was not written by belay, and has another checksum.
+  const std::string text =
+      entries.dump(-1, ' ', false, json::error_handler_t::replace);
+  return StandardCrc(CrcRegister(0, text.data(), text.size()), text.size());
+}
+
+}  // namespace
+
+StatusOr<std::string> MetadataText(const Metadata& metadata) {
+  size_t bytes = 0;
+  for (const auto& [name, value] : metadata) {
+    bytes += name.size() + value.size();
+    if (IsUtf8(name) && IsUtf8(value)) continue;
+    return absl::InvalidArgumentError(
+        Cat("metadata ", QuotedText(name), ": not UTF-8"));
+  }
+  if (bytes > kMostTextBytes) {
+    return absl::InvalidArgumentError(Cat("metadata: too long (need at most ",
+                                          kMostTextBytes, " bytes, found ",
+                                          bytes, ")"));
+  }
+  const json entries(metadata);
+  const json document = {{"format", kMetadataFormat},
+                         {"version", kMetadataVersion},
+                         {"crc32c", ChecksumOf(entries)},
+                         {"metadata", entries}};
+  return document.dump(1) + "\n";
+}
+
+StatusOr<Metadata> ParseMetadata(std::string_view text,
+                                 std::string_view operation) {
+  // Depth has an end: two objects inside each other.
+  const auto depth = [](int level, json::parse_event_t, json&) {
+    return level <= 2;
+  };
+  const json document = json::parse(text, depth, /*allow_exceptions=*/false);
+  if (!document.is_object() ||
+      document.value("format", json()) != kMetadataFormat) {
+    return DamagedMetadata(operation, "not written by belay");
+  }
+  const json version = document.value("version", json());
+  if (version.is_number_integer() && version > kMetadataVersion) {
+    return absl::UnimplementedError(
+        Cat(operation, ": written by a newer belay"));
+  }
+  const json entries = document.value("metadata", json());
+  if (version != kMetadataVersion || !entries.is_object()) {
+    return DamagedMetadata(operation, "version or metadata");
+  }
+  Metadata metadata;
+  for (const auto& [name, value] : entries.items()) {
+    if (!value.is_string()) return DamagedMetadata(operation, QuotedText(name));
+    metadata[name] = value.get<std::string>();
+  }
+  const json need = document.value("crc32c", json());
+  const uint32_t found = ChecksumOf(entries);
+  if (!need.is_number_unsigned() || need != found) {
+    return DamagedMetadata(
+        operation, Cat("checksum (need ", need.dump(), ", found ", found, ")"));
+  }
+  return metadata;
+}
+
+// --- Metadata file ---
+
+Status WriteMetadataFile(const std::string& directory, std::string_view text,
+                         bool durable) {
+  return WriteWhole(JoinPath(directory, MetadataName()), text, durable);
+}
+
+StatusOr<Metadata> ReadMetadataFile(const std::string& directory) {
+  const std::string path = JoinPath(directory, MetadataName());
+  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
+  if (!exists) return Metadata();
+  BELAY_ASSIGN_OR_RETURN(const std::string text,
+                         ReadWhole(path, kMostMetadataBytes));
+  return ParseMetadata(text, Cat("read \"", path, "\""));
+}
+
+}  // namespace belay

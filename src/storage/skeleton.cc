@@ -1,0 +1,244 @@
+// Apart from skeleton.cc, since read-hdf5 creates no files.
+#include "storage/skeleton.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/status_macros.h"
+#include "format/file_metadata.h"
+#include "format/object_header.h"
+#include "hdf5/file.h"
+#include "hdf5/types.h"
+#include "mpi/mpi_file.h"
+#include "plan/filters.h"
+#include "storage/file_system.h"
+#include "storage/posix_file.h"
+
+namespace belay {
+
+h5::DatasetSpec SpecOf(const std::string& path, const StoredArray& array,
+                       const StoredDataset& dataset) {
+  const bool is_text = array.dtype == DType::kString;
+  return {.path = path,
+          .dtype = array.dtype,
+          .string_bytes = array.string_bytes,
+          .shape = is_text ? Shape{} : dataset.box.shape,
+          .chunk = dataset.chunk,
+          .filters = dataset.filters,
+          .fields = array.fields};
+}
+
+// --- Skeleton ---
+
+namespace {
+
+// Object headers, links and group indexes, as measured; a little too much
+// costs a few unused bytes, too little scatters the headers.
+constexpr int64_t kMetadataBytesPerDataset = 384;
+constexpr int64_t kMetadataBytesPerFile = 4096;
+// Of HDF5's index of chunks with filters: place, size and filters of each. Some
+// filters also make longer what they cannot make shorter.
+constexpr int64_t kMoreBytesPerChunk = 128;
+constexpr int64_t kMoreBytesPart = 128;
+// Datasets below this lie side by side.
+constexpr int64_t kSmallDatasetBytes = int64_t{64} << 10;
+// A file gets its space in pages at least.
+constexpr int64_t kPageBytes = 4096;
+
+// None of a dataset with filters, which gets its place as it is written.
+int64_t PlacedBytes(const h5::DatasetSpec& spec) {
+  return spec.filters.empty() ? h5::StoredBytes(spec) : 0;
+}
+
+h5::FileLayoutHint HintFor(const std::vector<h5::DatasetSpec>& datasets) {
+  h5::FileLayoutHint hint;
+  hint.metadata_bytes =
+      kMetadataBytesPerFile +
+      kMetadataBytesPerDataset * static_cast<int64_t>(datasets.size());
+  for (const h5::DatasetSpec& spec : datasets) {
+    const int64_t bytes = PlacedBytes(spec);
+    hint.metadata_bytes += static_cast<int64_t>(spec.path.size());
+    if (bytes < kSmallDatasetBytes) hint.small_data_bytes += bytes;
+  }
+  hint.small_data_bytes =
+      std::min(hint.small_data_bytes, 16 * kSmallDatasetBytes);
+  return hint;
+}
+
+StatusOr<std::vector<int64_t>> CreateDatasets(
+    h5::Handle file, const std::vector<h5::DatasetSpec>& datasets) {
+  std::vector<int64_t> offsets;
+  offsets.reserve(datasets.size());
+  {
+    h5::ObjectCache objects;
+    for (const h5::DatasetSpec& spec : datasets) {
+      BELAY_ASSIGN_OR_RETURN(const int64_t offset,
+                             h5::CreateDataset(file, objects, spec));
+      offsets.push_back(offset);
+    }
+  }
+  BELAY_RETURN_IF_ERROR(file.Close());
+  return offsets;
+}
+
+// What lies between the datasets, ascending: [first, second) in the file.
+std::vector<std::pair<int64_t, int64_t>> Gaps(
+    const std::vector<h5::DatasetSpec>& datasets, const Skeleton& skeleton) {
+  std::vector<std::pair<int64_t, int64_t>> data;  // offset, bytes
+  for (size_t i = 0; i < datasets.size(); ++i) {
+    if (skeleton.offsets[i] < 0) continue;
+    data.emplace_back(skeleton.offsets[i], PlacedBytes(datasets[i]));
+  }
+  data.emplace_back(skeleton.file_bytes, 0);
+  std::sort(data.begin(), data.end());
+  std::vector<std::pair<int64_t, int64_t>> gaps;
+  int64_t position = 0;
+  for (const auto& [offset, bytes] : data) {
+    if (offset > position) gaps.emplace_back(position, offset);
+    position = std::max(position, offset + bytes);
+  }
+  return gaps;
+}
+
+// Leaves no hole where nothing will be written.
+Status ReserveGaps(PosixFile& file,
+                   const std::vector<h5::DatasetSpec>& datasets,
+                   const Skeleton& skeleton) {
+  BELAY_RETURN_IF_ERROR(file.Extend(skeleton.file_bytes));
+  for (const auto& [begin, end] : Gaps(datasets, skeleton)) {
+    if (end - begin < kPageBytes) continue;
+    BELAY_RETURN_IF_ERROR(file.Fallocate(end, begin));
+  }
+  return absl::OkStatus();
+}
+
+// Whether a file gets its space with its skeleton.
+bool IsReserved(const NewFile& file) {
+  return file.space == Space::kReserved ||
+         (file.space == Space::kReservedOnDisk && !IsInMemory(file.path));
+}
+
+// Lets MPI-IO create the file, if there are hints.
+Status CreateWithHints(const NewFile& file) {
+  if (file.hints.empty()) return absl::OkStatus();
+  return CreateFileWithHints(file.path, file.hints);
+}
+
+// Opens the file, which is created if `mode` says so.
+StatusOr<PosixFile> OpenNew(const NewFile& file, PosixFile::Mode mode) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile opened, PosixFile::Open(file.path, mode));
+  if (file.once_open) BELAY_RETURN_IF_ERROR(file.once_open());
+  return opened;
+}
+
+StatusOr<Skeleton> CreateByHdf5(const NewFile& file,
+                                const std::vector<h5::DatasetSpec>& datasets) {
+  Skeleton skeleton;
+  BELAY_ASSIGN_OR_RETURN(
+      h5::Handle created,
+      h5::CreateFile(
+          file.path, HintFor(datasets),
+          file.hints.empty() ? h5::Before::kNothing : h5::Before::kEmptyFile));
+  BELAY_ASSIGN_OR_RETURN(skeleton.offsets,
+                         CreateDatasets(std::move(created), datasets));
+  BELAY_ASSIGN_OR_RETURN(PosixFile opened,
+                         OpenNew(file, PosixFile::Mode::kWrite));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, opened.Stat());
+  skeleton.file_bytes = stat.size;
+  BELAY_RETURN_IF_ERROR(IsReserved(file)
+                            ? opened.Fallocate(stat.size)
+                            : ReserveGaps(opened, datasets, skeleton));
+  BELAY_RETURN_IF_ERROR(opened.Close());
+  return skeleton;
+}
+
+}  // namespace
+
+StatusOr<Skeleton> CreateSkeleton(
+    const NewFile& file, const std::vector<h5::DatasetSpec>& datasets) {
+  BELAY_ASSIGN_OR_RETURN(std::optional<h5::FileMetadata> metadata,
+                         h5::EncodeFileMetadata({.datasets = datasets}));
+  if (!metadata.has_value()) {
+    if (file.once_open) BELAY_RETURN_IF_ERROR(file.once_open());
+    BELAY_RETURN_IF_ERROR(CreateWithHints(file));
+    return CreateByHdf5(file, datasets);
+  }
+  SkeletonImage image{.skeleton = {.file_bytes = metadata->file_bytes,
+                                   .offsets = std::move(metadata->offsets)},
+                      .regions = {}};
+  image.regions.emplace_back(0, std::move(metadata->bytes));
+  BELAY_RETURN_IF_ERROR(CreateFromImage(file, image, /*with_bytes=*/true));
+  return std::move(image.skeleton);
+}
+
+int64_t MostFilteredBytes(const std::vector<h5::DatasetSpec>& datasets) {
+  int64_t most = 0;
+  for (const h5::DatasetSpec& spec : datasets) {
+    if (spec.filters.empty()) continue;
+    const int64_t bytes = h5::StoredBytes(spec);
+    const int64_t chunk_bytes = NumElements(spec.chunk) * DTypeSize(spec.dtype);
+    most += bytes + bytes / kMoreBytesPart +
+            bytes / chunk_bytes * kMoreBytesPerChunk + kMetadataBytesPerFile;
+  }
+  return most;
+}
+
+StatusOr<SkeletonImage> CaptureImage(
+    const std::string& path, const std::vector<h5::DatasetSpec>& datasets,
+    const Skeleton& skeleton) {
+  SkeletonImage image{.skeleton = skeleton, .regions = {}};
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  for (const auto& [begin, end] : Gaps(datasets, skeleton)) {
+    std::string region(static_cast<size_t>(end - begin), '\0');
+    BELAY_RETURN_IF_ERROR(file.PreadAll(begin, region.data(), end - begin));
+    image.regions.emplace_back(begin, std::move(region));
+  }
+  return image;
+}
+
+Status CreateFromImage(const NewFile& file, const SkeletonImage& image,
+                       bool with_bytes) {
+  BELAY_RETURN_IF_ERROR(CreateWithHints(file));
+  BELAY_ASSIGN_OR_RETURN(
+      PosixFile opened,
+      OpenNew(file, file.hints.empty() ? PosixFile::Mode::kCreate
+                                       : PosixFile::Mode::kWrite));
+  BELAY_RETURN_IF_ERROR(IsReserved(file)
+                            ? opened.Fallocate(image.skeleton.file_bytes)
+                            : opened.Extend(image.skeleton.file_bytes));
+  for (const auto& [offset, bytes] : image.regions) {
+    if (!with_bytes) break;
+    BELAY_RETURN_IF_ERROR(
+        opened.PwriteAll(offset, bytes.data(), std::ssize(bytes)));
+  }
+  return opened.Close();
+}
+
+void PutDatasetSpec(WireWriter& out, const h5::DatasetSpec& spec) {
+  out.PutText(spec.path);
+  out.Put(spec.dtype);
+  out.Put(spec.string_bytes);
+  out.PutShape(spec.shape);
+  out.PutShape(spec.chunk);
+  out.PutText(FiltersText(spec.filters));
+  out.PutText(spec.fields);
+}
+
+std::vector<h5::DatasetSpec> DecodeDatasetSpecs(std::string_view bytes) {
+  WireReader in(bytes);
+  std::vector<h5::DatasetSpec> datasets(in.Get<uint64_t>());
+  for (h5::DatasetSpec& spec : datasets) {
+    spec.path = in.GetText();
+    spec.dtype = in.Get<DType>();
+    spec.string_bytes = in.Get<int64_t>();
+    spec.shape = in.GetShape();
+    spec.chunk = in.GetShape();
+    spec.filters = *ParseFilters(in.GetText());
+    spec.fields = in.GetText();
+  }
+  return datasets;
+}
+
+}  // namespace belay

@@ -1,0 +1,94 @@
+// Skeletons: data files with all their metadata and none of their data.
+//
+// One rank per file makes the skeleton and reserves the space: from bytes that
+// format/file_metadata.h has put together, or, where it cannot, by
+// HDF5 with the serial driver. The places of the datasets and the metadata
+// bytes depend only on the plan, so they can be kept and written again.
+
+#ifndef BELAY_STORAGE_SKELETON_H_
+#define BELAY_STORAGE_SKELETON_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "belay/status.h"
+#include "core/wire.h"
+#include "hdf5/dataset.h"
+#include "plan/plan.h"
+
+namespace belay {
+
+// Where the datasets of a file lie.
+struct Skeleton {
+  int64_t file_bytes = 0;
+  std::vector<int64_t> offsets;  // by dataset; -1 for those without bytes
+};
+
+// All bytes of a skeleton that are not data.
+struct SkeletonImage {
+  Skeleton skeleton;
+  std::vector<std::pair<int64_t, std::string>> regions;  // offset, bytes
+};
+
+// When a file gets its space.
+enum class Space : uint8_t {
+  // With its skeleton: a rank that runs out of space has not written yet, and
+  // ranks that write at the same time do not wait for each other's blocks.
+  kReserved,
+  // As it is written: a full disk shows then, and may show on one rank only.
+  kAsWritten,
+  // kAsWritten in memory, where the rank that reserves would take all pages
+  // while the others wait; elsewhere kReserved.
+  kReservedOnDisk,
+};
+
+// Where and how a file is made. With hints MPI-IO creates it, empty, so that
+// they reach the file system; without them no MPI call is made.
+struct NewFile {
+  std::string path;
+  Space space = Space::kReserved;
+  std::map<std::string, std::string> hints = {};
+  // Called once the file is open, before anything is written; where HDF5
+  // creates it, before and after that. May be empty. Another save may have
+  // taken the place of the directory.
+  std::function<Status()> once_open = nullptr;
+};
+
+// Creates a file with these datasets and reserves its space.
+// Errors: ResourceExhausted - no space; those of h5::CreateDataset,
+//   CreateFileWithHints and `once_open`.
+StatusOr<Skeleton> CreateSkeleton(const NewFile& file,
+                                  const std::vector<h5::DatasetSpec>& datasets);
+
+// How a dataset of an array is made under `path`.
+h5::DatasetSpec SpecOf(const std::string& path, const StoredArray& array,
+                       const StoredDataset& dataset);
+
+// The most bytes that the chunks with filters of these datasets, and what HDF5
+// notes of each, can take: deflate makes noise a little longer.
+int64_t MostFilteredBytes(const std::vector<h5::DatasetSpec>& datasets);
+
+// Reads the metadata bytes of a file that CreateSkeleton made.
+StatusOr<SkeletonImage> CaptureImage(
+    const std::string& path, const std::vector<h5::DatasetSpec>& datasets,
+    const Skeleton& skeleton);
+
+// Creates a file with the space of an image, and with its bytes if
+// `with_bytes`. It is opened once, but by MPI-IO if there are hints.
+// Errors: as CreateSkeleton.
+Status CreateFromImage(const NewFile& file, const SkeletonImage& image,
+                       bool with_bytes);
+
+// For messages between ranks: the number of datasets as uint64_t, then each of
+// them.
+void PutDatasetSpec(WireWriter& out, const h5::DatasetSpec& spec);
+std::vector<h5::DatasetSpec> DecodeDatasetSpecs(std::string_view bytes);
+
+}  // namespace belay
+
+#endif  // BELAY_STORAGE_SKELETON_H_

@@ -1,0 +1,169 @@
+#include "pipeline/operator_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace belay::operator_options_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Variables = std::map<std::string, std::string>;
+
+StatusOr<OperatorOptions> Parse(const Variables& variables) {
+  return ParseOperatorOptions([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+std::string ErrorOf(const Variables& variables) {
+  const Status status = Parse(variables).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  return std::string(status.message());
+}
+
+// What becomes of the options, and what is said of that.
+struct Applied {
+  std::string dir = "run";
+  ManagerOptions options;
+  std::vector<std::string> notes;
+};
+
+Applied Apply(const Variables& variables, const ManagerOptions& options = {}) {
+  Applied applied{.options = options};
+  applied.notes = ApplyOperatorOptions(Parse(variables).value(), applied.dir,
+                                       applied.options);
+  return applied;
+}
+
+TEST(OperatorOptionsTest, NothingIsSet) {
+  for (const Variables& variables :
+       {Variables{}, Variables{{"BELAY_DIR", ""},
+                               {"BELAY_INTERVAL", ""},
+                               {"BELAY_KEEP", ""},
+                               {"BELAY_DURABLE", ""},
+                               {"BELAY_TRANSFER", ""}}}) {
+    const Applied applied = Apply(variables, {.max_to_keep = 7});
+    EXPECT_EQ(applied.dir, "run");
+    EXPECT_EQ(applied.options.max_to_keep, 7);
+    EXPECT_EQ(applied.options.save_interval_steps, 1);
+    EXPECT_THAT(applied.notes, IsEmpty());
+  }
+}
+
+TEST(OperatorOptionsTest, AllAreSet) {
+  const Applied applied = Apply({{"BELAY_DIR", "/scratch/a b"},
+                                 {"BELAY_INTERVAL", "500"},
+                                 {"BELAY_KEEP", "0"},
+                                 {"BELAY_DURABLE", "0"},
+                                 {"BELAY_TRANSFER", "two_phase"}},
+                                {.save_interval_steps = 10});
+  EXPECT_EQ(applied.dir, "/scratch/a b");
+  EXPECT_EQ(applied.options.save_interval_steps, 500);
+  EXPECT_EQ(applied.options.max_to_keep, 0);
+  EXPECT_FALSE(applied.options.save.durable);
+  EXPECT_EQ(applied.options.save.transfer, Transfer::kTwoPhase);
+  EXPECT_THAT(
+      applied.notes,
+      ElementsAre(
+          "BELAY_DIR: the directory is \"/scratch/a b\" in place of \"run\"",
+          "BELAY_INTERVAL: save_interval_steps is 500 in place of 10",
+          "BELAY_KEEP: max_to_keep is 0 in place of all",
+          "BELAY_DURABLE: save.durable is false in place of true",
+          "BELAY_TRANSFER: save.transfer is two_phase in place of auto"));
+}
+
+TEST(OperatorOptionsTest, Values) {
+  const std::map<std::string, Transfer> transfers = {
+      {"auto", Transfer::kAuto},
+      {"independent", Transfer::kIndependent},
+      {"two_phase", Transfer::kTwoPhase},
+      {"collective", Transfer::kCollective},
+      {"hdf5", Transfer::kHdf5}};
+  for (const auto& [name, transfer] : transfers) {
+    EXPECT_EQ(Parse({{"BELAY_TRANSFER", name}})->transfer, transfer);
+  }
+  EXPECT_EQ(Parse({{"BELAY_DURABLE", "1"}})->durable, true);
+  EXPECT_EQ(
+      Parse({{"BELAY_INTERVAL", "9223372036854775807"}})->save_interval_steps,
+      INT64_MAX);
+}
+
+TEST(OperatorOptionsTest, WhatCannotBeParsed) {
+  EXPECT_EQ(ErrorOf({{"BELAY_INTERVAL", "0"}}),
+            "BELAY_INTERVAL is invalid (need a whole number of at least 1, "
+            "found \"0\")");
+  for (const char* const bad :
+       {"three", "-1", "+1", " 1", "1 ", "1.5", "9223372036854775808"}) {
+    EXPECT_EQ(ErrorOf({{"BELAY_KEEP", bad}}),
+              std::string("BELAY_KEEP is invalid (need a whole number of at "
+                          "least 0, found \"") +
+                  bad + "\")");
+    EXPECT_THAT(ErrorOf({{"BELAY_INTERVAL", bad}}), HasSubstr(bad));
+  }
+  EXPECT_EQ(ErrorOf({{"BELAY_DURABLE", "yes"}}),
+            "BELAY_DURABLE is invalid (need 0 or 1, found \"yes\")");
+  EXPECT_EQ(ErrorOf({{"BELAY_TRANSFER", "Auto"}}),
+            "BELAY_TRANSFER is invalid (need auto, independent, two_phase, "
+            "collective or hdf5, found \"Auto\")");
+  EXPECT_THAT(ErrorOf({{"BELAY_KEEP", "x"}, {"BELAY_TRANSFER", "y"}}),
+              AllOf(HasSubstr("BELAY_KEEP is"), HasSubstr("BELAY_TRANSFER")));
+}
+
+// Otherwise the options would contradict each other.
+TEST(OperatorOptionsTest, RulesInWhosePlaceTheyAre) {
+  const int64_t counter = 0;
+  ManagerOptions rules{.should_save = [](int64_t, auto) { return true; },
+                       .step_counter = &counter,
+                       .checkpoint_interval = 3,
+                       .auto_interval = AutoInterval{.mtbf_seconds = 60},
+                       .retention = LatestN(2)};
+  const Applied applied =
+      Apply({{"BELAY_INTERVAL", "5"}, {"BELAY_KEEP", "4"}}, rules);
+  EXPECT_EQ(applied.options.should_save, nullptr);
+  EXPECT_FALSE(applied.options.checkpoint_interval.has_value());
+  EXPECT_FALSE(applied.options.auto_interval.has_value());
+  EXPECT_FALSE(applied.options.retention.has_value());
+  EXPECT_EQ(applied.options.step_counter, &counter);
+  EXPECT_THAT(applied.notes,
+              ElementsAre("BELAY_INTERVAL: save_interval_steps is 5 in place "
+                          "of 1 and of should_save and of checkpoint_interval "
+                          "and of auto_interval",
+                          "BELAY_KEEP: max_to_keep is 4 in place of all and of "
+                          "retention"));
+}
+
+TEST(OperatorOptionsTest, AReaderTakesTheDirectoryAlone) {
+  const Applied applied = Apply({{"BELAY_DIR", "other"},
+                                 {"BELAY_INTERVAL", "5"},
+                                 {"BELAY_KEEP", "4"},
+                                 {"BELAY_DURABLE", "0"},
+                                 {"BELAY_TRANSFER", "hdf5"}},
+                                {.read_only = true});
+  EXPECT_EQ(applied.dir, "other");
+  EXPECT_EQ(applied.options.save_interval_steps, 1);
+  EXPECT_FALSE(applied.options.max_to_keep.has_value());
+  EXPECT_THAT(applied.notes, ElementsAre(HasSubstr("BELAY_DIR")));
+}
+
+TEST(OperatorOptionsTest, MisspeltVariables) {
+  EXPECT_THAT(
+      MisspeltVariables({"BELAY_KEEP", "BELAY_KEPT", "BELAY_INTERVALS",
+                         "BELAY_LOGS", "BELAY_FOLLOW_LINK", "BELAY_TEST_IO",
+                         "BELAY_", "PATH", "MY_BELAY_KEPT", "BELAY_HOME"}),
+      ElementsAre(
+          "belay has no variable BELAY_KEPT; close to it: BELAY_KEEP",
+          "belay has no variable BELAY_INTERVALS; close to it: BELAY_INTERVAL",
+          "belay has no variable BELAY_LOGS; close to it: BELAY_LOG",
+          "belay has no variable BELAY_FOLLOW_LINK; close to it: "
+          "BELAY_FOLLOW_LINKS"));
+}
+
+}  // namespace
+}  // namespace belay::operator_options_test
