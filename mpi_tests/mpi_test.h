@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "belay/status.h"
+#include "core/agreed.h"
 
 namespace belay::testing {
 
@@ -36,6 +37,11 @@ T Ok(StatusOr<T> value) {
   if (value.ok()) return *std::move(value);
   std::cerr << "rank " << WorldRank() << ": " << value.status() << "\n";
   std::abort();
+}
+
+template <typename T>
+T Ok(Agreed<T> value) {
+  return Ok(StatusOr<T>(std::move(value)));
 }
 
 // A new directory that all ranks know; its life begins and ends together.

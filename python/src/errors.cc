@@ -196,8 +196,9 @@ Status WithCodeOfCallback(const Call& call, const Status& status) {
   const Status mine = last.exception ? last.status : absl::OkStatus();
   const py::gil_scoped_release unlock;
   CommContext context = ContextOf(call, "callbacks");
-  const Status agreed = Agree(context, mine);
-  return agreed.ok() ? status : Status(agreed.code(), status.message());
+  const Agreed<> agreed = Agree(context, mine);
+  return agreed.ok() ? status
+                     : Status(agreed.status().code(), status.message());
 }
 
 double DeadlineOf(const py::dict& options) {

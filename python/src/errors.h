@@ -60,10 +60,11 @@ auto WithoutLock(F function) {
 template <typename F>
 auto Unlocked(F function) {
   auto result = WithoutLock(std::move(function));
-  if constexpr (std::is_same_v<decltype(result), Status>) {
-    ThrowIfError(result);
+  if constexpr (std::is_convertible_v<decltype(result), Status>) {
+    ThrowIfError(std::move(result));
   } else {
-    return ValueOrThrow(std::move(result));
+    ThrowIfError(result.status());
+    return *std::move(result);
   }
 }
 

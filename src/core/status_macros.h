@@ -1,9 +1,5 @@
-// Early returns. Two families that never mix:
-//   BELAY_RETURN_IF_ERROR, BELAY_ASSIGN_OR_RETURN   in `Local.` and
-//     `Rank 0 only.` functions: the error concerns this rank alone;
-//   BELAY_RETURN_IF_AGREED, BELAY_ASSIGN_OR_RETURN_AGREED   in `Collective.`
-//     functions: every rank has the same Status, so all return together.
-// A test checks that each function uses the family of its tag.
+// Early returns with an error of this rank alone. For errors on which all ranks
+// agree there are those of core/agreed.h, which take no others.
 
 #ifndef BELAY_CORE_STATUS_MACROS_H_
 #define BELAY_CORE_STATUS_MACROS_H_
@@ -14,24 +10,17 @@
 #define BELAY_MACRO_CONCAT_INNER_(a, b) a##b
 #define BELAY_MACRO_CONCAT_(a, b) BELAY_MACRO_CONCAT_INNER_(a, b)
 
-#define BELAY_RETURN_IF_ERROR_(expr)               \
-  do {                                             \
-    ::absl::Status belay_status_ = (expr);         \
-    if (!belay_status_.ok()) return belay_status_; \
-  } while (false)
-
 #define BELAY_ASSIGN_OR_RETURN_(result, lhs, expr) \
   auto result = (expr);                            \
   if (!result.ok()) return result.status();        \
   lhs = std::move(result).value()
 
-#define BELAY_RETURN_IF_ERROR(expr) BELAY_RETURN_IF_ERROR_(expr)
-#define BELAY_RETURN_IF_AGREED(expr) BELAY_RETURN_IF_ERROR_(expr)
+#define BELAY_RETURN_IF_ERROR(expr)                \
+  do {                                             \
+    ::absl::Status belay_status_ = (expr);         \
+    if (!belay_status_.ok()) return belay_status_; \
+  } while (false)
 #define BELAY_ASSIGN_OR_RETURN(lhs, expr)                                    \
   BELAY_ASSIGN_OR_RETURN_(BELAY_MACRO_CONCAT_(belay_result_, __LINE__), lhs, \
                           expr)
-#define BELAY_ASSIGN_OR_RETURN_AGREED(lhs, expr)                             \
-  BELAY_ASSIGN_OR_RETURN_(BELAY_MACRO_CONCAT_(belay_result_, __LINE__), lhs, \
-                          expr)
-
 #endif  // BELAY_CORE_STATUS_MACROS_H_

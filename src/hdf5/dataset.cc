@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "hdf5/file.h"

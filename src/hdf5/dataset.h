@@ -14,6 +14,7 @@
 #include "belay/arrays/dtype.h"
 #include "belay/status.h"
 #include "belay/values/save_args.h"
+#include "core/agreed.h"
 #include "format/element_type.h"
 #include "hdf5/file.h"
 #include "hdf5/handle.h"

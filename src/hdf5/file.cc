@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "format/write_links.h"

@@ -15,6 +15,7 @@
 #include "belay/arrays/dtype.h"
 #include "belay/status.h"
 #include "belay/values/save_args.h"
+#include "core/agreed.h"
 #include "core/symbolic_links.h"
 #include "hdf5/handle.h"
 #include "hdf5/types.h"

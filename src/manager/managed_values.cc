@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "objects/tracked_objects.h"
 #include "restore/restore_stages.h"
@@ -50,15 +51,15 @@ int64_t ManagedValues::save_counter() const {
   return checkpoint_ != nullptr ? checkpoint_->save_counter() : last_step_;
 }
 
-StatusOr<SaveResult> ManagedValues::Save(const std::string& path, int64_t step,
-                                         const SaveOptions& options,
-                                         bool& at_files) {
+Agreed<SaveResult> ManagedValues::Save(const std::string& path, int64_t step,
+                                       const SaveOptions& options,
+                                       bool& at_files) {
   if (checkpoint_ != nullptr) {
     return SaveStep(*checkpoint_->objects_, path, options, at_files);
   }
   SaveOptions with_cache = options;
   if (options.cache == nullptr) with_cache.cache = &plan_cache_;
-  StatusOr<SaveResult> saved = SaveAt(
+  Agreed<SaveResult> saved = SaveAt(
       *comm_,
       {.path = path, .step = step, .state = *state_, .at_files = &at_files},
       with_cache);
@@ -66,22 +67,22 @@ StatusOr<SaveResult> ManagedValues::Save(const std::string& path, int64_t step,
   return saved;
 }
 
-StatusOr<PendingSave> ManagedValues::Begin(BackgroundSaver& saver,
-                                           const std::string& path,
-                                           int64_t step,
-                                           const SaveOptions& options,
-                                           bool& at_files) {
+Agreed<PendingSave> ManagedValues::Begin(BackgroundSaver& saver,
+                                         const std::string& path, int64_t step,
+                                         const SaveOptions& options,
+                                         bool& at_files) {
   if (checkpoint_ != nullptr) {
     TrackedObjects& objects = *checkpoint_->objects_;
-    StatusOr<PendingSave> pending;
+    std::optional<PendingSave> pending;
     BELAY_RETURN_IF_AGREED(SaveStepBy(
         objects, path, options, &at_files,
-        [&](const SaveJob& job, const SaveOptions& with_cache) {
+        [&](const SaveJob& job, const SaveOptions& with_cache) -> Agreed<> {
           const NextStep next{.restored = objects.counter - 1};
-          pending = saver.Begin(job, with_cache, EndOfStep(objects, next));
-          return pending.status();
+          BELAY_ASSIGN_OR_RETURN_AGREED(
+              pending, saver.Begin(job, with_cache, EndOfStep(objects, next)));
+          return {};
         }));
-    return pending;
+    return *std::move(pending);
   }
   SaveOptions with_cache = options;
   if (options.cache == nullptr) with_cache.cache = &plan_cache_;
@@ -92,18 +93,17 @@ StatusOr<PendingSave> ManagedValues::Begin(BackgroundSaver& saver,
       });
 }
 
-StatusOr<ManagedRestore> ManagedValues::Restore(const std::string& path,
-                                                int64_t step,
-                                                RestoreMatch match,
-                                                const RestoreOptions& options) {
+Agreed<ManagedRestore> ManagedValues::Restore(const std::string& path,
+                                              int64_t step, RestoreMatch match,
+                                              const RestoreOptions& options) {
   if (checkpoint_ == nullptr) return RestoreState(path, step, match, options);
-  BELAY_ASSIGN_OR_RETURN_AGREED(LoadStatus loaded,
-                                checkpoint_->Restore(path, options));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      LoadStatus loaded, SameOnAllRanks(checkpoint_->Restore(path, options)));
   return ManagedRestore{.step = step, .load_status = std::move(loaded)};
 }
 
 // Collective; agreed.
-StatusOr<ManagedRestore> ManagedValues::RestoreState(
+Agreed<ManagedRestore> ManagedValues::RestoreState(
     const std::string& path, int64_t step, RestoreMatch match,
     const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(*comm_, "restore", path));

@@ -14,6 +14,7 @@
 #include "belay/save_restore.h"
 #include "belay/state.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "save/background_save.h"
 
 namespace belay {
@@ -36,20 +37,20 @@ class ManagedValues {
   // Saves them as `step` to the directory `path`. Collective; agreed.
   // `at_files` as in SaveJob.
   // Errors: those of Checkpoint::SaveAs or Save.
-  StatusOr<SaveResult> Save(const std::string& path, int64_t step,
-                            const SaveOptions& options, bool& at_files);
+  Agreed<SaveResult> Save(const std::string& path, int64_t step,
+                          const SaveOptions& options, bool& at_files);
 
   // The same in the background: Begin of a BackgroundSaver. Collective; agreed.
-  StatusOr<PendingSave> Begin(BackgroundSaver& saver, const std::string& path,
-                              int64_t step, const SaveOptions& options,
-                              bool& at_files);
+  Agreed<PendingSave> Begin(BackgroundSaver& saver, const std::string& path,
+                            int64_t step, const SaveOptions& options,
+                            bool& at_files);
 
   // Restores them from `path`, which is `step`, and says what was restored.
   // Collective; agreed. Of a State nothing less than `match` is restored.
   // Errors: those of Checkpoint::Restore or Restore.
-  StatusOr<ManagedRestore> Restore(const std::string& path, int64_t step,
-                                   RestoreMatch match,
-                                   const RestoreOptions& options);
+  Agreed<ManagedRestore> Restore(const std::string& path, int64_t step,
+                                 RestoreMatch match,
+                                 const RestoreOptions& options);
 
   // Whether as much was restored as `match` asks for. Local, and equal on all
   // ranks.
@@ -57,9 +58,9 @@ class ManagedValues {
   Status CheckMatch(const ManagedRestore& restored, RestoreMatch match) const;
 
  private:
-  StatusOr<ManagedRestore> RestoreState(const std::string& path, int64_t step,
-                                        RestoreMatch match,
-                                        const RestoreOptions& options);
+  Agreed<ManagedRestore> RestoreState(const std::string& path, int64_t step,
+                                      RestoreMatch match,
+                                      const RestoreOptions& options);
 
   // Either this,
   Checkpoint* checkpoint_ = nullptr;

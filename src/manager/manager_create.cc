@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "belay/manager/job.h"
+#include "core/agreed.h"
 #include "core/log.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -45,14 +46,14 @@ std::vector<CommonOption> CommonOptions(const ManagerOptions& options) {
 }
 
 // The arguments are sound, and equal on all ranks. Collective.
-Status CheckArguments(CommContext& context, const Impl& impl) {
+Agreed<> CheckArguments(CommContext& context, const Impl& impl) {
   BELAY_RETURN_IF_AGREED(Agree(context, CheckOptions(impl)));
   BELAY_RETURN_IF_AGREED(
       AgreeSameText(context, "manage: the directory", impl.dir));
   WireWriter all;
   const std::vector<CommonOption> common = CommonOptions(impl.options);
   for (const CommonOption& option : common) all.PutText(option.bytes);
-  const Status same =
+  Agreed<> same =
       AgreeSame(context, "manage: an option", Fingerprint(all.bytes()));
   if (same.ok()) return same;
   for (const CommonOption& option : common) {
@@ -153,31 +154,31 @@ StatusOr<std::string> Describe(const Impl& impl) {
 }
 
 // Gives all ranks what rank 0 has read. Collective.
-Status Share(CommContext& context, Impl& impl,
-             absl::FunctionRef<Status()> read) {
+Agreed<> Share(CommContext& context, Impl& impl,
+               absl::FunctionRef<Status()> read) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes,
       FromRoot(context, [&]() -> StatusOr<std::string> {
         BELAY_RETURN_IF_ERROR(read());
         return Describe(impl);
       }));
-  if (context.is_root()) return absl::OkStatus();
+  if (context.is_root()) return {};
   WireReader in(bytes);
-  if (in.GetText() != kRunMessage) return DifferentCalls();
+  if (in.GetText() != kRunMessage) return SameOnAllRanks(DifferentCalls());
   std::vector<int64_t> steps = GetSteps(in);
   impl.notes = GetTexts(in);
   impl.lease_text = in.GetText();
   // Rank 0 has just written it.
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      impl.state,
-      ParseState(in.GetText(), impl.options.prefix, "read a message"));
+      impl.state, SameOnAllRanks(ParseState(in.GetText(), impl.options.prefix,
+                                            "read a message")));
   SetSteps(std::move(steps), impl);
-  return absl::OkStatus();
+  return {};
 }
 
 // What every rank does once rank 0 holds the lease: looks for it, and begins to
 // catch signals. Collective.
-Status Join(CommContext& context, Impl& impl) {
+Agreed<> Join(CommContext& context, Impl& impl) {
   const ManagerOptions& options = impl.options;
   const double patience = SharedDirectorySeconds(options.save.deadline_seconds);
   StatusOr<bool> sees = true;
@@ -241,7 +242,7 @@ StatusOr<CheckpointManager> CheckpointManager::Begin(
   return CheckpointManager(std::move(impl));
 }
 
-Status ReloadSteps(CheckpointManager::Impl& impl) {
+Agreed<> ReloadSteps(CheckpointManager::Impl& impl) {
   CommContext context = ManagerContext(impl, "reload", true);
   return Share(context, impl, [&]() -> Status {
     std::vector<std::string> ignored;
@@ -347,27 +348,28 @@ void WarnOfVariables() {
 
 }  // namespace
 
-Status TakeOperatorOptions(Impl& impl) {
+Agreed<> TakeOperatorOptions(Impl& impl) {
   CommContext context = ManagerContext(impl, "manage", false);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(context, [&] {
                                   return ReadVariables(impl.dir);
                                 }));
   WireReader in(bytes);
-  if (in.GetText() != kOperatorMessage) return DifferentCalls();
+  if (in.GetText() != kOperatorMessage) return SameOnAllRanks(DifferentCalls());
   const std::vector<std::string> texts = GetTexts(in);
   BELAY_ASSIGN_OR_RETURN_AGREED(
       impl.operators,
-      ParseOperatorOptions([&](const char* wanted) -> const char* {
-        for (size_t i = 0; i < texts.size(); ++i) {
-          if (std::string_view(kOperatorVariables[i]) == wanted) {
-            return texts[i].c_str();
-          }
-        }
-        return nullptr;
-      }));
+      SameOnAllRanks(
+          ParseOperatorOptions([&](const char* wanted) -> const char* {
+            for (size_t i = 0; i < texts.size(); ++i) {
+              if (std::string_view(kOperatorVariables[i]) == wanted) {
+                return texts[i].c_str();
+              }
+            }
+            return nullptr;
+          })));
   if (context.is_root()) WarnOfVariables();
   impl.notes = ApplyOperatorOptions(impl.operators, impl.dir, impl.options);
-  return absl::OkStatus();
+  return {};
 }
 
 }  // namespace belay

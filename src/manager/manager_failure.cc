@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "format/paths.h"
 #include "manager/manager_files.h"
@@ -102,25 +103,26 @@ ManagedSave Missed(Impl& impl, const SaveAttempt& attempt,
 
 }  // namespace
 
-StatusOr<ManagedSave> MissSave(Impl& impl, const SaveAttempt& attempt,
-                               Status status) {
+Agreed<ManagedSave> MissSave(Impl& impl, const SaveAttempt& attempt,
+                             const AgreedError& error) {
+  const Status& status = error.status();
   Failure failure;
   {
     CommContext context = ManagerContext(impl, "save", true);
-    const StatusOr<std::string> bytes =
+    const Agreed<std::string> bytes =
         FromRoot(context, [&]() -> StatusOr<std::string> {
           return Encode(TakeBack(impl, attempt, status));
         });
-    if (!bytes.ok()) return status;
+    if (!bytes.ok()) return error;
     failure = DecodeFailure(*bytes);
   }
   const int64_t tolerated = impl.options.tolerated_failures;
-  if (!failure.is_tolerable || tolerated == 0) return status;
+  if (!failure.is_tolerable || tolerated == 0) return error;
   // Who comes later must not take it for somebody else's.
   if (!failure.was_there) PutRecord(failure.record, impl.failed.steps);
-  if (!attempt.may_fail) return status;
+  if (!attempt.may_fail) return error;
   if (!failure.makes_up) ++impl.failed.in_a_row;
-  if (impl.failed.in_a_row > tolerated) return status;
+  if (impl.failed.in_a_row > tolerated) return error;
   ManagedSave missed = Missed(impl, attempt, failure, status);
   impl.num_logged = impl.notes.size();  // the same note again
   LogNotes(impl, missed.notes);
@@ -284,7 +286,7 @@ StatusOr<AsideOutcome> FinishGoingBack(const Impl& impl) {
   return outcome;
 }
 
-Status RollBack(Impl& impl, int64_t step, ManagedRestore& restored) {
+Agreed<> RollBack(Impl& impl, int64_t step, ManagedRestore& restored) {
   CommContext context = ManagerContext(impl, "go back in", true);
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string planned,
@@ -294,7 +296,7 @@ Status RollBack(Impl& impl, int64_t step, ManagedRestore& restored) {
         return Encode(plan);
       }));
   std::optional<GoingBack> plan = DecodePlan(planned);
-  if (!plan) return absl::OkStatus();
+  if (!plan) return {};
   Leave(*std::move(plan), impl);
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string done, FromRoot(context, [&]() -> StatusOr<std::string> {
@@ -310,7 +312,7 @@ Status RollBack(Impl& impl, int64_t step, ManagedRestore& restored) {
   restored.deleted = std::move(outcome.deleted);
   for (std::string& note : outcome.notes) impl.notes.push_back(std::move(note));
   impl.state.going_back.reset();
-  return absl::OkStatus();
+  return {};
 }
 
 }  // namespace belay

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
@@ -51,13 +52,13 @@ void LeaveBranch(int64_t step, Impl& impl, ManagedSave& result) {
 }
 
 // The save under way has ended. Collective; agreed.
-Status EndUnderWay(Impl& impl, StatusOr<SaveResult> saved) {
+Agreed<> EndUnderWay(Impl& impl, Agreed<SaveResult> saved) {
   ManagedSaveUnderWay ended = *std::exchange(impl.under_way, std::nullopt);
   if (!saved.ok()) {
     ended.attempt.at_files = impl.background->failed_at_files();
-    BELAY_ASSIGN_OR_RETURN_AGREED(
-        impl.ended, MissSave(impl, ended.attempt, saved.status()));
-    return absl::OkStatus();
+    BELAY_ASSIGN_OR_RETURN_AGREED(impl.ended,
+                                  MissSave(impl, ended.attempt, saved.error()));
+    return {};
   }
   ManagedSave result{.saved = true};
   result.result = *std::move(saved);
@@ -74,20 +75,20 @@ Status EndUnderWay(Impl& impl, StatusOr<SaveResult> saved) {
   impl.last_saved = result.result;
   LogNotes(impl, result.notes);
   impl.ended = std::move(result);
-  return absl::OkStatus();
+  return {};
 }
 
 // The same if it has. Collective; agreed.
-Status TakeEnd(Impl& impl, StatusOr<std::optional<SaveResult>> ended) {
-  if (!ended.ok()) return EndUnderWay(impl, ended.status());
-  if (!*ended) return absl::OkStatus();
+Agreed<> TakeEnd(Impl& impl, Agreed<std::optional<SaveResult>> ended) {
+  if (!ended.ok()) return EndUnderWay(impl, ended.error());
+  if (!*ended) return {};
   return EndUnderWay(impl, **std::move(ended));
 }
 
 // Waits for what follows the last commit in the background. Collective;
 // agreed.
-Status FinishCleanup(Impl& impl) {
-  if (!std::exchange(impl.is_cleaning_up, false)) return absl::OkStatus();
+Agreed<> FinishCleanup(Impl& impl) {
+  if (!std::exchange(impl.is_cleaning_up, false)) return {};
   CommContext context = ManagerContext(impl, "keep steps of", true);
   return OnRoot(context, [&] {
     impl.cleanup.Finish();
@@ -110,12 +111,12 @@ void FinishStep(Impl& impl, const StepRecord& record, double began,
   std::erase(impl.history.damaged, record.step);
   PutRecord(record, impl.state.steps);
   impl.is_cleaning_up |= in_background;
-  StatusOr<KeepOutcome> outcome =
+  Agreed<KeepOutcome> outcome =
       KeepSteps(impl, record.step, began, in_background);
   if (!outcome.ok()) {
     // Only the ranks could not be told; what is on disk tells them, too.
     result.notes.emplace_back(outcome.status().message());
-    ReloadSteps(impl).IgnoreError();
+    static_cast<void>(ReloadSteps(impl));
     return;
   }
   NoteTimes(outcome->times, impl);
@@ -150,41 +151,41 @@ StatusOr<SaveDecision> DecideNext(const Impl& impl,
   return decision;
 }
 
-Status TakeFlushVote(Impl& impl, uint8_t bits) {
-  if (!impl.under_way) return absl::OkStatus();
+Agreed<> TakeFlushVote(Impl& impl, uint8_t bits) {
+  if (!impl.under_way) return {};
   return TakeEnd(impl, impl.background->Take(FromWord(bits)));
 }
 
-Status PollUnderWay(Impl& impl) {
-  if (!impl.under_way) return absl::OkStatus();
+Agreed<> PollUnderWay(Impl& impl) {
+  if (!impl.under_way) return {};
   return TakeEnd(impl, impl.background->Poll());
 }
 
-Status WaitForUnderWay(Impl& impl) {
-  if (!impl.under_way) return absl::OkStatus();
+Agreed<> WaitForUnderWay(Impl& impl) {
+  if (!impl.under_way) return {};
   return TakeEnd(impl, impl.background->Wait());
 }
 
-Status WaitBeforeNextSave(Impl& impl) {
-  if (!impl.under_way) return absl::OkStatus();
+Agreed<> WaitBeforeNextSave(Impl& impl) {
+  if (!impl.under_way) return {};
   return TakeEnd(impl, impl.background->WaitBeforeNext());
 }
 
-Status WaitForSameStep(Impl& impl) {
+Agreed<> WaitForSameStep(Impl& impl) {
   if (!impl.under_way || !impl.background->is_snapshot_due()) {
     return WaitForUnderWay(impl);
   }
   const int64_t step = impl.under_way->record.step;
-  const Status given_up = WaitBeforeNextSave(impl);
-  if (!absl::IsFailedPrecondition(given_up)) return given_up;
+  Agreed<> given_up = WaitBeforeNextSave(impl);
+  if (!absl::IsFailedPrecondition(given_up.status())) return given_up;
   impl.notes.push_back(absl::StrFormat(
       "step %d is saved again: the save in the background was given up, since "
       "the program had not waited for its snapshot",
       step));
-  return absl::OkStatus();
+  return {};
 }
 
-Status SettleUnderWay(Impl& impl) {
+Agreed<> SettleUnderWay(Impl& impl) {
   if (impl.under_way) {
     Status status = FinishExchange(impl);
     if (impl.under_way) status.Update(WaitForUnderWay(impl));
@@ -212,8 +213,8 @@ void TellOfEnded(Impl& impl, ManagedSave& result) {
 Status CheckpointManager::WaitForSnapshot() {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "wait for a snapshot of"));
   if (!impl_->under_way) return absl::OkStatus();
-  const Status status = impl_->background->WaitForSnapshot();
-  return status.ok() ? status : EndUnderWay(*impl_, status);
+  Agreed<> copied = impl_->background->WaitForSnapshot();
+  return copied.ok() ? copied : EndUnderWay(*impl_, copied.error());
 }
 
 StatusOr<std::optional<ManagedSave>> CheckpointManager::WaitUntilFinished() {
@@ -406,8 +407,8 @@ std::string AfterCommit(Impl& impl, int64_t saved, double began,
 
 }  // namespace
 
-StatusOr<KeepOutcome> KeepSteps(CheckpointManager::Impl& impl, int64_t saved,
-                                double began, bool in_background) {
+Agreed<KeepOutcome> KeepSteps(CheckpointManager::Impl& impl, int64_t saved,
+                              double began, bool in_background) {
   CommContext context = ManagerContext(impl, "keep steps of", true);
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes,

@@ -23,13 +23,13 @@ std::string CheckpointManager::Impl::Path(int64_t step) const {
   return JoinPath(dir, StepName(step, options.prefix));
 }
 
-Status CheckMoved(const CheckpointManager::Impl* impl,
-                  std::string_view operation) {
+Agreed<> CheckMoved(const CheckpointManager::Impl* impl,
+                    std::string_view operation) {
   if (impl != nullptr) {
     return CheckComm(impl->values.comm(), operation, impl->dir);
   }
-  return absl::FailedPreconditionError(
-      Cat(operation, " \"CheckpointManager\": it was moved from"));
+  return SameOnAllRanks(absl::FailedPreconditionError(
+      Cat(operation, " \"CheckpointManager\": it was moved from")));
 }
 
 CommContext ManagerContext(const CheckpointManager::Impl& impl,

@@ -12,6 +12,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "belay/checkpoint_manager.h"
+#include "core/agreed.h"
 #include "core/wire.h"
 #include "manager/managed_values.h"
 #include "manager/manager_files.h"
@@ -99,8 +100,8 @@ struct CheckpointManager::Impl {
 // Checks that neither the manager nor its Checkpoint was moved from. Local, and
 // equal on all ranks of a sound program.
 // Errors: FailedPrecondition - one of them was.
-Status CheckMoved(const CheckpointManager::Impl* impl,
-                  std::string_view operation);
+Agreed<> CheckMoved(const CheckpointManager::Impl* impl,
+                    std::string_view operation);
 
 // The communicator of an operation, under the deadline of the options.
 // With `slow`, calls that block are watched as well.
@@ -110,7 +111,7 @@ CommContext ManagerContext(const CheckpointManager::Impl& impl,
 // Reads what an operator asks for on rank 0, puts it in the place of what the
 // program says, and notes that. Collective; agreed.
 // Errors: those of ParseOperatorOptions.
-Status TakeOperatorOptions(CheckpointManager::Impl& impl);
+Agreed<> TakeOperatorOptions(CheckpointManager::Impl& impl);
 
 // Asks the rules; the message says where. The second form for another
 // history than that of the manager.
@@ -143,8 +144,8 @@ Deadline WatchFiles(const CheckpointManager::Impl& impl,
 // ones: does so. Collective; agreed. Whatever it returns, once it has begun the
 // newer steps count no longer, and the next save or manager finishes.
 // Errors: those of WriteState, FinishGoingBack and NextAside.
-Status RollBack(CheckpointManager::Impl& impl, int64_t step,
-                ManagedRestore& restored);
+Agreed<> RollBack(CheckpointManager::Impl& impl, int64_t step,
+                  ManagedRestore& restored);
 
 // Finishes what state.going_back says, also of a manager before. Rank 0 only.
 // Errors: those of ReadState, SetAside and WriteState.
@@ -186,8 +187,8 @@ struct KeepOutcome {
 // rank 0. In the background, the cleanup goes on after the call. Collective;
 // agreed.
 // Errors: only that ranks could not be told; all else is noted.
-StatusOr<KeepOutcome> KeepSteps(CheckpointManager::Impl& impl, int64_t saved,
-                                double began, bool in_background);
+Agreed<KeepOutcome> KeepSteps(CheckpointManager::Impl& impl, int64_t saved,
+                              double began, bool in_background);
 
 // A step is committed that began at `began`, as of WorkedBy: it counts, and
 // others may go. `counter` is what step_counter said. Collective.
@@ -196,7 +197,7 @@ void FinishStep(CheckpointManager::Impl& impl, const StepRecord& record,
                 bool in_background, ManagedSave& result);
 
 // Lists the steps again, as Reload. Collective; agreed.
-Status ReloadSteps(CheckpointManager::Impl& impl);
+Agreed<> ReloadSteps(CheckpointManager::Impl& impl);
 
 // DecideHere once the save under way is committed, if there is one.
 // Errors: those of DecideSave.
@@ -211,15 +212,15 @@ Status AskClock(const CheckpointManager::Impl& impl, double now,
 // Compares what the ranks pass to Save, and decides where the ranks need not
 // ask rank 0: returns why not to save; nothing if the step is due, or if only
 // rank 0 can say. Collective; agreed.
-StatusOr<std::optional<SaveDecision>> AgreeIfNotDue(
-    CommContext& context, CheckpointManager::Impl& impl,
-    const SaveRequest& request);
+Agreed<std::optional<SaveDecision>> AgreeIfNotDue(CommContext& context,
+                                                  CheckpointManager::Impl& impl,
+                                                  const SaveRequest& request);
 
 // Waits for the save under way if the rules ask for another one, or if the
 // caller insists on this one; else looks whether it has ended, and returns why
 // not to save. Collective; agreed.
-StatusOr<std::string> WaitIfSaveIsDue(CheckpointManager::Impl& impl,
-                                      const SaveRequest& request);
+Agreed<std::string> WaitIfSaveIsDue(CheckpointManager::Impl& impl,
+                                    const SaveRequest& request);
 
 // Whether the caller insists on the step that this manager has saved last, in
 // the background, and nothing has been restored since: it is that step.
@@ -229,30 +230,30 @@ bool IsSavedAlready(const CheckpointManager::Impl& impl,
 // Takes what all ranks have said of the save under way, and what follows, if
 // there is one. Collective; agreed.
 // Errors: that it has failed, and this is not tolerated.
-Status TakeFlushVote(CheckpointManager::Impl& impl, uint8_t bits);
+Agreed<> TakeFlushVote(CheckpointManager::Impl& impl, uint8_t bits);
 
 // Looks whether the save under way has ended, for programs that never ask
 // ShouldSave. Collective; agreed.
 // Errors: as above.
-Status PollUnderWay(CheckpointManager::Impl& impl);
+Agreed<> PollUnderWay(CheckpointManager::Impl& impl);
 
 // Waits for the save under way, if there is one. Collective; agreed.
 // Errors: as above.
-Status WaitForUnderWay(CheckpointManager::Impl& impl);
+Agreed<> WaitForUnderWay(CheckpointManager::Impl& impl);
 
 // The same before the next one, as BackgroundSaver::WaitBeforeNext.
 // Collective; agreed.
 // Errors: as above; FailedPrecondition.
-Status WaitBeforeNextSave(CheckpointManager::Impl& impl);
+Agreed<> WaitBeforeNextSave(CheckpointManager::Impl& impl);
 
 // The same before that step is saved again: gives the save under way up if the
 // program has not waited for its snapshot. Collective; agreed.
 // Errors: as for WaitForUnderWay.
-Status WaitForSameStep(CheckpointManager::Impl& impl);
+Agreed<> WaitForSameStep(CheckpointManager::Impl& impl);
 
 // The same before a restore or a deletion, which do not fail because of it.
 // Collective; agreed. What has failed is noted.
-Status SettleUnderWay(CheckpointManager::Impl& impl);
+Agreed<> SettleUnderWay(CheckpointManager::Impl& impl);
 
 // Lets a result tell of the save that has ended, if one has.
 void TellOfEnded(CheckpointManager::Impl& impl, ManagedSave& result);
@@ -260,8 +261,9 @@ void TellOfEnded(CheckpointManager::Impl& impl, ManagedSave& result);
 // A save has failed with `status`, which is agreed: takes back what was
 // announced, and returns the error, or that the save was missed if that is
 // tolerated. Collective; agreed.
-StatusOr<ManagedSave> MissSave(CheckpointManager::Impl& impl,
-                               const SaveAttempt& attempt, Status status);
+Agreed<ManagedSave> MissSave(CheckpointManager::Impl& impl,
+                             const SaveAttempt& attempt,
+                             const AgreedError& error);
 
 // Whether it is time to make up for a missed save. Rank 0 only.
 // Errors: Internal - the clock threw.
@@ -324,7 +326,7 @@ Status WatchTimeLimit(CheckpointManager::Impl& impl);
 // takes note of its result. Collective; agreed.
 // Errors: of any rank, what it had to tell; InvalidArgument - ranks had passed
 //   different steps.
-Status FinishExchange(CheckpointManager::Impl& impl);
+Agreed<> FinishExchange(CheckpointManager::Impl& impl);
 
 // Takes note of a save's times, and of the interval that follows.
 void NoteTimes(const SaveTimes& times, CheckpointManager::Impl& impl);

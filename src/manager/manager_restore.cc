@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
 #include "core/wire.h"
@@ -41,8 +42,8 @@ StatusOr<Verdict> JudgeStep(const std::string& path, const Status& failure) {
 
 // Asks the files where the code of the failure does not say. Another dtype or
 // shape is not damage. Collective.
-StatusOr<Verdict> JudgeFailure(const Impl& impl, int64_t step,
-                               const Status& failure) {
+Agreed<Verdict> JudgeFailure(const Impl& impl, int64_t step,
+                             const Status& failure) {
   // A rank that finds nothing at all may have come after a deletion.
   if (!absl::IsDataLoss(failure) && !absl::IsNotFound(failure) &&
       !absl::IsUnimplemented(failure) && !absl::IsFailedPrecondition(failure)) {
@@ -76,8 +77,8 @@ Status NothingCanBeRestored(const Impl& impl,
 }
 
 // Collective; agreed.
-Status CheckMatch(const Impl& impl, int64_t step,
-                  const ManagedRestore& restored) {
+Agreed<> CheckMatch(const Impl& impl, int64_t step,
+                    const ManagedRestore& restored) {
   Status matched = impl.values.CheckMatch(restored, impl.options.restore_match);
   if (!matched.ok()) {
     matched = Status(
@@ -122,11 +123,11 @@ std::optional<int64_t> NextToTry(const Impl& impl,
 }
 
 // Collective; agreed.
-StatusOr<ManagedRestore> RestoreNewest(CheckpointManager& manager, Impl& impl,
-                                       const RestoreOptions& options) {
+Agreed<ManagedRestore> RestoreNewest(CheckpointManager& manager, Impl& impl,
+                                     const RestoreOptions& options) {
   ManagedRestore restored;
   while (const std::optional<int64_t> step = NextToTry(impl, restored)) {
-    StatusOr<ManagedRestore> loaded = impl.values.Restore(
+    Agreed<ManagedRestore> loaded = impl.values.Restore(
         impl.Path(*step), *step, impl.options.restore_match, options);
     if (loaded.ok()) {
       BELAY_RETURN_IF_AGREED(CheckMatch(impl, *step, *loaded));
@@ -137,20 +138,20 @@ StatusOr<ManagedRestore> RestoreNewest(CheckpointManager& manager, Impl& impl,
     }
     BELAY_ASSIGN_OR_RETURN_AGREED(const Verdict verdict,
                                   JudgeFailure(impl, *step, loaded.status()));
-    if (verdict == Verdict::kOther) return loaded.status();
+    if (verdict == Verdict::kOther) return loaded.error();
     if (verdict == Verdict::kDamaged) {
       restored.skipped.push_back({*step, WithoutEarlierStep(loaded.status())});
     } else {
-      BELAY_RETURN_IF_AGREED(manager.Reload());
+      BELAY_RETURN_IF_AGREED(SameOnAllRanks(manager.Reload()));
     }
   }
   if (restored.skipped.empty()) return restored;
-  return NothingCanBeRestored(impl, restored.skipped);
+  return SameOnAllRanks(NothingCanBeRestored(impl, restored.skipped)).error();
 }
 
 // Collective.
-StatusOr<ManagedRestore> RestoreOne(Impl& impl, int64_t step,
-                                    const RestoreOptions& options) {
+Agreed<ManagedRestore> RestoreOne(Impl& impl, int64_t step,
+                                  const RestoreOptions& options) {
   {
     CommContext context = ManagerContext(impl, "restore", true);
     BELAY_RETURN_IF_AGREED(OnRoot(
@@ -222,7 +223,7 @@ StatusOr<ManagedRestore> CheckpointManager::Restore(
     if (restored.step) NoteRestore(began, impl);
     return restored;
   }
-  BELAY_RETURN_IF_AGREED(Reload());
+  BELAY_RETURN_IF_AGREED(ReloadSteps(impl));
   BELAY_ASSIGN_OR_RETURN_AGREED(ManagedRestore restored,
                                 RestoreNewest(*this, impl, options));
   if (restored.step) {
@@ -236,7 +237,7 @@ StatusOr<ManagedRestore> CheckpointManager::Restore(
 StatusOr<ManagedRestore> CheckpointManager::RestoreOrInitialize(
     const RestoreOptions& options) {
   BELAY_ASSIGN_OR_RETURN_AGREED(ManagedRestore restored,
-                                Restore(std::nullopt, options));
+                                SameOnAllRanks(Restore(std::nullopt, options)));
   const auto& init_fn = impl_->options.init_fn;
   if (restored.step || init_fn == nullptr) return restored;
   const Status done = CatchExceptions([&] { return init_fn(); });
@@ -261,7 +262,7 @@ StatusOr<std::optional<int64_t>> CheckpointManager::WaitForNewStep(
   }
   const auto start = std::chrono::steady_clock::now();
   for (;;) {
-    BELAY_RETURN_IF_AGREED(Reload());
+    BELAY_RETURN_IF_AGREED(SameOnAllRanks(Reload()));
     const std::vector<int64_t>& steps = impl_->history.steps;
     if (!steps.empty() && (!after || steps.back() > *after)) {
       return steps.back();

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "manager/manager_files.h"
@@ -156,9 +157,9 @@ StatusOr<std::string> Decide(Impl& impl, SaveAttempt& attempt,
 }
 
 // Saves in the background as far as that is possible. Collective.
-StatusOr<PendingSave> BeginOrSave(Impl& impl, const Order& order,
-                                  const SaveOptions& how, bool in_background,
-                                  bool& at_files) {
+Agreed<PendingSave> BeginOrSave(Impl& impl, const Order& order,
+                                const SaveOptions& how, bool in_background,
+                                bool& at_files) {
   const int64_t step = order.decision.step;
   if (in_background) {
     return impl.values.Begin(*impl.background, impl.Path(step), step, how,
@@ -170,8 +171,8 @@ StatusOr<PendingSave> BeginOrSave(Impl& impl, const Order& order,
 }
 
 // The rules and the caller agree on whether to save. Collective.
-StatusOr<Order> AskRoot(CommContext& context, Impl& impl, SaveAttempt& attempt,
-                        const std::optional<Metrics>& metrics) {
+Agreed<Order> AskRoot(CommContext& context, Impl& impl, SaveAttempt& attempt,
+                      const std::optional<Metrics>& metrics) {
   const SaveRequest& request = attempt.request;
   BELAY_ASSIGN_OR_RETURN_AGREED(std::optional<SaveDecision> not_due,
                                 AgreeIfNotDue(context, impl, request));
@@ -184,8 +185,8 @@ StatusOr<Order> AskRoot(CommContext& context, Impl& impl, SaveAttempt& attempt,
 
 // Under a deadline of its own, which must not watch the save as well.
 // Collective.
-StatusOr<Order> Ask(Impl& impl, SaveAttempt& attempt,
-                    const std::optional<Metrics>& metrics) {
+Agreed<Order> Ask(Impl& impl, SaveAttempt& attempt,
+                  const std::optional<Metrics>& metrics) {
   CommContext context = ManagerContext(impl, "save", false);
   return AskRoot(context, impl, attempt, metrics);
 }
@@ -233,16 +234,16 @@ void NoteCallSince(double began, Impl& impl) {
 }
 
 // Saves what rank 0 has decided to save. Collective; agreed.
-StatusOr<ManagedSave> SaveAsOrdered(Impl& impl, const Order& order,
-                                    const SaveOptions& how,
-                                    SaveAttempt& attempt) {
+Agreed<ManagedSave> SaveAsOrdered(Impl& impl, const Order& order,
+                                  const SaveOptions& how,
+                                  SaveAttempt& attempt) {
   const SaveRequest& request = attempt.request;
   const bool in_background =
       impl.background != nullptr && !request.force && !request.is_last;
   attempt.at_files = false;
-  StatusOr<PendingSave> begun =
+  Agreed<PendingSave> begun =
       BeginOrSave(impl, order, how, in_background, attempt.at_files);
-  if (!begun.ok()) return MissSave(impl, attempt, begun.status());
+  if (!begun.ok()) return MissSave(impl, attempt, begun.error());
   if (order.steps) SetSteps(*order.steps, impl);
   const std::string note = NoteOnMetrics(impl.options, order.record);
   ManagedSave result{.saved = begun->saved.has_value()};
@@ -318,8 +319,8 @@ StatusOr<ManagedSave> CheckpointManager::Save(
     }
     request = RequestAgain(impl, request);
   }
-  const StatusOr<Order> order = Ask(impl, attempt, options.metrics);
-  if (!order.ok()) return MissSave(impl, attempt, order.status());
+  const Agreed<Order> order = Ask(impl, attempt, options.metrics);
+  if (!order.ok()) return MissSave(impl, attempt, order.error());
   if (order->is_back) impl.state.going_back.reset();
   if (order->steps && !impl.failed.steps.empty()) {
     AdoptFailed(*order->steps, impl);
@@ -356,7 +357,7 @@ Status CheckpointManager::Delete(int64_t step) {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "delete"));
   Impl& impl = *impl_;
   BELAY_RETURN_IF_AGREED(SettleUnderWay(impl));
-  Status removed;
+  Agreed<> removed;
   {
     CommContext context = ManagerContext(impl, "delete a step of", true);
     BELAY_RETURN_IF_AGREED(AgreeSameNumber(context, "delete: the step", step));
@@ -367,7 +368,7 @@ Status CheckpointManager::Delete(int64_t step) {
     });
   }
   // It may have lost its name also if that failed.
-  BELAY_RETURN_IF_AGREED(Reload());
+  BELAY_RETURN_IF_AGREED(ReloadSteps(impl));
   BELAY_RETURN_IF_AGREED(removed);
   CommContext context = ManagerContext(impl, "delete a step of", true);
   return OnRoot(context, [&] { return WriteStateOf(impl, impl.state); });
@@ -439,8 +440,9 @@ std::string TextOf(const SaveRequest& request, bool is_due) {
 
 }  // namespace
 
-StatusOr<std::optional<SaveDecision>> AgreeIfNotDue(
-    CommContext& context, Impl& impl, const SaveRequest& request) {
+Agreed<std::optional<SaveDecision>> AgreeIfNotDue(CommContext& context,
+                                                  Impl& impl,
+                                                  const SaveRequest& request) {
   std::optional<SaveDecision> not_due = DecideNotDue(impl, request);
   BELAY_RETURN_IF_AGREED(AgreeSameText(context,
                                        "save: the step, step_counter or force",
@@ -471,7 +473,7 @@ bool IsSavedAlready(const Impl& impl, const SaveRequest& request) {
          !std::ranges::binary_search(history.damaged, *request.step);
 }
 
-StatusOr<std::string> WaitIfSaveIsDue(Impl& impl, const SaveRequest& request) {
+Agreed<std::string> WaitIfSaveIsDue(Impl& impl, const SaveRequest& request) {
   std::optional<SaveDecision> not_due;
   std::string bytes;
   {

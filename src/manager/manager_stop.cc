@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "belay/manager/job.h"
 #include "belay/manager/stop_reason.h"
+#include "core/agreed.h"
 #include "core/fault.h"
 #include "core/process.h"
 #include "core/status_macros.h"
@@ -288,9 +289,9 @@ Status WatchTimeLimit(Impl& impl) {
   return WatchJob(impl);
 }
 
-Status FinishExchange(Impl& impl) {
+Agreed<> FinishExchange(Impl& impl) {
   Stopping& stopping = impl.stopping;
-  if (!stopping.exchange.is_started()) return absl::OkStatus();
+  if (!stopping.exchange.is_started()) return {};
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const uint64_t word,
       stopping.exchange.Finish(
@@ -298,7 +299,7 @@ Status FinishExchange(Impl& impl) {
           Cat("decide whether to save \"", impl.dir, "\"")));
   const StopVote vote = UnpackVote(word);
   Apply(vote, impl);
-  const Status flushed = TakeFlushVote(impl, vote.flush);
+  Agreed<> flushed = TakeFlushVote(impl, vote.flush);
   Status failure = std::exchange(stopping.failure, absl::OkStatus());
   if (!flushed.ok() || (!vote.failed && !vote.differs)) return flushed;
   CommContext context = ManagerContext(impl, "save", false);
@@ -372,7 +373,8 @@ StatusOr<bool> CheckpointManager::ShouldSave(std::optional<int64_t> step) {
   if (stopping.reason && !stopping.is_last_save_owed) return false;
   if (!stopping.reason && asks_root) return stopping.rules_save;
   if (!decision) decision = DecideAsTold(impl, request);
-  if (stopping.reason) BELAY_RETURN_IF_AGREED(decision->status());
+  if (stopping.reason)
+    BELAY_RETURN_IF_AGREED(SameOnAllRanks(decision->status()));
   return decision->ok() && (*decision)->save;
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/functional/function_ref.h"
+#include "core/agreed.h"
 #include "core/fault.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -97,7 +98,7 @@ Status Difference(const CommContext& context, const Compared& mine,
 }
 
 // After a comparison that failed: names the lowest rank that differs.
-Status NameDifferent(CommContext& context, const Compared& mine) {
+Agreed<> NameDifferent(CommContext& context, const Compared& mine) {
   Compared of_root = mine;
   Status status = Exchange(
       context,
@@ -111,9 +112,9 @@ Status NameDifferent(CommContext& context, const Compared& mine) {
 }
 
 // `value` says what the error is to tell of the value.
-Status Compare(CommContext& context, std::string_view what,
-               uint64_t fingerprint, const Status& mine,
-               absl::FunctionRef<std::string()> value) {
+Agreed<> Compare(CommContext& context, std::string_view what,
+                 uint64_t fingerprint, const Status& mine,
+                 absl::FunctionRef<std::string()> value) {
   Status own = mine;
   own.Update(fault::Point("agree"));
   const uint64_t size = context.size();
@@ -129,29 +130,29 @@ Status Compare(CommContext& context, std::string_view what,
                               context.comm.raw(), request);
       },
       "MPI_Iallreduce");
-  if (!sent.ok()) return sent;
-  if (ballot[0] > size) return DifferentCalls();
+  if (!sent.ok()) return Agreement::Of(sent);
+  if (ballot[0] > size) return Agreement::Of(DifferentCalls());
   if (ballot[0] != size) return Agree(context, own);
-  if (ballot[1] == ~ballot[2]) return absl::OkStatus();
+  if (ballot[1] == ~ballot[2]) return {};
   return NameDifferent(context, ComparedBy(what, fingerprint, value()));
 }
 
 }  // namespace
 
-Status AgreeSame(CommContext& context, std::string_view what,
-                 uint64_t fingerprint, const Status& mine) {
+Agreed<> AgreeSame(CommContext& context, std::string_view what,
+                   uint64_t fingerprint, const Status& mine) {
   return Compare(context, what, fingerprint, mine,
                  [] { return std::string(); });
 }
 
-Status AgreeSameNumber(CommContext& context, std::string_view what,
-                       int64_t number) {
+Agreed<> AgreeSameNumber(CommContext& context, std::string_view what,
+                         int64_t number) {
   return Compare(context, what, static_cast<uint64_t>(number), absl::OkStatus(),
                  [&] { return Cat(number); });
 }
 
-Status AgreeSameText(CommContext& context, std::string_view what,
-                     std::string_view text, const Status& mine) {
+Agreed<> AgreeSameText(CommContext& context, std::string_view what,
+                       std::string_view text, const Status& mine) {
   return Compare(context, what, Fingerprint(text), mine,
                  [&] { return Quoted(text); });
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "mpi/collective.h"
 
 namespace belay {
@@ -32,20 +33,20 @@ Status InsertBeforeRank(const Status& error, std::string_view text);
 // `WHAT differs between ranks: rank R of N has another value than rank 0`, with
 // the lowest such rank and its " [rank R of N]". One small all-reduce if equal.
 // Agrees on `mine` first, as Agree does. Collective. Same on all ranks: what.
-Status AgreeSame(CommContext& context, std::string_view what,
-                 uint64_t fingerprint, const Status& mine = absl::OkStatus());
+Agreed<> AgreeSame(CommContext& context, std::string_view what,
+                   uint64_t fingerprint, const Status& mine = absl::OkStatus());
 
 // The same for a number, which the error tells: `WHAT differs between ranks:
 // rank R of N has 71, rank 0 has 70`. Collective. Same on all ranks: what.
-Status AgreeSameNumber(CommContext& context, std::string_view what,
-                       int64_t number);
+Agreed<> AgreeSameNumber(CommContext& context, std::string_view what,
+                         int64_t number);
 
 // The same for a text, of which the error tells the end if it is long: `WHAT
 // differs between ranks: rank R of N has "a", rank 0 has "b"`. Collective. Same
 // on all ranks: what.
-Status AgreeSameText(CommContext& context, std::string_view what,
-                     std::string_view text,
-                     const Status& mine = absl::OkStatus());
+Agreed<> AgreeSameText(CommContext& context, std::string_view what,
+                       std::string_view text,
+                       const Status& mine = absl::OkStatus());
 
 }  // namespace belay
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/fault.h"
 #include "core/status_macros.h"
@@ -108,10 +109,10 @@ class Side {
 
 }  // namespace
 
-StatusOr<std::vector<int64_t>> ExchangeCounts(CommContext& context,
-                                              const Status& mine,
-                                              std::span<const int64_t> to,
-                                              const Sameness& same) {
+Agreed<std::vector<int64_t>> ExchangeCounts(CommContext& context,
+                                            const Status& mine,
+                                            std::span<const int64_t> to,
+                                            const Sameness& same) {
   struct Note {
     int64_t count = 0;  // negative: this rank failed
     uint64_t fingerprint = 0;
@@ -133,23 +134,23 @@ StatusOr<std::vector<int64_t>> ExchangeCounts(CommContext& context,
                              request);
       },
       "MPI_Ialltoall");
-  if (!sent.ok()) return sent;
+  if (!sent.ok()) return Agreement::Of(sent).error();
   // Every rank sees a failure of any, and if not all fingerprints are equal,
   // every rank sees one that is not its own.
   std::vector<int64_t> counts;
   bool is_same = true;
   for (const Note& note : heard) {
-    if (note.count < 0) return Agree(context, own);
+    if (note.count < 0) return Agree(context, own).error();
     is_same = is_same && note.fingerprint == fingerprint;
     counts.push_back(note.count);
   }
   if (is_same) return counts;
-  return AgreeSame(context, same.what, same.fingerprint);
+  return AgreeSame(context, same.what, same.fingerprint).error();
 }
 
-Status ExchangeBytes(CommContext& context,
-                     std::span<const std::span<const std::byte>> to,
-                     std::span<const std::span<std::byte>> from) {
+Agreed<> ExchangeBytes(CommContext& context,
+                       std::span<const std::span<const std::byte>> to,
+                       std::span<const std::span<std::byte>> from) {
   Status status;
   Side sent(context.part_bytes);
   Side received(context.part_bytes);
@@ -192,24 +193,24 @@ StatusOr<ReceivedBytes> NewReceivedBytes(std::span<const int64_t> sizes,
                        });
 }
 
-StatusOr<ReceivedBytes> AllToAll(CommContext& context, const Status& mine,
-                                 std::span<const std::span<const std::byte>> to,
-                                 const Sameness& same, ReusableBytes memory) {
+Agreed<ReceivedBytes> AllToAll(CommContext& context, const Status& mine,
+                               std::span<const std::span<const std::byte>> to,
+                               const Sameness& same, ReusableBytes memory) {
   std::vector<int64_t> sizes;
   if (mine.ok()) {
     for (std::span<const std::byte> bytes : to) sizes.push_back(bytes.size());
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<int64_t> sizes_from,
                                 ExchangeCounts(context, mine, sizes, same));
-  StatusOr<ReceivedBytes> received =
-      NewReceivedBytes(sizes_from, std::move(memory));
-  BELAY_RETURN_IF_AGREED(Agree(context, received.status()));
-  BELAY_RETURN_IF_AGREED(ExchangeBytes(context, to, received->FromAll()));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      ReceivedBytes received,
+      AgreeOn(context, NewReceivedBytes(sizes_from, std::move(memory))));
+  BELAY_RETURN_IF_AGREED(ExchangeBytes(context, to, received.FromAll()));
   return received;
 }
 
-Status ExchangeMail(CommContext& context, std::string_view what, Mail& mail,
-                    absl::FunctionRef<Status(Messages& to)> make) {
+Agreed<> ExchangeMail(CommContext& context, std::string_view what, Mail& mail,
+                      absl::FunctionRef<Status(Messages& to)> make) {
   const Status status = CatchExceptions([&] {
     return CatchBadAlloc(what, [&] {
       for (Message& message : mail.to) message.Clear();
@@ -226,7 +227,7 @@ Status ExchangeMail(CommContext& context, std::string_view what, Mail& mail,
   mail.from = received.FromAll();
   mail.from[own] = mail.to[own].bytes();
   mail.memory = std::move(received.memory);
-  return absl::OkStatus();
+  return {};
 }
 
 }  // namespace belay

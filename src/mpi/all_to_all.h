@@ -13,6 +13,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "core/huge_pages.h"
 #include "core/wire.h"
 #include "mpi/collective.h"
@@ -127,17 +128,17 @@ struct Sameness {
 // each rank told this one. One small all-to-all; if ranks did not pass OK, or
 // disagree, what Agree or AgreeSame do after it. Collective. The result of a
 // failed call is agreed.
-StatusOr<std::vector<int64_t>> ExchangeCounts(CommContext& context,
-                                              const Status& mine,
-                                              std::span<const int64_t> to,
-                                              const Sameness& same = {});
+Agreed<std::vector<int64_t>> ExchangeCounts(CommContext& context,
+                                            const Status& mine,
+                                            std::span<const int64_t> to,
+                                            const Sameness& same = {});
 
 // Gives rank r the bytes of the r-th of `to` and fills the r-th of `from` with
 // those of rank r. One MPI_Ialltoallw of any size, then Agree. Collective. Both
 // ends know how many bytes go between them.
-Status ExchangeBytes(CommContext& context,
-                     std::span<const std::span<const std::byte>> to,
-                     std::span<const std::span<std::byte>> from);
+Agreed<> ExchangeBytes(CommContext& context,
+                       std::span<const std::span<const std::byte>> to,
+                       std::span<const std::span<std::byte>> from);
 
 // Makes room for so many bytes of each rank, in `memory` if it is large enough.
 // Errors: ResourceExhausted - there is not enough memory.
@@ -148,10 +149,10 @@ StatusOr<ReceivedBytes> NewReceivedBytes(std::span<const int64_t> sizes,
 // that every rank has room for what comes, then moves the bytes. If not all
 // ranks passed OK nothing is moved, and `to` is not looked at. Collective. The
 // result is in `memory` if that is large enough.
-StatusOr<ReceivedBytes> AllToAll(CommContext& context, const Status& mine,
-                                 std::span<const std::span<const std::byte>> to,
-                                 const Sameness& same = {},
-                                 ReusableBytes memory = {});
+Agreed<ReceivedBytes> AllToAll(CommContext& context, const Status& mine,
+                               std::span<const std::span<const std::byte>> to,
+                               const Sameness& same = {},
+                               ReusableBytes memory = {});
 
 // Messages to and from all ranks, in memory that is used again. Neither copied
 // nor moved.
@@ -170,8 +171,8 @@ struct Mail {
 // agreed.
 // Errors: what `make` returned or threw; ResourceExhausted - no memory for
 //   `what`.
-Status ExchangeMail(CommContext& context, std::string_view what, Mail& mail,
-                    absl::FunctionRef<Status(Messages& to)> make);
+Agreed<> ExchangeMail(CommContext& context, std::string_view what, Mail& mail,
+                      absl::FunctionRef<Status(Messages& to)> make);
 
 }  // namespace belay
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/fault.h"
 #include "core/status_macros.h"
@@ -62,15 +63,16 @@ std::string TextOf(const CommContext& context, const Status& error) {
 }
 
 // Gives every rank the Status of rank `from`.
-Status TellFailure(CommContext& context, const Status& mine, int from) {
+Agreed<> TellFailure(CommContext& context, const Status& mine, int from) {
   std::string bytes;
   if (context.rank() == from) {
     bytes = Cat(std::string(1, static_cast<char>(mine.code())),
                 TextOf(context, mine));
   }
   const Status sent = SendToAll(context, PacketKind::kFailure, bytes, from);
-  if (!sent.ok()) return sent;
-  return Status(static_cast<absl::StatusCode>(bytes[0]), bytes.substr(1));
+  if (!sent.ok()) return Agreement::Of(sent);
+  return Agreement::Of(
+      Status(static_cast<absl::StatusCode>(bytes[0]), bytes.substr(1)));
 }
 
 // One all-reduce; `values` is in place.
@@ -136,14 +138,14 @@ std::string EncodeOutcome(const CommContext& context,
 }
 
 // Folds in the fault point of the exchange, then agrees.
-Status Finish(CommContext& context, Status status, std::string_view site) {
+Agreed<> Finish(CommContext& context, Status status, std::string_view site) {
   status.Update(fault::Point(site));
   return Agree(context, status);
 }
 
 // A rank whose Status is not OK has a last value that every rank notices.
-Status Reduce(CommContext& context, std::span<int64_t> values, MPI_Op operation,
-              const Status& mine) {
+Agreed<> Reduce(CommContext& context, std::span<int64_t> values,
+                MPI_Op operation, const Status& mine) {
   Status own = mine;
   own.Update(fault::Point("MPI_Iallreduce"));
   const int64_t sound = operation == MPI_MIN ? 1 : 0;
@@ -156,10 +158,10 @@ Status Reduce(CommContext& context, std::span<int64_t> values, MPI_Op operation,
       ForEachPart(ballot.size(), most, [&](int64_t at, int count) {
         return ReduceToAll(context, ballot.data() + at, count, type, operation);
       });
-  if (!sent.ok()) return sent;
+  if (!sent.ok()) return Agreement::Of(sent);
   if (ballot.back() != sound) return Agree(context, own);
   std::copy_n(ballot.begin(), values.size(), values.begin());
-  return absl::OkStatus();
+  return {};
 }
 
 }  // namespace
@@ -175,30 +177,31 @@ Status Exchange(CommContext& context,
   return context.deadline.Wait(request);
 }
 
-Status Agree(CommContext& context, const Status& mine) {
+Agreed<> Agree(CommContext& context, const Status& mine) {
   Status own = mine;
   own.Update(fault::Point("agree"));
   int64_t lowest = own.ok() ? context.size() : context.rank();
   const Status sent = ReduceToAll(context, &lowest, 1, MPI_INT64_T, MPI_MIN);
-  if (!sent.ok()) return sent;
-  if (lowest == context.size()) return absl::OkStatus();
-  if (lowest < 0 || lowest > context.size()) return DifferentCalls();
+  if (!sent.ok()) return Agreement::Of(sent);
+  if (lowest == context.size()) return {};
+  if (lowest < 0 || lowest > context.size())
+    return Agreement::Of(DifferentCalls());
   return TellFailure(context, own, static_cast<int>(lowest));
 }
 
-Status OnRoot(CommContext& context, absl::FunctionRef<Status()> work) {
+Agreed<> OnRoot(CommContext& context, absl::FunctionRef<Status()> work) {
   return Agree(context, context.is_root() ? CatchBadAlloc(kRootWork, work)
                                           : absl::OkStatus());
 }
 
-Status Broadcast(CommContext& context, std::string& bytes, int root) {
+Agreed<> Broadcast(CommContext& context, std::string& bytes, int root) {
   return Finish(context,
                 SendToAll(context, PacketKind::kBroadcast, bytes, root),
                 "MPI_Ibcast");
 }
 
-StatusOr<std::vector<std::string>> Gather(CommContext& context,
-                                          const std::string& mine) {
+Agreed<std::vector<std::string>> Gather(CommContext& context,
+                                        const std::string& mine) {
   const Packet packet(PacketKind::kGather, mine);
   std::vector<Packet> packets(context.is_root() ? context.size() : 0);
   Status status = Exchange(
@@ -220,55 +223,53 @@ StatusOr<std::vector<std::string>> Gather(CommContext& context,
   }
   if (!packet.is_whole()) parcels.Send(std::as_bytes(std::span(mine)), 0);
   status.Update(parcels.Finish());
-  Status agreed = Finish(context, std::move(status), "MPI_Igather");
-  if (!agreed.ok()) return agreed;
+  BELAY_RETURN_IF_AGREED(Finish(context, std::move(status), "MPI_Igather"));
   return all;
 }
 
-StatusOr<std::string> Scatter(CommContext& context,
-                              const std::vector<std::string>& parts) {
+Agreed<std::string> Scatter(CommContext& context,
+                            const std::vector<std::string>& parts) {
   std::string mine;
   Status status = SendToEach(context, parts, mine);
-  Status agreed = Finish(context, std::move(status), "MPI_Iscatter");
-  if (!agreed.ok()) return agreed;
+  BELAY_RETURN_IF_AGREED(Finish(context, std::move(status), "MPI_Iscatter"));
   return mine;
 }
 
-StatusOr<std::string> FromRoot(
-    CommContext& context, absl::FunctionRef<StatusOr<std::string>()> work) {
-  StatusOr<RootMessage> message =
+Agreed<std::string> FromRoot(CommContext& context,
+                             absl::FunctionRef<StatusOr<std::string>()> work) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      RootMessage message,
       FromRootInParts(context, [&]() -> StatusOr<RootMessages> {
-        StatusOr<std::string> bytes = work();
-        if (!bytes.ok()) return bytes.status();
-        return RootMessages{.common = *std::move(bytes)};
-      });
-  if (!message.ok()) return message.status();
-  return std::move(message->common);
+        BELAY_ASSIGN_OR_RETURN(std::string bytes, work());
+        return RootMessages{.common = std::move(bytes)};
+      }));
+  return std::move(message.common);
 }
 
-StatusOr<RootMessage> FromRootInParts(
+Agreed<RootMessage> FromRootInParts(
     CommContext& context, absl::FunctionRef<StatusOr<RootMessages>()> work) {
   StatusOr<RootMessages> messages = RootMessages();
   if (context.is_root()) messages = CatchBadAlloc(kRootWork, work);
   RootMessage message;
   if (context.is_root()) message.common = EncodeOutcome(context, messages);
   Status status = SendToAll(context, PacketKind::kFromRoot, message.common, 0);
-  if (!status.ok()) return status;
+  if (!status.ok()) return Agreement::Of(status).error();
   const char kind = message.common.back();
   message.common.pop_back();
   if (kind != kWhole && kind != kInParts) {
-    return Status(static_cast<absl::StatusCode>(kind), message.common);
+    return Agreement::Of(
+               Status(static_cast<absl::StatusCode>(kind), message.common))
+        .error();
   }
   if (kind == kInParts) {
     status = SendToEach(context, messages->parts, message.part);
     status.Update(fault::Point("MPI_Iscatter"));
   }
-  Status agreed = Finish(context, std::move(status), "MPI_Ibcast");
-  if (!agreed.ok()) return agreed;
+  BELAY_RETURN_IF_AGREED(Finish(context, std::move(status), "MPI_Ibcast"));
   return message;
 }
 
-Status XorToRoot(CommContext& context, std::span<uint32_t> values) {
+Agreed<> XorToRoot(CommContext& context, std::span<uint32_t> values) {
   const int64_t most = std::max<int64_t>(1, context.part_bytes / 4);
   Status status = ForEachPart(values.size(), most, [&](int64_t at, int count) {
     uint32_t* part = values.data() + at;
@@ -285,18 +286,18 @@ Status XorToRoot(CommContext& context, std::span<uint32_t> values) {
   return Finish(context, std::move(status), "MPI_Ireduce");
 }
 
-Status SumAll(CommContext& context, std::span<int64_t> values,
-              const Status& mine) {
+Agreed<> SumAll(CommContext& context, std::span<int64_t> values,
+                const Status& mine) {
   return Reduce(context, values, MPI_SUM, mine);
 }
 
-Status MinAll(CommContext& context, std::span<int64_t> values,
-              const Status& mine) {
+Agreed<> MinAll(CommContext& context, std::span<int64_t> values,
+                const Status& mine) {
   return Reduce(context, values, MPI_MIN, mine);
 }
 
-Status MaxAll(CommContext& context, std::span<int64_t> values,
-              const Status& mine) {
+Agreed<> MaxAll(CommContext& context, std::span<int64_t> values,
+                const Status& mine) {
   return Reduce(context, values, MPI_MAX, mine);
 }
 
@@ -343,15 +344,15 @@ Status Move(CommContext& context, std::span<const GatherPart> parts, int to) {
 
 }  // namespace
 
-Status GatherParts(CommContext& context, std::span<const GatherPart> parts,
-                   int to) {
+Agreed<> GatherParts(CommContext& context, std::span<const GatherPart> parts,
+                     int to) {
   Status status = Move(context, parts, to);
   status.Update(fault::Point("MPI_Isend"));
   return Agree(context, status);
 }
 
-StatusOr<std::vector<std::string>> AllGather(CommContext& context,
-                                             const std::string& mine) {
+Agreed<std::vector<std::string>> AllGather(CommContext& context,
+                                           const std::string& mine) {
   const auto size = static_cast<int64_t>(mine.size());
   const void* own = &size;  // void: clang-tidy takes long for another type
   std::vector<int64_t> sizes(context.size());

@@ -18,9 +18,29 @@
 #include "absl/functional/function_ref.h"
 #include "belay/comm.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "mpi/deadline.h"
 
 namespace belay {
+
+// Makes agreed results, in src/mpi: of what all ranks have been told.
+struct Agreement {
+  static Agreed<> Of(Status status) {
+    if (status.ok()) return {};
+    return AgreedError(std::move(status));
+  }
+};
+
+// The result of what all ranks have computed from the same values: each has the
+// same. Not for what depends on the rank, its memory or its files.
+template <typename T>
+Agreed<T> SameOnAllRanks(StatusOr<T> result) {
+  if (!result.ok()) return Agreement::Of(result.status()).error();
+  return *std::move(result);
+}
+inline Agreed<> SameOnAllRanks(Status result) {
+  return Agreement::Of(std::move(result));
+}
 
 // A communicator with the deadline and the counters of one Save or Restore.
 // Every function below takes it. Borrows the Comm.
@@ -50,10 +70,17 @@ Status Exchange(CommContext& context,
 // Returns the same Status on all ranks: OK if all passed OK, else code and
 // message of the lowest failing rank with " [rank R of N]" appended. One small
 // all-reduce if OK, one broadcast more if not. Collective.
-Status Agree(CommContext& context, const Status& mine);
+Agreed<> Agree(CommContext& context, const Status& mine);
+
+// Agrees on whether all ranks have a value; each returns its own. Collective.
+template <typename T>
+Agreed<T> AgreeOn(CommContext& context, StatusOr<T> mine) {
+  BELAY_RETURN_IF_AGREED(Agree(context, mine.status()));
+  return *std::move(mine);
+}
 
 // Runs `work` on rank 0 only and returns its Status everywhere. Collective.
-Status OnRoot(CommContext& context, absl::FunctionRef<Status()> work);
+Agreed<> OnRoot(CommContext& context, absl::FunctionRef<Status()> work);
 
 // What rank 0 has to say: the same to all, and something to each.
 struct RootMessages {
@@ -69,37 +96,37 @@ struct RootMessage {
 
 // Runs `work` on rank 0 only, and gives all ranks its result or its error, in
 // fewer messages than OnRoot and an exchange. Collective.
-StatusOr<std::string> FromRoot(CommContext& context,
-                               absl::FunctionRef<StatusOr<std::string>()> work);
-StatusOr<RootMessage> FromRootInParts(
+Agreed<std::string> FromRoot(CommContext& context,
+                             absl::FunctionRef<StatusOr<std::string>()> work);
+Agreed<RootMessage> FromRootInParts(
     CommContext& context, absl::FunctionRef<StatusOr<RootMessages>()> work);
 
 // Gives every rank the bytes of `root`. Collective. More than 2 GiB are sent
 // in parts. The result of a failed call is agreed: the same on all ranks.
-Status Broadcast(CommContext& context, std::string& bytes, int root = 0);
+Agreed<> Broadcast(CommContext& context, std::string& bytes, int root = 0);
 
 // Gives rank 0 the bytes of every rank, by rank; empty elsewhere. Collective.
-StatusOr<std::vector<std::string>> Gather(CommContext& context,
-                                          const std::string& mine);
+Agreed<std::vector<std::string>> Gather(CommContext& context,
+                                        const std::string& mine);
 
 // Gives rank r the r-th of rank 0's byte strings. Collective.
-StatusOr<std::string> Scatter(CommContext& context,
-                              const std::vector<std::string>& parts);
+Agreed<std::string> Scatter(CommContext& context,
+                            const std::vector<std::string>& parts);
 
 // Xors `values` over the ranks into rank 0's; elsewhere they are unspecified
 // afterwards. Collective. Same on all ranks: the size.
-Status XorToRoot(CommContext& context, std::span<uint32_t> values);
+Agreed<> XorToRoot(CommContext& context, std::span<uint32_t> values);
 
 // Element-wise sum (modulo 2^64), minimum or maximum over the ranks, in place;
 // agrees on `mine` in the same message. As in Agree, where MPI itself fails on
 // some ranks, those return its error, and the others wait for them until the
 // deadline. Collective. Same on all ranks: the size.
-Status SumAll(CommContext& context, std::span<int64_t> values,
-              const Status& mine = absl::OkStatus());
-Status MinAll(CommContext& context, std::span<int64_t> values,
-              const Status& mine = absl::OkStatus());
-Status MaxAll(CommContext& context, std::span<int64_t> values,
-              const Status& mine = absl::OkStatus());
+Agreed<> SumAll(CommContext& context, std::span<int64_t> values,
+                const Status& mine = absl::OkStatus());
+Agreed<> MinAll(CommContext& context, std::span<int64_t> values,
+                const Status& mine = absl::OkStatus());
+Agreed<> MaxAll(CommContext& context, std::span<int64_t> values,
+                const Status& mine = absl::OkStatus());
 
 // Exchanges in which what some ranks have becomes known to one or to all.
 
@@ -116,13 +143,13 @@ struct GatherPart {
 // straight from its place to its place, one message for a rank that gets it (in
 // pieces if it is more than context.part_bytes), then Agree. Collective. Same
 // on all ranks: `to`, and of the parts their order, ranks and bytes.
-Status GatherParts(CommContext& context, std::span<const GatherPart> parts,
-                   int to);
+Agreed<> GatherParts(CommContext& context, std::span<const GatherPart> parts,
+                     int to);
 
 // Gives every rank the bytes of every rank, by rank. Collective. The result of
 // a failed call is agreed.
-StatusOr<std::vector<std::string>> AllGather(CommContext& context,
-                                             const std::string& mine);
+Agreed<std::vector<std::string>> AllGather(CommContext& context,
+                                           const std::string& mine);
 
 }  // namespace belay
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "belay/comm.h"
+#include "core/agreed.h"
 #include "core/fault.h"
 #include "core/status_macros.h"
 #include "mpi/arrivals.h"
@@ -37,18 +38,18 @@ Status CheckMpiRuns() {
 // Agrees that `made`, the result of a collective call on `parent`, exists on
 // all ranks. If not it is freed, unless MPI itself failed somewhere: freeing is
 // collective and would hang.
-Status AgreeOnNew(CommContext& context, int code, std::string_view site,
-                  MPI_Comm& made) {
+Agreed<> AgreeOnNew(CommContext& context, int code, std::string_view site,
+                    MPI_Comm& made) {
   Status mine = MpiStatus(code, site);
   if (mine.ok() && made != MPI_COMM_NULL) {
     mine = MpiError(WatchLeaving(made), "MPI_Comm_set_attr");
   }
-  Status agreed = Agree(context, mine);
-  if (agreed.ok()) return agreed;
+  const Agreed<> agreed = Agree(context, mine);
+  if (agreed.ok()) return {};
   int64_t have = code == MPI_SUCCESS ? 1 : 0;
-  const Status counted = MinAll(context, {&have, 1});
+  const Agreed<> counted = MinAll(context, {&have, 1});
   if (counted.ok() && have == 1 && made != MPI_COMM_NULL) MPI_Comm_free(&made);
-  return agreed;
+  return agreed.error();
 }
 
 StatusOr<std::string> ReadTransferVariable() {
@@ -184,7 +185,7 @@ std::optional<int32_t> KnownNode(const CommContext& context) {
 
 }  // namespace
 
-StatusOr<int32_t> NodeOfRank(CommContext& context) {
+Agreed<int32_t> NodeOfRank(CommContext& context) {
   if (const auto known = KnownNode(context)) return *known;
   MPI_Comm node = MPI_COMM_NULL;
   const Status split =
@@ -202,10 +203,10 @@ StatusOr<int32_t> NodeOfRank(CommContext& context) {
       MPI_Comm_set_attr(context.comm.raw(), NodeKey(),
                         reinterpret_cast<void*>(intptr_t{lowest} + 1)),
       "MPI_Comm_set_attr"));
-  const Status agreed = Agree(context, status);
+  const Agreed<> agreed = Agree(context, status);
   if (agreed.ok()) return lowest;
   MPI_Comm_delete_attr(context.comm.raw(), NodeKey());
-  return agreed;
+  return agreed.error();
 }
 
 }  // namespace belay

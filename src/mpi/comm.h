@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "mpi/collective.h"
 
 namespace belay {
@@ -13,7 +14,7 @@ namespace belay {
 // Returns the lowest rank that shares memory with this one: equal on all ranks
 // of a node, different between nodes. Collective; agreed. The communicator
 // remembers it: later calls send nothing.
-StatusOr<int32_t> NodeOfRank(CommContext& context);
+Agreed<int32_t> NodeOfRank(CommContext& context);
 
 }  // namespace belay
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "mpi/mpi_error.h"
@@ -230,7 +231,7 @@ MpiFile& MpiFile::operator=(MpiFile&& other) noexcept {
   return *this;
 }
 
-StatusOr<MpiFile> MpiFile::OpenForWrite(
+Agreed<MpiFile> MpiFile::OpenForWrite(
     CommContext& context, const std::string& path,
     const std::map<std::string, std::string>& hints) {
   MpiFile opened;
@@ -245,17 +246,16 @@ StatusOr<MpiFile> MpiFile::OpenForWrite(
   if (info != MPI_INFO_NULL) MPI_Info_free(&info);
   if (code != MPI_SUCCESS) opened.file_ = MPI_FILE_NULL;
   status.Update(MpiStatus(code, "open", path));
-  Status agreed = Agree(context, status);
+  const Agreed<> agreed = Agree(context, status);
   if (!agreed.ok()) {
     CloseIfOpenEverywhere(context, opened.file_);
-    return agreed;
+    return agreed.error();
   }
   MPI_File_set_errhandler(opened.file_, MPI_ERRORS_RETURN);
   return opened;
 }
 
-StatusOr<MpiIoVerdict> MpiFile::Judge(CommContext& context,
-                                      const Status& mine) {
+Agreed<MpiIoVerdict> MpiFile::Judge(CommContext& context, const Status& mine) {
   StatusOr<MpiIoVerdict> here = JudgeHere(file_, hints_);
   Status told = here.status();
   if (here.ok() && !here->sound) {
@@ -265,13 +265,12 @@ StatusOr<MpiIoVerdict> MpiFile::Judge(CommContext& context,
   } else if (here.ok()) {
     told = mine;
   }
-  Status agreed = Agree(context, told);
+  const Agreed<> agreed = Agree(context, told);
+  if (agreed.ok()) return *std::move(here);
   // Nothing else has this code: some rank's stack is not sound.
-  if (!absl::IsFailedPrecondition(agreed)) {
-    BELAY_RETURN_IF_AGREED(agreed);
-    return here;
-  }
-  return MpiIoVerdict{.name = "OMPIO", .note = std::string(agreed.message())};
+  if (!absl::IsFailedPrecondition(agreed.status())) return agreed.error();
+  return MpiIoVerdict{.name = "OMPIO",
+                      .note = std::string(agreed.status().message())};
 }
 
 Status MpiFile::WriteAll(std::span<const IoSegment> segments,

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "mpi/collective.h"
 
 namespace belay {
@@ -42,7 +43,7 @@ class MpiFile {
 
   // Opens an existing file. Collective. Same on all ranks: path, hints.
   // Errors: as MpiStatus, agreed.
-  static StatusOr<MpiFile> OpenForWrite(
+  static Agreed<MpiFile> OpenForWrite(
       CommContext& context, const std::string& path,
       const std::map<std::string, std::string>& hints);
 
@@ -52,8 +53,8 @@ class MpiFile {
   // of the program. Costs one all-reduce, and 0.2 s at the first call if the
   // environment does not select ROMIO. Collective: the verdict is agreed.
   // Errors: what the caller of a rank says of the file, `mine`.
-  StatusOr<MpiIoVerdict> Judge(CommContext& context,
-                               const Status& mine = absl::OkStatus());
+  Agreed<MpiIoVerdict> Judge(CommContext& context,
+                             const Status& mine = absl::OkStatus());
 
   // Writes all segments of all ranks in one collective call. A rank may pass
   // none. Segments have ascending, disjoint offsets and at most 1 GiB in all.

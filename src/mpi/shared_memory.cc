@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "core/agreed.h"
 #include "core/errno_status.h"
 #include "core/fault.h"
 #include "core/status_macros.h"
@@ -111,9 +112,9 @@ SharedMemory::~SharedMemory() {
   if (memory_ != nullptr) ::munmap(memory_, static_cast<size_t>(bytes_));
 }
 
-StatusOr<SharedMemory> SharedMemory::Create(CommContext& context,
-                                            const NodePlace& mine,
-                                            int64_t bytes) {
+Agreed<SharedMemory> SharedMemory::Create(CommContext& context,
+                                          const NodePlace& mine,
+                                          int64_t bytes) {
   SharedMemory memory;
   memory.part_bytes_ = WholePages(bytes);
   memory.bytes_ = memory.part_bytes_ * mine.ranks;

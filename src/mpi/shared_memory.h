@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "mpi/collective.h"
 
 namespace belay {
@@ -29,8 +30,8 @@ class SharedMemory {
   // that too little memory shows up. Collective; agreed. Same on all ranks:
   // bytes.
   // Errors: those of ErrnoStatus and of messages.
-  static StatusOr<SharedMemory> Create(CommContext& context,
-                                       const NodePlace& mine, int64_t bytes);
+  static Agreed<SharedMemory> Create(CommContext& context,
+                                     const NodePlace& mine, int64_t bytes);
 
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "mpi/arrivals.h"
 #include "mpi/deadline.h"
@@ -97,11 +98,11 @@ StatusOr<std::shared_ptr<WordInFlight::Cell>> WordInFlight::Cell::Make(
   return cell;
 }
 
-Status WordInFlight::Start(const Comm& comm, uint64_t word,
-                           MPI_User_function* merge) {
+Agreed<> WordInFlight::Start(const Comm& comm, uint64_t word,
+                             MPI_User_function* merge) {
   if (cell_ == nullptr || cell_->comm != comm.raw()) {
     StatusOr<std::shared_ptr<Cell>> made = Cell::Make(comm.raw(), merge);
-    if (!made.ok()) return made.status();
+    if (!made.ok()) return Agreement::Of(made.status());
     cell_ = *std::move(made);
   }
   cell_->word = word;
@@ -109,7 +110,7 @@ Status WordInFlight::Start(const Comm& comm, uint64_t word,
   const int code = MPI_Iallreduce(MPI_IN_PLACE, &cell_->word, 1, MPI_UINT64_T,
                                   cell_->op, comm.raw(), &cell_->request);
   if (code == MPI_SUCCESS) CountCollective(cell_->life);
-  return MpiError(code, "MPI_Iallreduce");
+  return Agreement::Of(MpiError(code, "MPI_Iallreduce"));
 }
 
 StatusOr<bool> WordInFlight::IsThere() const {
@@ -119,21 +120,20 @@ StatusOr<bool> WordInFlight::IsThere() const {
   return done != 0;
 }
 
-StatusOr<uint64_t> WordInFlight::Finish(const Comm& comm,
-                                        double deadline_seconds,
-                                        const std::string& operation) {
+Agreed<uint64_t> WordInFlight::Finish(const Comm& comm, double deadline_seconds,
+                                      const std::string& operation) {
   // Watching the time costs as much as a word that is on its way.
   constexpr int kTests = 100;
   int done = 0;
   for (int i = 0; i < kTests && !done; ++i) {
-    BELAY_RETURN_IF_ERROR(
-        MpiError(TestRequest(cell_->request, done), "MPI_Test"));
+    BELAY_RETURN_IF_AGREED(
+        Agreement::Of(MpiError(TestRequest(cell_->request, done), "MPI_Test")));
   }
   if (!done) {
     // What a rank tells of its arrival here must not count for a later one.
     Deadline deadline(comm, deadline_seconds, operation, false, cell_->number);
     deadline.Enter("exchange");
-    BELAY_RETURN_IF_ERROR(deadline.Wait(cell_->request));
+    BELAY_RETURN_IF_AGREED(Agreement::Of(deadline.Wait(cell_->request)));
   }
   return cell_->word;
 }

@@ -17,6 +17,7 @@
 
 #include "belay/comm.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 
 namespace belay {
 
@@ -28,7 +29,7 @@ class WordInFlight {
   // Begins to reduce `word` with `merge`, which is commutative. Returns at
   // once. Collective. Same on all ranks: merge. Not while one is under way.
   // Errors, not agreed: Internal - MPI's text.
-  Status Start(const Comm& comm, uint64_t word, MPI_User_function* merge);
+  Agreed<> Start(const Comm& comm, uint64_t word, MPI_User_function* merge);
 
   // Whether one is under way.
   bool is_started() const;
@@ -41,8 +42,8 @@ class WordInFlight {
   // after `deadline_seconds`, with a message that names `operation`. None is
   // under way afterwards. Local, but the operation behind it is collective.
   // Errors: Internal - MPI's text.
-  StatusOr<uint64_t> Finish(const Comm& comm, double deadline_seconds,
-                            const std::string& operation);
+  Agreed<uint64_t> Finish(const Comm& comm, double deadline_seconds,
+                          const std::string& operation);
 
  private:
   struct Cell;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/wire.h"
 #include "graph/merge.h"
@@ -61,8 +62,8 @@ void DecodePart(const std::string& bytes, MergeResult& merge) {
 
 // Whether all ranks have merged what they have now, together. Collective;
 // agreed.
-StatusOr<bool> IsUpToDate(CommContext& context, const Status& mine,
-                          uint64_t own, const MergeResult& merge) {
+Agreed<bool> IsUpToDate(CommContext& context, const Status& mine, uint64_t own,
+                        const MergeResult& merge) {
   const bool fits = merge.merged != 0 && merge.own == own;
   const uint64_t merged = fits ? merge.merged : 0;
   BELAY_ASSIGN_OR_RETURN_AGREED(
@@ -73,12 +74,12 @@ StatusOr<bool> IsUpToDate(CommContext& context, const Status& mine,
 
 }  // namespace
 
-Status MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
-                     MergeResult& merge) {
+Agreed<> MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
+                       MergeResult& merge) {
   const uint64_t own = live.ok() ? GraphFingerprint(live->graph) : 0;
   BELAY_ASSIGN_OR_RETURN_AGREED(const bool is_up_to_date,
                                 IsUpToDate(context, live.status(), own, merge));
-  if (is_up_to_date) return absl::OkStatus();
+  if (is_up_to_date) return {};
   merge = {.sent_lists = std::move(merge.sent_lists)};
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const RootMessage message,
@@ -91,7 +92,7 @@ Status MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
                   }));
   DecodePart(message.part, merge);
   merge.own = own;
-  return absl::OkStatus();
+  return {};
 }
 
 }  // namespace belay

@@ -4,6 +4,7 @@
 #define BELAY_OBJECTS_MERGE_TOGETHER_H_
 
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "graph/live_graph.h"
 #include "mpi/collective.h"
 #include "objects/tracked_objects.h"
@@ -15,8 +16,8 @@ namespace belay {
 // GatherLists does it; otherwise nothing is sent but one reduction.
 // Collective; agreed.
 // Errors: that of `live`, and those of MergeGraphs.
-Status MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
-                     MergeResult& merge);
+Agreed<> MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
+                       MergeResult& merge);
 
 }  // namespace belay
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -51,9 +52,9 @@ bool IsRefused(const std::vector<DifferentValue>& incompatible,
 
 }  // namespace
 
-Status RefuseMismatches(CommContext& context, const std::string& path,
-                        const LoadReport& report, MismatchPolicy mismatched) {
-  if (!IsRefused(report.incompatible, mismatched)) return absl::OkStatus();
+Agreed<> RefuseMismatches(CommContext& context, const std::string& path,
+                          const LoadReport& report, MismatchPolicy mismatched) {
+  if (!IsRefused(report.incompatible, mismatched)) return {};
   return Agree(context, IncompatibleError(path, report));
 }
 
@@ -133,8 +134,8 @@ StatusOr<std::string> EncodeStoredGraph(const SavedCheckpoint& saved) {
 }
 
 // Stage graph: what is stored, on all ranks. Collective; agreed.
-StatusOr<OpenedGraph> ShareGraph(RestoreFrame& frame,
-                                 const SavedCheckpoint& saved) {
+Agreed<OpenedGraph> ShareGraph(RestoreFrame& frame,
+                               const SavedCheckpoint& saved) {
   frame.stages.Enter("graph");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes,
@@ -145,9 +146,9 @@ StatusOr<OpenedGraph> ShareGraph(RestoreFrame& frame,
 }
 
 // Puts together what the ranks found. Collective; agreed.
-StatusOr<LoadStatus> ReportTogether(CommContext& context,
-                                    const Restoration& restoration,
-                                    const RankMatch& mine) {
+Agreed<LoadStatus> ReportTogether(CommContext& context,
+                                  const Restoration& restoration,
+                                  const RankMatch& mine) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
                                 Gather(context, EncodeRankMatch(mine)));
   const auto report = [&]() -> StatusOr<std::string> {
@@ -173,7 +174,7 @@ StatusOr<LoadStatus> ReportTogether(CommContext& context,
 }
 
 // Whether any rank has something to read. Collective; agreed.
-StatusOr<bool> AnyReads(CommContext& context, const MatchResult& match) {
+Agreed<bool> AnyReads(CommContext& context, const MatchResult& match) {
   std::vector<int64_t> reads = {static_cast<int64_t>(match.reads.size())};
   BELAY_RETURN_IF_AGREED(MaxAll(context, reads));
   return reads[0] > 0;
@@ -181,8 +182,8 @@ StatusOr<bool> AnyReads(CommContext& context, const MatchResult& match) {
 
 // What the arguments say of each value, by live value; of the save counter
 // only the options. Collective; agreed.
-StatusOr<std::vector<RestoreChoice>> ChooseTogether(RestoreFrame& frame,
-                                                    const LiveGraph& live) {
+Agreed<std::vector<RestoreChoice>> ChooseTogether(RestoreFrame& frame,
+                                                  const LiveGraph& live) {
   std::vector<RestoreChoice> choices;
   if (frame.options.args.empty() && !frame.options.selects) {
     choices.assign(live.values.size(),
@@ -256,10 +257,10 @@ StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
 
 // Matches the objects with a checkpoint and reads what is matched; only for
 // that it has to be `opened`. Collective; agreed.
-StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects,
-                                    RestoreFrame& frame, const LiveGraph& live,
-                                    PendingObjects& pending,
-                                    std::optional<OpenedStep> opened) {
+Agreed<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreFrame& frame,
+                                  const LiveGraph& live,
+                                  PendingObjects& pending,
+                                  std::optional<OpenedStep> opened) {
   frame.stages.Enter("match");
   Restoration& restoration = pending.restoration;
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<RestoreChoice> choices,
@@ -305,9 +306,8 @@ Status CheckOptions(const std::string& path, const RestoreOptions& options) {
 }
 
 // An empty path restores nothing. Collective.
-StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
-                                const std::string& path,
-                                const RestoreOptions& options) {
+Agreed<LoadStatus> RestoreNow(TrackedObjects& objects, const std::string& path,
+                              const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(*objects.comm, "restore", path));
   const StatusOr<LiveGraph> live = objects.Track(options.handlers);
   const RestoreSource source{.path = path, .kind = RestoreSource::Kind::kAny};
@@ -336,10 +336,10 @@ StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
 }
 
 // Continues one restore. Collective.
-StatusOr<LoadStatus> RestoreMore(TrackedObjects& objects,
-                                 const StatusOr<LiveGraph>& live,
-                                 PendingObjects& pending,
-                                 const RestoreOptions& options) {
+Agreed<LoadStatus> RestoreMore(TrackedObjects& objects,
+                               const StatusOr<LiveGraph>& live,
+                               PendingObjects& pending,
+                               const RestoreOptions& options) {
   RestoreFrame frame(*objects.comm, pending.source.path, options);
   frame.has_memory = true;
   Status mine = CheckOptions(pending.source.path, options);
@@ -349,8 +349,8 @@ StatusOr<LoadStatus> RestoreMore(TrackedObjects& objects,
 }
 
 // Ranks may have restored with different Checkpoints. Collective.
-Status AgreeOnPending(const TrackedObjects& objects,
-                      const RestoreOptions& options) {
+Agreed<> AgreeOnPending(const TrackedObjects& objects,
+                        const RestoreOptions& options) {
   CommContext context{*objects.comm,
                       Deadline(*objects.comm, options.deadline_seconds,
                                "restore what is deferred")};
@@ -365,10 +365,10 @@ bool IsGone(const Status& status) {
 }
 
 // What was restored is equal on all ranks. Collective.
-Status CheckCounter(const TrackedObjects& objects, const std::string& path,
-                    const RestoreOptions& options) {
+Agreed<> CheckCounter(const TrackedObjects& objects, const std::string& path,
+                      const RestoreOptions& options) {
   const int64_t counter = objects.counter;
-  if (counter >= 0 && counter < INT64_MAX) return absl::OkStatus();
+  if (counter >= 0 && counter < INT64_MAX) return {};
   CommContext context{*objects.comm,
                       Deadline(*objects.comm, options.deadline_seconds,
                                absl::StrFormat("restore \"%s\"", path))};
@@ -414,14 +414,14 @@ StatusOr<LoadStatus> Checkpoint::RestoreDeferred(
   LoadReport report = newest.report();
   // What a newer one restores, an older one leaves alone.
   for (size_t i = pending.size() - 1; i-- > 0;) {
-    const Status status =
-        RestoreMore(*objects_, live, pending[i], options).status();
-    if (IsGone(status)) {
+    const Agreed<LoadStatus> older =
+        RestoreMore(*objects_, live, pending[i], options);
+    if (IsGone(older.status())) {
       report.warnings.push_back(
-          Cat("no longer pending: ", std::string(status.message())));
+          Cat("no longer pending: ", std::string(older.status().message())));
       pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(i));
-    } else {
-      BELAY_RETURN_IF_AGREED(status);
+    } else if (!older.ok()) {
+      return older.error();
     }
   }
   return LoadStatus(newest.kind(), std::move(report), newest.rank_reports());

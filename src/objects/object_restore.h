@@ -10,6 +10,7 @@
 #include "belay/objects/load_status.h"
 #include "belay/options.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "mpi/collective.h"
 
 namespace belay {
@@ -17,8 +18,8 @@ namespace belay {
 // Refuses what the options do not let pass. The report is equal on all ranks.
 // Collective; agreed.
 // Errors: FailedPrecondition - values of another dtype, shape or type.
-Status RefuseMismatches(CommContext& context, const std::string& path,
-                        const LoadReport& report, MismatchPolicy mismatched);
+Agreed<> RefuseMismatches(CommContext& context, const std::string& path,
+                          const LoadReport& report, MismatchPolicy mismatched);
 
 // The status with a warning for each value that is left as it is, if that is
 // asked for.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "belay/async_saver.h"
 #include "belay/checkpoint.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -42,8 +43,8 @@ State ListRenamed(const LiveGraph& live, const MergeResult& merge) {
 
 // The stages before those of Save: the objects of all ranks as one graph, and
 // the opaque states as bytes. Collective.
-Status MergeStage(TrackedObjects& objects, CommContext& context,
-                  StatusOr<LiveGraph>& live) {
+Agreed<> MergeStage(TrackedObjects& objects, CommContext& context,
+                    StatusOr<LiveGraph>& live) {
   if (live.ok()) {
     if (Status status = FetchOpaqueStates(*live); !status.ok()) live = status;
   }
@@ -59,9 +60,9 @@ struct MergeCounts {
 
 // The stage with a deadline of its own, which must not go on to watch what
 // the save does afterwards. Collective; agreed.
-Status MergeWatched(TrackedObjects& objects, const std::string& path,
-                    const SaveOptions& options, StatusOr<LiveGraph>& live,
-                    MergeCounts& counts) {
+Agreed<> MergeWatched(TrackedObjects& objects, const std::string& path,
+                      const SaveOptions& options, StatusOr<LiveGraph>& live,
+                      MergeCounts& counts) {
   CommContext context{*objects.comm,
                       Deadline(*objects.comm, options.deadline_seconds,
                                absl::StrFormat("save \"%s\"", path))};
@@ -71,14 +72,13 @@ Status MergeWatched(TrackedObjects& objects, const std::string& path,
   counts = {.messages = context.messages,
             .agreement_bytes = context.agreement_bytes,
             .stages = stages.Finish()};
-  return absl::OkStatus();
+  return {};
 }
 
 // The counter after which there is no step in `dir`, so that a program that has
 // restored an older one goes on behind the newest. Collective; agreed.
-StatusOr<int64_t> PassNewer(const TrackedObjects& objects,
-                            const std::string& dir,
-                            const SaveOptions& options) {
+Agreed<int64_t> PassNewer(const TrackedObjects& objects, const std::string& dir,
+                          const SaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(*objects.comm, "save", dir));
   CommContext context{*objects.comm,
                       Deadline(*objects.comm, options.deadline_seconds,
@@ -103,9 +103,9 @@ StatusOr<int64_t> PassNewer(const TrackedObjects& objects,
 
 }  // namespace
 
-Status SaveObjects(TrackedObjects& objects, const std::string& path,
-                   const SaveOptions& options, bool* at_files,
-                   SaveFunction save) {
+Agreed<> SaveObjects(TrackedObjects& objects, const std::string& path,
+                     const SaveOptions& options, bool* at_files,
+                     SaveFunction save) {
   const Comm& comm = *objects.comm;
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", path));
   StatusOr<LiveGraph> live = objects.Track(options.handlers);
@@ -126,34 +126,34 @@ Status SaveObjects(TrackedObjects& objects, const std::string& path,
               with_cache);
 }
 
-Status SaveStepBy(TrackedObjects& objects, const std::string& path,
-                  const SaveOptions& options, bool* at_files,
-                  SaveFunction save) {
+Agreed<> SaveStepBy(TrackedObjects& objects, const std::string& path,
+                    const SaveOptions& options, bool* at_files,
+                    SaveFunction save) {
   const bool had_counter = std::exchange(objects.has_counter, true);
   ++objects.counter;
-  const Status status = SaveObjects(objects, path, options, at_files, save);
-  if (!status.ok()) {
+  Agreed<> saved = SaveObjects(objects, path, options, at_files, save);
+  if (!saved.ok()) {
     --objects.counter;
     objects.has_counter = had_counter;
   }
-  return status;
+  return saved;
 }
 
-StatusOr<SaveResult> SaveStep(TrackedObjects& objects, const std::string& path,
-                              const SaveOptions& options, bool& at_files) {
-  StatusOr<SaveResult> result;
-  BELAY_RETURN_IF_AGREED(
-      SaveStepBy(objects, path, options, &at_files,
-                 [&](const SaveJob& job, const SaveOptions& with_cache) {
-                   result = SaveAt(*objects.comm, job, with_cache);
-                   return result.status();
-                 }));
-  return result;
+Agreed<SaveResult> SaveStep(TrackedObjects& objects, const std::string& path,
+                            const SaveOptions& options, bool& at_files) {
+  std::optional<SaveResult> result;
+  BELAY_RETURN_IF_AGREED(SaveStepBy(
+      objects, path, options, &at_files,
+      [&](const SaveJob& job, const SaveOptions& with_cache) -> Agreed<> {
+        BELAY_ASSIGN_OR_RETURN_AGREED(result,
+                                      SaveAt(*objects.comm, job, with_cache));
+        return {};
+      }));
+  return *std::move(result);
 }
 
-StatusOr<NextStep> PassNewerSteps(TrackedObjects& objects,
-                                  const std::string& dir,
-                                  const SaveOptions& options) {
+Agreed<NextStep> PassNewerSteps(TrackedObjects& objects, const std::string& dir,
+                                const SaveOptions& options) {
   NextStep next{.restored = objects.counter, .newest = objects.counter};
   if (objects.is_counter_restored) {
     BELAY_ASSIGN_OR_RETURN_AGREED(next.newest,
@@ -214,10 +214,10 @@ StatusOr<LiveGraph> TrackedObjects::Track(const TypeHandlerRegistry* handlers) {
   return TrackObjects(root, comm->rank(), all, handlers, comm->size());
 }
 
-Status CheckMoved(const TrackedObjects* objects, std::string_view operation) {
-  if (objects != nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      Cat(operation, " \"Checkpoint\": it was moved from"));
+Agreed<> CheckMoved(const TrackedObjects* objects, std::string_view operation) {
+  if (objects != nullptr) return {};
+  return SameOnAllRanks(absl::FailedPreconditionError(
+      Cat(operation, " \"Checkpoint\": it was moved from")));
 }
 
 StatusOr<SaveResult> Checkpoint::Save(const std::string& dir,
@@ -227,7 +227,7 @@ StatusOr<SaveResult> Checkpoint::Save(const std::string& dir,
   BELAY_ASSIGN_OR_RETURN_AGREED(const NextStep next,
                                 PassNewerSteps(objects, dir, options));
   bool ignored = false;
-  StatusOr<SaveResult> result =
+  Agreed<SaveResult> result =
       SaveStep(objects, dir.empty() ? "" : StepPath(dir, next.passed + 1),
                options, ignored);
   if (!result.ok()) {
@@ -243,14 +243,15 @@ StatusOr<SaveResult> Checkpoint::Save(const std::string& dir,
 StatusOr<SaveResult> Checkpoint::SaveAs(const std::string& path,
                                         const SaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "save"));
-  StatusOr<SaveResult> result;
-  BELAY_RETURN_IF_AGREED(
-      SaveObjects(*objects_, path, options, nullptr,
-                  [&](const SaveJob& job, const SaveOptions& with_cache) {
-                    result = SaveAt(*objects_->comm, job, with_cache);
-                    return result.status();
-                  }));
-  return result;
+  std::optional<SaveResult> result;
+  BELAY_RETURN_IF_AGREED(SaveObjects(
+      *objects_, path, options, nullptr,
+      [&](const SaveJob& job, const SaveOptions& with_cache) -> Agreed<> {
+        BELAY_ASSIGN_OR_RETURN_AGREED(result,
+                                      SaveAt(*objects_->comm, job, with_cache));
+        return {};
+      }));
+  return *std::move(result);
 }
 
 int64_t Checkpoint::save_counter() const {
@@ -268,14 +269,13 @@ namespace {
 
 // The communicator of the objects has to be one of the same ranks. Equal on all
 // ranks of a sound program.
-Status CheckSameRanks(const Comm& one, const Comm& other) {
+Agreed<> CheckSameRanks(const Comm& one, const Comm& other) {
   int result = MPI_UNEQUAL;
   MPI_Comm_compare(one.raw(), other.raw(), &result);
-  if (result == MPI_IDENT || result == MPI_CONGRUENT) return absl::OkStatus();
-  return absl::InvalidArgumentError(
+  if (result == MPI_IDENT || result == MPI_CONGRUENT) return {};
+  return SameOnAllRanks(absl::InvalidArgumentError(
       "save \"AsyncSaver\": the Checkpoint has a communicator of other ranks, "
-      "or "
-      "in another order");
+      "or in another order"));
 }
 
 }  // namespace
@@ -292,24 +292,26 @@ StatusOr<PendingSave> AsyncSaver::Save(Checkpoint& checkpoint,
   BELAY_RETURN_IF_AGREED(CheckSameRanks(*objects.comm, saver_->comm()));
   BELAY_ASSIGN_OR_RETURN_AGREED(const NextStep next,
                                 PassNewerSteps(objects, dir, options));
-  StatusOr<PendingSave> pending;
-  const Status status = SaveStepBy(
+  std::optional<PendingSave> pending;
+  Agreed<> begun = SaveStepBy(
       objects, dir.empty() ? "" : StepPath(dir, next.passed + 1), options,
-      nullptr, [&](const SaveJob& job, const SaveOptions& with_cache) {
-        pending = saver_->Begin(job, with_cache, EndOfStep(objects, next));
-        return pending.status();
+      nullptr,
+      [&](const SaveJob& job, const SaveOptions& with_cache) -> Agreed<> {
+        BELAY_ASSIGN_OR_RETURN_AGREED(
+            pending, saver_->Begin(job, with_cache, EndOfStep(objects, next)));
+        return {};
       });
-  if (!status.ok()) {
+  if (!begun.ok()) {
     objects.counter = next.restored;
     saver_->Keep(std::move(finished));
-    return status;
+    return begun.error();
   }
   pending->finished = std::move(finished);
   const std::string warning = NumberWarning(dir, next);
   if (!warning.empty()) {
     pending->note += Cat(pending->note.empty() ? "" : "; ", warning);
   }
-  return pending;
+  return *std::move(pending);
 }
 
 }  // namespace belay

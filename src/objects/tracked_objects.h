@@ -14,6 +14,7 @@
 #include "belay/checkpoint.h"
 #include "belay/options.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "core/list_exchange.h"
 #include "graph/graph_match.h"
 #include "graph/live_graph.h"
@@ -70,31 +71,31 @@ struct TrackedObjects {
 // Checks that a Checkpoint was not moved from. Local, and equal on all ranks of
 // a sound program.
 // Errors: FailedPrecondition - it was.
-Status CheckMoved(const TrackedObjects* objects, std::string_view operation);
+Agreed<> CheckMoved(const TrackedObjects* objects, std::string_view operation);
 
 // Saving the objects of a Checkpoint, for those who carry out the save in their
 // own way.
 
 // Carries out a save, such as SaveAt. Collective; agreed.
 using SaveFunction =
-    absl::FunctionRef<Status(const SaveJob& job, const SaveOptions& options)>;
+    absl::FunctionRef<Agreed<>(const SaveJob& job, const SaveOptions& options)>;
 
 // Makes a job of all objects as they are, and has it carried out. Collective;
 // agreed. `at_files` as in SaveJob; may be null.
 // Errors: those of descriptions, and those of `save`.
-Status SaveObjects(TrackedObjects& objects, const std::string& path,
-                   const SaveOptions& options, bool* at_files,
-                   SaveFunction save);
+Agreed<> SaveObjects(TrackedObjects& objects, const std::string& path,
+                     const SaveOptions& options, bool* at_files,
+                     SaveFunction save);
 
 // The same for a step that counts: one more than the save counter. On an error
 // the counter is what it was. Collective; agreed.
-Status SaveStepBy(TrackedObjects& objects, const std::string& path,
-                  const SaveOptions& options, bool* at_files,
-                  SaveFunction save);
+Agreed<> SaveStepBy(TrackedObjects& objects, const std::string& path,
+                    const SaveOptions& options, bool* at_files,
+                    SaveFunction save);
 
 // SaveStepBy, with SaveAt. Collective.
-StatusOr<SaveResult> SaveStep(TrackedObjects& objects, const std::string& path,
-                              const SaveOptions& options, bool& at_files);
+Agreed<SaveResult> SaveStep(TrackedObjects& objects, const std::string& path,
+                            const SaveOptions& options, bool& at_files);
 
 // Which number the next step of a directory gets.
 struct NextStep {
@@ -105,9 +106,8 @@ struct NextStep {
 
 // Finds that number, and sets the counter to the one before it. Collective;
 // agreed.
-StatusOr<NextStep> PassNewerSteps(TrackedObjects& objects,
-                                  const std::string& dir,
-                                  const SaveOptions& options);
+Agreed<NextStep> PassNewerSteps(TrackedObjects& objects, const std::string& dir,
+                                const SaveOptions& options);
 
 // What the end of a step means for the save counter, which has its number by
 // now: nothing if another save or restore has changed that since.

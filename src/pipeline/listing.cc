@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "belay/arrays/layout.h"
 #include "belay/state.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/layout.h"
 #include "core/status_macros.h"
@@ -25,7 +26,7 @@
 
 namespace belay {
 
-StatusOr<RootMessage> GatherLists(
+Agreed<RootMessage> GatherLists(
     CommContext& context, std::vector<Entries> lists, SentLists& sent_lists,
     absl::FunctionRef<StatusOr<RootMessages>(const Heard&)> answer) {
   ListsToSend now = ListsToSendOf(std::move(lists));
@@ -67,7 +68,7 @@ StatusOr<RootMessage> GatherLists(
   return message;
 }
 
-StatusOr<RootMessage> GatherDescriptions(
+Agreed<RootMessage> GatherDescriptions(
     CommContext& context, RankShards mine, SentLists& sent_lists,
     absl::FunctionRef<StatusOr<RootMessages>(ListedRanks)> answer) {
   Description description = Describe(mine, context.rank(), context.size());

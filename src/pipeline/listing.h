@@ -11,6 +11,7 @@
 #include "belay/manager/job.h"
 #include "belay/options.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "core/list_exchange.h"
 #include "core/wire.h"
 #include "mpi/collective.h"
@@ -25,13 +26,13 @@ namespace belay {
 // is. Lists that are equal travel once, and of those that were told before, or
 // that rank 0 has much of, only what differs. Collective; agreed. If it fails,
 // `sent_lists` stays as it was. Same on all ranks: the number of lists.
-StatusOr<RootMessage> GatherLists(
+Agreed<RootMessage> GatherLists(
     CommContext& context, std::vector<Entries> lists, SentLists& sent_lists,
     absl::FunctionRef<StatusOr<RootMessages>(const Heard&)> answer);
 
 // The same of what every rank lists for a save or a restore. Collective;
 // agreed.
-StatusOr<RootMessage> GatherDescriptions(
+Agreed<RootMessage> GatherDescriptions(
     CommContext& context, RankShards mine, SentLists& sent_lists,
     absl::FunctionRef<StatusOr<RootMessages>(ListedRanks)> answer);
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/dtype.h"
 #include "core/status_macros.h"
@@ -219,8 +220,8 @@ std::string MergeFirst(const std::vector<std::string>& gathered) {
 }
 
 // Collective; agreed.
-StatusOr<GatheredLost> GatherLost(CommContext& context,
-                                  const std::vector<LostValues>& mine) {
+Agreed<GatheredLost> GatherLost(CommContext& context,
+                                const std::vector<LostValues>& mine) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
                                 Gather(context, EncodeMine(mine)));
   const auto merge = [&]() -> StatusOr<std::string> {
@@ -281,10 +282,10 @@ std::vector<LostValues> ListLost(const FormedShards& formed,
   return Merged(std::move(all));
 }
 
-StatusOr<std::vector<std::string>> TellLost(CommContext& context,
-                                            std::string_view what,
-                                            const std::vector<LostValues>& mine,
-                                            bool strict) {
+Agreed<std::vector<std::string>> TellLost(CommContext& context,
+                                          std::string_view what,
+                                          const std::vector<LostValues>& mine,
+                                          bool strict) {
   BELAY_ASSIGN_OR_RETURN_AGREED(GatheredLost gathered,
                                 GatherLost(context, mine));
   std::vector<LostValues>& lost = gathered.first;
@@ -310,10 +311,12 @@ StatusOr<std::vector<std::string>> TellLost(CommContext& context,
         gathered.num_keys == 1
             ? ""
             : Cat("; the same holds for ", MoreKeysText(gathered, 1));
-    return absl::FailedPreconditionError(
-        Cat(warnings[0], others,
-            "; strict_dtype does not allow this: choose a dtype that has these "
-            "values, or turn strict_dtype off"));
+    return SameOnAllRanks(absl::FailedPreconditionError(
+                              Cat(warnings[0], others,
+                                  "; strict_dtype does not allow this: choose "
+                                  "a dtype that has these "
+                                  "values, or turn strict_dtype off")))
+        .error();
   }
   if (gathered.num_keys > std::ssize(lost)) {
     warnings.push_back(Cat(what, ": conversions change values of ",

@@ -11,6 +11,7 @@
 
 #include "belay/arrays/dtype.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "core/element_conversion.h"
 #include "mpi/collective.h"
 #include "storage/staging.h"
@@ -44,10 +45,10 @@ std::vector<LostValues> ListLost(const FormedShards& formed, ConversionWay way);
 // "save \"/run/step_3\"". Collective; agreed. Requires `mine` ascending. Only
 // called where some rank has lost values: it takes several messages.
 // Errors: FailedPrecondition - with `strict`, the first of these warnings.
-StatusOr<std::vector<std::string>> TellLost(CommContext& context,
-                                            std::string_view what,
-                                            const std::vector<LostValues>& mine,
-                                            bool strict);
+Agreed<std::vector<std::string>> TellLost(CommContext& context,
+                                          std::string_view what,
+                                          const std::vector<LostValues>& mine,
+                                          bool strict);
 
 }  // namespace belay
 

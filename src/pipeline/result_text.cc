@@ -130,7 +130,7 @@ std::string WithWarnings(std::string text,
 }
 
 template <typename Result>
-void LogAny(const CommContext& context, const StatusOr<Result>& result) {
+void LogAny(const CommContext& context, const Agreed<Result>& result) {
   if (!context.is_root()) return;
   if (!result.ok()) return LogError(context, result.status());
   if (IsLogged(LogLevel::kInfo)) {
@@ -170,12 +170,12 @@ void LogNoStep(const CommContext& context, const std::string& dir) {
           "begins anew"));
 }
 
-void LogResult(const CommContext& context, const StatusOr<SaveResult>& result) {
+void LogResult(const CommContext& context, const Agreed<SaveResult>& result) {
   LogAny(context, result);
 }
 
 void LogResult(const CommContext& context,
-               const StatusOr<RestoreResult>& result) {
+               const Agreed<RestoreResult>& result) {
   LogAny(context, result);
 }
 

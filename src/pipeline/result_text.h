@@ -13,9 +13,8 @@ namespace belay {
 
 // Tells the log of a result, or of the error that all ranks have. Local; one
 // rank does so.
-void LogResult(const CommContext& context, const StatusOr<SaveResult>& result);
-void LogResult(const CommContext& context,
-               const StatusOr<RestoreResult>& result);
+void LogResult(const CommContext& context, const Agreed<SaveResult>& result);
+void LogResult(const CommContext& context, const Agreed<RestoreResult>& result);
 
 // Warns that a program that goes on from the newest step in `dir` has found
 // none: the directory may be misspelt, or the working directory another one.

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/agreed.h"
 #include "core/process.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -18,13 +19,13 @@
 
 namespace belay {
 
-Status AgreeOnArguments(CommContext& context, std::string_view operation,
-                        const std::vector<CommonOption>& arguments) {
+Agreed<> AgreeOnArguments(CommContext& context, std::string_view operation,
+                          const std::vector<CommonOption>& arguments) {
   WireWriter all;
   for (const CommonOption& argument : arguments) all.PutText(argument.bytes);
-  const Status same = AgreeSame(context, Cat(operation, ": an argument"),
-                                Fingerprint(all.bytes()));
-  if (!absl::IsInvalidArgument(same)) return same;
+  const Agreed<> same = AgreeSame(context, Cat(operation, ": an argument"),
+                                  Fingerprint(all.bytes()));
+  if (!absl::IsInvalidArgument(same.status())) return same;
   // All ranks know that something differs; what it is, is asked only now.
   for (const CommonOption& argument : arguments) {
     BELAY_RETURN_IF_AGREED(AgreeSame(context,
@@ -65,23 +66,23 @@ double SharedDirectorySeconds(double deadline_seconds) {
                               : kMostSeconds;
 }
 
-Status AgreeOnSharedDirectory(CommContext& context, const Status& mine,
-                              bool sees, bool did_see,
-                              const std::string& operation, double seconds) {
+Agreed<> AgreeOnSharedDirectory(CommContext& context, const Status& mine,
+                                bool sees, bool did_see,
+                                const std::string& operation, double seconds) {
   std::vector<int64_t> all_see = {sees ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MinAll(context, all_see, mine));
-  if (all_see[0] == 1) return absl::OkStatus();
+  if (all_see[0] == 1) return {};
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> all,
       AllGather(context, Cat(sees ? "y" : "n", HostName())));
   const absl::StatusCode code = did_see ? absl::StatusCode::kUnavailable
                                         : absl::StatusCode::kFailedPrecondition;
-  return Status(
+  return SameOnAllRanks(Status(
       code,
       absl::StrFormat("%s: what rank 0 made on host \"%s\" was not seen within "
                       "%g s by %s; all ranks need the same path on a shared "
                       "file system",
-                      operation, all[0].substr(1), seconds, BlindHosts(all)));
+                      operation, all[0].substr(1), seconds, BlindHosts(all))));
 }
 
 // --- Stages ---
@@ -118,18 +119,18 @@ std::vector<StageTime> Stages::Finish() {
   return std::move(times_);
 }
 
-Status CheckComm(const Comm& comm, std::string_view operation,
-                 const std::string& dir) {
-  if (comm.raw() != MPI_COMM_NULL) return absl::OkStatus();
-  return absl::FailedPreconditionError(
+Agreed<> CheckComm(const Comm& comm, std::string_view operation,
+                   const std::string& dir) {
+  if (comm.raw() != MPI_COMM_NULL) return {};
+  return SameOnAllRanks(absl::FailedPreconditionError(
       absl::StrFormat("%s \"%s\": the communicator is closed or was moved from",
-                      operation, dir));
+                      operation, dir)));
 }
 
-StatusOr<std::vector<bool>> AgreeOnStructure(CommContext& context,
-                                             const Status& mine,
-                                             std::span<const uint64_t> numbers,
-                                             std::span<uint64_t> sums) {
+Agreed<std::vector<bool>> AgreeOnStructure(CommContext& context,
+                                           const Status& mine,
+                                           std::span<const uint64_t> numbers,
+                                           std::span<uint64_t> sums) {
   // Every rank adds its number, and rank 0 takes its own away for each of them:
   // what is left is the sum of the differences from rank 0's.
   const uint64_t weight =
@@ -149,8 +150,8 @@ StatusOr<std::vector<bool>> AgreeOnStructure(CommContext& context,
   return same;
 }
 
-Status CombineCounters(CommContext& context, TransferCounters& mine,
-                       std::span<const int64_t> stripes) {
+Agreed<> CombineCounters(CommContext& context, TransferCounters& mine,
+                         std::span<const int64_t> stripes) {
   std::vector<int64_t> sums = {mine.bytes, mine.io_calls, mine.delivered_bytes};
   sums.insert(sums.end(), stripes.begin(), stripes.end());
   BELAY_RETURN_IF_AGREED(SumAll(context, sums));
@@ -177,7 +178,7 @@ Status CombineCounters(CommContext& context, TransferCounters& mine,
     mine.stages[i].seconds =
         static_cast<double>(largest[num_counters + i]) * 1e-9;
   }
-  return absl::OkStatus();
+  return {};
 }
 
 int64_t PeakMemoryBytes() {

@@ -13,6 +13,7 @@
 
 #include "belay/options.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "mpi/collective.h"
 #include "pipeline/save_options.h"
 
@@ -22,8 +23,8 @@ namespace belay {
 // are equal, and one for each argument to say which differs. Collective;
 // agreed.
 // Errors: InvalidArgument - `operation: NAME differs between ranks: ...`.
-Status AgreeOnArguments(CommContext& context, std::string_view operation,
-                        const std::vector<CommonOption>& arguments);
+Agreed<> AgreeOnArguments(CommContext& context, std::string_view operation,
+                          const std::vector<CommonOption>& arguments);
 
 // Whether all hosts see what rank 0 has made.
 
@@ -35,9 +36,9 @@ double SharedDirectorySeconds(double deadline_seconds);
 // they have waited, and `did_see`, whether they have seen others there before.
 // Errors: FailedPrecondition, or Unavailable if they did - not all do; says
 //   which hosts.
-Status AgreeOnSharedDirectory(CommContext& context, const Status& mine,
-                              bool sees, bool did_see,
-                              const std::string& operation, double seconds);
+Agreed<> AgreeOnSharedDirectory(CommContext& context, const Status& mine,
+                                bool sees, bool did_see,
+                                const std::string& operation, double seconds);
 
 // The frame that Save and Restore share: stages, agreements and counters.
 
@@ -66,25 +67,25 @@ class Stages {
 // Checks that there is something to talk over; without, nothing can be agreed.
 // Local, and equal on all ranks of a sound program.
 // Errors: FailedPrecondition - the communicator is closed or was moved from.
-Status CheckComm(const Comm& comm, std::string_view operation,
-                 const std::string& dir);
+Agreed<> CheckComm(const Comm& comm, std::string_view operation,
+                   const std::string& dir);
 
 // Agrees on a Status, and tells for each number whether all ranks passed the
 // same, in one reduction that counts as agreeing on the structure. Collective;
 // agreed. The numbers are fingerprints, or 0: of others the differences might
 // add up to nothing. `sums`, as many on all ranks, become those of all ranks,
 // modulo 2^64.
-StatusOr<std::vector<bool>> AgreeOnStructure(CommContext& context,
-                                             const Status& mine,
-                                             std::span<const uint64_t> numbers,
-                                             std::span<uint64_t> sums = {});
+Agreed<std::vector<bool>> AgreeOnStructure(CommContext& context,
+                                           const Status& mine,
+                                           std::span<const uint64_t> numbers,
+                                           std::span<uint64_t> sums = {});
 
 // Combines the counters of all ranks as TransferCounters says. Collective;
 // agreed. `mine` has this rank's numbers; `stripes` those of the stripes that
 // it wrote to: how many, requests, and requests of each server. As many on all
 // ranks; empty: no stripes are counted.
-Status CombineCounters(CommContext& context, TransferCounters& mine,
-                       std::span<const int64_t> stripes = {});
+Agreed<> CombineCounters(CommContext& context, TransferCounters& mine,
+                         std::span<const int64_t> stripes = {});
 
 // The most memory that this process has used, in bytes.
 int64_t PeakMemoryBytes();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "belay/reader/step_pin.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -53,7 +54,7 @@ Status OfCopy(const CopyRun& run, const Status& status) {
 }
 
 // Stage list. Collective; agreed.
-Status Begin(CommContext& context, const CopyRun& run) {
+Agreed<> Begin(CommContext& context, const CopyRun& run) {
   const CopyOptions& options = run.options;
   Status status =
       run.dir.empty()
@@ -156,7 +157,7 @@ StatusOr<std::string> PlanOnRoot(CopyRun& run, const OpenedStep& opened) {
 }
 
 // Stage plan. Collective; agreed.
-Status Plan(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
+Agreed<> Plan(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   frame.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes, FromRoot(frame.context, [&] {
@@ -177,7 +178,7 @@ Status Plan(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   run.result.num_made = std::ssize(run.plan.made);
   run.result.num_used = run.plan.num_used;
   run.result.num_left_out = run.plan.num_left_out;
-  return absl::OkStatus();
+  return {};
 }
 
 // What each key is computed from, of those that rules make.
@@ -202,7 +203,7 @@ Status TakeMine(CopyRun& run, const CommContext& context) {
 }
 
 // Stages plan and read of a restore. Collective; agreed.
-Status Read(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
+Agreed<> Read(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   const Status mine =
       CatchExceptions([&] { return TakeMine(run, frame.context); });
   BELAY_RETURN_IF_AGREED(Agree(frame.context, OfCopy(run, mine)));
@@ -214,7 +215,7 @@ Status Read(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   StatusOr<ValuesToRead> values = CatchExceptions([&] {
     return ChooseValues(ListForReading(run.pieces), *frame.handlers, choose);
   });
-  BELAY_RETURN_IF_AGREED(ReadValues(frame, opened, std::move(values)).status());
+  BELAY_RETURN_IF_AGREED(ReadValues(frame, opened, std::move(values)));
   const Status listed = CatchExceptions([&] {
     run.to_save = ListForCopy(run.plan, run.pieces);
     run.plan = {};
@@ -224,7 +225,8 @@ Status Read(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
 }
 
 // All that comes before the save, which has a deadline of its own. Collective.
-Status ReadSource(const Comm& comm, std::optional<int64_t> step, CopyRun& run) {
+Agreed<> ReadSource(const Comm& comm, std::optional<int64_t> step,
+                    CopyRun& run) {
   const StatusOr<RestoreSource> source = SourceOf(run.from, step);
   const RestoreOptions options{
       .checksums = run.options.checksums,

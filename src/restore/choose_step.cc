@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/save_restore.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "format/paths.h"
 #include "restore/restore_stages.h"

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "belay/save_restore.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -128,8 +129,8 @@ StatusOr<RestoreSource> SourceOf(const std::string& dir,
                       dir, INT64_MAX, *step));
 }
 
-Status BeginRestore(RestoreFrame& frame, const RestoreSource& source,
-                    const Status& mine) {
+Agreed<> BeginRestore(RestoreFrame& frame, const RestoreSource& source,
+                      const Status& mine) {
   frame.stages.Enter("list");
   Status sound = mine;
   sound.Update(
@@ -151,8 +152,8 @@ Status BeginRestore(RestoreFrame& frame, const RestoreSource& source,
 namespace {
 
 // Compares what was read with its checksums. Collective.
-StatusOr<BlockCounts> Verify(RestoreFrame& frame, const OpenedStep& opened,
-                             const PlannedReads& planned, ReadData& data) {
+Agreed<BlockCounts> Verify(RestoreFrame& frame, const OpenedStep& opened,
+                           const PlannedReads& planned, ReadData& data) {
   if (!planned.checks) return BlockCounts{};
   frame.stages.Enter("verify");
   return CompareTogether(
@@ -162,12 +163,11 @@ StatusOr<BlockCounts> Verify(RestoreFrame& frame, const OpenedStep& opened,
 
 // Plans, reads and verifies what these shards want, and agrees on `mine`.
 // `no_shared_memory` as in ReadPlanned. Collective; agreed.
-StatusOr<RestoreResult> ReadShards(RestoreFrame& frame,
-                                   const OpenedStep& opened,
-                                   const std::vector<Shard>& shards,
-                                   const std::vector<Tolerance>& tolerances,
-                                   const Status& mine,
-                                   std::string& no_shared_memory) {
+Agreed<RestoreResult> ReadShards(RestoreFrame& frame, const OpenedStep& opened,
+                                 const std::vector<Shard>& shards,
+                                 const std::vector<Tolerance>& tolerances,
+                                 const Status& mine,
+                                 std::string& no_shared_memory) {
   if (opened.source.kind == RestoreSource::Kind::kFlatFile) {
     return ReadFlat(frame, opened, shards, tolerances, mine);
   }
@@ -225,8 +225,8 @@ void AddResult(RestoreResult round, RestoreResult& sum) {
 }
 
 // All stages from list on. Collective; agreed.
-StatusOr<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
-                                  StatusOr<ValuesToRead> values) {
+Agreed<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
+                                StatusOr<ValuesToRead> values) {
   BELAY_ASSIGN_OR_RETURN_AGREED(ListedRestore listed,
                                 ListTogether(frame, opened, std::move(values)));
   RestoreResult result = std::move(listed.report);
@@ -238,7 +238,7 @@ StatusOr<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
     const StatusOr<std::vector<SharedTarget>> shared = SetApart(shards);
     Status mine = listed.status;
     mine.Update(shared.status());
-    StatusOr<RestoreResult> round =
+    Agreed<RestoreResult> round =
         ReadShards(frame, opened, shards, listed.listing.tolerances, mine,
                    no_shared_memory);
     Status together;
@@ -248,6 +248,7 @@ StatusOr<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
     }
     BELAY_RETURN_IF_AGREED(
         CheckUnchanged(frame, opened, round.status(), together));
+    BELAY_RETURN_IF_AGREED(round);
     AddResult(*std::move(round), result);
     BELAY_ASSIGN_OR_RETURN_AGREED(
         more, ReceiveTogether(frame, result.path, shards, listed));
@@ -262,13 +263,13 @@ StatusOr<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
 }
 
 // Says what to use in place of a damaged step. Collective; agreed.
-Status NameEarlierStep(RestoreFrame& frame, const OpenedStep& opened,
-                       const Status& damage) {
-  const StatusOr<std::string> hint =
+Agreed<> NameEarlierStep(RestoreFrame& frame, const OpenedStep& opened,
+                         const Status& damage) {
+  const Agreed<std::string> hint =
       FromRoot(frame.context, [&]() -> StatusOr<std::string> {
         return EarlierStepHint(opened.source.path);
       });
-  return hint.ok() ? InsertBeforeRank(damage, *hint) : damage;
+  return SameOnAllRanks(hint.ok() ? InsertBeforeRank(damage, *hint) : damage);
 }
 
 // What is wrong with a State. A layout of other ranks comes first: it may be
@@ -286,8 +287,8 @@ Status StatusBefore(const RestoreFrame& frame, const State& state) {
 }
 
 // What the options leave of `state`. Collective; agreed.
-StatusOr<RestoreResult> ReadState(RestoreFrame& frame, const OpenedStep& opened,
-                                  const State& state) {
+Agreed<RestoreResult> ReadState(RestoreFrame& frame, const OpenedStep& opened,
+                                const State& state) {
   if (frame.options.on_open != nullptr) {
     BELAY_RETURN_IF_AGREED(TellOfStep(frame, opened));
     BELAY_RETURN_IF_AGREED(Agree(frame.context, CheckState(frame, state)));
@@ -302,21 +303,20 @@ StatusOr<RestoreResult> ReadState(RestoreFrame& frame, const OpenedStep& opened,
 
 }  // namespace
 
-StatusOr<RestoreResult> ReadValues(RestoreFrame& frame,
-                                   const OpenedStep& opened,
-                                   StatusOr<ValuesToRead> values) {
-  StatusOr<RestoreResult> result = RunStages(frame, opened, std::move(values));
+Agreed<RestoreResult> ReadValues(RestoreFrame& frame, const OpenedStep& opened,
+                                 StatusOr<ValuesToRead> values) {
+  Agreed<RestoreResult> result = RunStages(frame, opened, std::move(values));
   if (absl::IsDataLoss(result.status())) {
-    result = NameEarlierStep(frame, opened, result.status());
+    result = NameEarlierStep(frame, opened, result.status()).error();
   }
   LogResult(frame.context, result);
   return result;
 }
 
-StatusOr<RestoreResult> RestoreState(const Comm& comm,
-                                     const RestoreSource& source, Status mine,
-                                     const State& state,
-                                     const RestoreOptions& options) {
+Agreed<RestoreResult> RestoreState(const Comm& comm,
+                                   const RestoreSource& source, Status mine,
+                                   const State& state,
+                                   const RestoreOptions& options) {
   RestoreFrame frame(comm, source.path, options);
   if (mine.ok()) mine = StatusBefore(frame, state);
   BELAY_RETURN_IF_AGREED(BeginRestore(frame, source, mine));
@@ -345,7 +345,9 @@ StatusOr<std::optional<RestoreResult>> RestoreLatestOrNothing(
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::optional<OpenedStep> opened,
                                 OpenStepIfAny(frame, source));
   if (!opened) return std::nullopt;
-  return ReadState(frame, *opened, state);
+  BELAY_ASSIGN_OR_RETURN_AGREED(RestoreResult result,
+                                ReadState(frame, *opened, state));
+  return result;
 }
 
 }  // namespace belay

@@ -9,6 +9,7 @@
 #include "belay/checkpoint_reader.h"
 #include "belay/state.h"
 #include "belay/values/restore_values.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -76,9 +77,8 @@ StatusOr<std::string> AnswerOnRoot(const std::vector<std::string>& gathered,
 
 // What is stored of these values, and of those of other ranks. Collective;
 // agreed.
-StatusOr<StoredAnswer> AskTogether(RestoreFrame& frame,
-                                   const OpenedStep& opened,
-                                   const ValuesToRead& values) {
+Agreed<StoredAnswer> AskTogether(RestoreFrame& frame, const OpenedStep& opened,
+                                 const ValuesToRead& values) {
   const RestoreOptions& options = frame.options;
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> gathered,
@@ -135,7 +135,7 @@ Status ListFitted(const RestoreFrame& frame, ValuesToRead values,
 }
 
 // Whether handlers want more, and lists it. Collective; agreed.
-StatusOr<bool> ListMoreTogether(RestoreFrame& frame, HandlerListing& listing) {
+Agreed<bool> ListMoreTogether(RestoreFrame& frame, HandlerListing& listing) {
   frame.stages.Enter("handlers");
   StatusOr<HandlerListing> more = ListMore(listing, *frame.handlers);
   BELAY_RETURN_IF_AGREED(Agree(frame.context, more.status()));
@@ -158,8 +158,8 @@ struct AnyValues {
 };
 
 // Collective; agreed.
-StatusOr<AnyValues> FindKinds(CommContext& context,
-                              const StatusOr<ValuesToRead>& values) {
+Agreed<AnyValues> FindKinds(CommContext& context,
+                            const StatusOr<ValuesToRead>& values) {
   // One that fails here takes part, so that all learn of it.
   std::vector<int64_t> any = {!values.ok() || !values->handled.empty() ? 1 : 0,
                               values.ok() && AnyMayBeAbsent(*values) ? 1 : 0,
@@ -178,9 +178,9 @@ StatusOr<AnyValues> FindKinds(CommContext& context,
 
 }  // namespace
 
-StatusOr<ListedRestore> ListTogether(RestoreFrame& frame,
-                                     const OpenedStep& opened,
-                                     StatusOr<ValuesToRead> values) {
+Agreed<ListedRestore> ListTogether(RestoreFrame& frame,
+                                   const OpenedStep& opened,
+                                   StatusOr<ValuesToRead> values) {
   const bool asks_all = !IsUsuallyStrict(frame.options);
   if (values.ok() && frame.options.missing != MismatchPolicy::kError) {
     LetAllBeAbsent(*values);
@@ -223,9 +223,9 @@ StatusOr<ListedRestore> ListTogether(RestoreFrame& frame,
   return listed;
 }
 
-StatusOr<bool> ReceiveTogether(RestoreFrame& frame, std::string_view path,
-                               std::vector<Shard>& shards,
-                               ListedRestore& listed) {
+Agreed<bool> ReceiveTogether(RestoreFrame& frame, std::string_view path,
+                             std::vector<Shard>& shards,
+                             ListedRestore& listed) {
   if (std::exchange(listed.any_owned, false)) {
     BELAY_RETURN_IF_AGREED(HandOutRows(frame, shards));
   }
@@ -253,8 +253,8 @@ StatusOr<bool> ReceiveTogether(RestoreFrame& frame, std::string_view path,
 namespace {
 
 // Collective; agreed.
-StatusOr<State> MakeTogether(RestoreFrame& frame, const SavedCheckpoint& saved,
-                             ValueTree& tree) {
+Agreed<State> MakeTogether(RestoreFrame& frame, const SavedCheckpoint& saved,
+                           ValueTree& tree) {
   frame.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes, FromRoot(frame.context, [&] {
@@ -289,9 +289,8 @@ StatusOr<ValueTree> RestoreTree(const Comm& comm, const std::string& dir,
   BELAY_ASSIGN_OR_RETURN_AGREED(const State state,
                                 MakeTogether(frame, opened.saved, tree));
   const auto as_stored = [](std::string_view) { return RestoreChoice{}; };
-  BELAY_RETURN_IF_AGREED(
-      ReadValues(frame, opened, ChooseValues(state, *frame.handlers, as_stored))
-          .status());
+  BELAY_RETURN_IF_AGREED(ReadValues(
+      frame, opened, ChooseValues(state, *frame.handlers, as_stored)));
   return tree;
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -185,22 +186,21 @@ Status OpenIndex(OpenedStep& opened, const RestoreFrame& frame) {
 
 }  // namespace
 
-StatusOr<OpenedStep> OpenStep(RestoreFrame& frame,
-                              const RestoreSource& source) {
+Agreed<OpenedStep> OpenStep(RestoreFrame& frame, const RestoreSource& source) {
   frame.stages.Enter("open");
   OpenedStep opened{.source = source};
-  const Status status =
+  const Agreed<> found =
       OnRoot(frame.context, [&] { return OpenIndex(opened, frame); });
-  if (!status.ok()) LogError(frame.context, status);
-  BELAY_RETURN_IF_AGREED(status);
+  if (!found.ok()) LogError(frame.context, found.status());
+  BELAY_RETURN_IF_AGREED(found);
   return opened;
 }
 
-StatusOr<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
-                                                  const RestoreSource& source) {
+Agreed<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
+                                                const RestoreSource& source) {
   frame.stages.Enter("open");
   OpenedStep opened{.source = source};
-  const StatusOr<std::string> found =
+  const Agreed<std::string> found =
       FromRoot(frame.context, [&]() -> StatusOr<std::string> {
         BELAY_ASSIGN_OR_RETURN(const bool nothing, HoldsNothing(source.path));
         if (nothing) return std::string("n");
@@ -208,7 +208,7 @@ StatusOr<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
         return std::string("y");
       });
   if (!found.ok()) LogError(frame.context, found.status());
-  BELAY_RETURN_IF_AGREED(found.status());
+  BELAY_RETURN_IF_AGREED(found);
   if (*found == "n") {
     LogNoStep(frame.context, source.path);
     return std::nullopt;
@@ -216,16 +216,15 @@ StatusOr<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
   return opened;
 }
 
-Status CheckUnchanged(RestoreFrame& frame, const OpenedStep& opened,
-                      const Status& status, const Status& mine) {
+Agreed<> CheckUnchanged(RestoreFrame& frame, const OpenedStep& opened,
+                        const Status& status, const Status& mine) {
   Status all;
   if (frame.context.is_root()) all = IsUnchanged(opened.source);
   if (status.ok()) all.Update(mine);
-  BELAY_RETURN_IF_AGREED(Agree(frame.context, all));
-  return status;
+  return Agree(frame.context, all);
 }
 
-Status PinRestore(RestoreFrame& frame, RestoreSource& source) {
+Agreed<> PinRestore(RestoreFrame& frame, RestoreSource& source) {
   WireWriter found;
   found.PutText(source.path);
   found.Put(source.kind);
@@ -238,7 +237,7 @@ Status PinRestore(RestoreFrame& frame, RestoreSource& source) {
   source.kind = in.Get<RestoreSource::Kind>();
   source.step = in.Get<int64_t>();
   source.identity = in.Get<uint64_t>();
-  return absl::OkStatus();
+  return {};
 }
 
 // The part of a restore that looks at the arguments of single values.
@@ -247,13 +246,13 @@ namespace {
 
 // Agrees that every entry of the arguments matches a key of some rank.
 // Collective; agreed.
-Status CheckEntriesMatch(CommContext& context, const KeyPatterns& patterns,
-                         const std::vector<std::string_view>& keys) {
+Agreed<> CheckEntriesMatch(CommContext& context, const KeyPatterns& patterns,
+                           const std::vector<std::string_view>& keys) {
   std::vector<int64_t> unmatched = patterns.Unmatched(keys);
-  if (unmatched.empty()) return absl::OkStatus();
+  if (unmatched.empty()) return {};
   BELAY_RETURN_IF_AGREED(MinAll(context, unmatched));
   const auto first = std::find(unmatched.begin(), unmatched.end(), 1);
-  if (first == unmatched.end()) return absl::OkStatus();
+  if (first == unmatched.end()) return {};
   return OnRoot(context, [&] {
     return patterns.NoMatchError(static_cast<size_t>(first - unmatched.begin()),
                                  keys);
@@ -262,13 +261,16 @@ Status CheckEntriesMatch(CommContext& context, const KeyPatterns& patterns,
 
 }  // namespace
 
-StatusOr<RestoreChooser> AgreeOnChooser(
+Agreed<RestoreChooser> AgreeOnChooser(
     RestoreFrame& frame, const std::vector<std::string_view>& keys) {
-  StatusOr<RestoreChooser> chooser = RestoreChooser::Create(frame.options);
-  if (frame.options.args.empty()) return chooser;
-  BELAY_RETURN_IF_AGREED(Agree(frame.context, chooser.status()));
+  if (frame.options.args.empty()) {
+    return SameOnAllRanks(RestoreChooser::Create(frame.options));
+  }
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      RestoreChooser chooser,
+      AgreeOn(frame.context, RestoreChooser::Create(frame.options)));
   BELAY_RETURN_IF_AGREED(
-      CheckEntriesMatch(frame.context, chooser->patterns(), keys));
+      CheckEntriesMatch(frame.context, chooser.patterns(), keys));
   return chooser;
 }
 

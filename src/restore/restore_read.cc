@@ -7,6 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -119,7 +120,7 @@ StatusOr<std::vector<StackedArray>> PlanOnRoot(
 }
 
 // Tells all ranks what rank 0 makes of all that they want. Collective; agreed.
-StatusOr<RootMessage> AskForWanted(
+Agreed<RootMessage> AskForWanted(
     RestoreFrame& frame, const std::vector<Shard>& shards,
     absl::FunctionRef<StatusOr<RootMessages>(ListedRanks)> answer) {
   frame.stages.Enter("plan");
@@ -133,10 +134,10 @@ StatusOr<RootMessage> AskForWanted(
 
 }  // namespace
 
-StatusOr<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
-                                 const std::vector<Shard>& shards,
-                                 const std::vector<Tolerance>& tolerances,
-                                 const std::string& no_shared_memory) {
+Agreed<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
+                               const std::vector<Shard>& shards,
+                               const std::vector<Tolerance>& tolerances,
+                               const std::string& no_shared_memory) {
   PlannedReads planned;
   const auto plan = [&](const ListedRanks& listed) -> StatusOr<RootMessages> {
     BELAY_ASSIGN_OR_RETURN(
@@ -167,10 +168,10 @@ StatusOr<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
   return planned;
 }
 
-StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
-                                 const std::vector<Shard>& shards,
-                                 const std::vector<Tolerance>& tolerances,
-                                 const Status& mine) {
+Agreed<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
+                               const std::vector<Shard>& shards,
+                               const std::vector<Tolerance>& tolerances,
+                               const Status& mine) {
   const RestoreSource& source = opened.source;
   if (frame.options.read_sharing == ReadSharing::kOnce ||
       frame.options.primary_replica) {
@@ -179,7 +180,8 @@ StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
                      "restore \"%s\": for HDF5 files of other programs each "
                      "rank reads its own boxes; leave read_sharing and "
                      "primary_replica at their defaults",
-                     source.path)));
+                     source.path)))
+        .error();
   }
   RestoreResult result{.path = source.path, .step = source.step};
   result.sharing_note = "each rank reads a file of another program";
@@ -192,7 +194,7 @@ StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
                                 .status()));
       return RootMessages();
     };
-    BELAY_RETURN_IF_AGREED(AskForWanted(frame, shards, want).status());
+    BELAY_RETURN_IF_AGREED(AskForWanted(frame, shards, want));
     BELAY_ASSIGN_OR_RETURN_AGREED(
         forms, ShareForms(frame, shards, tolerances, result.conversions));
   }
@@ -213,7 +215,7 @@ StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
 namespace {
 
 // Collective; agreed.
-StatusOr<Nodes> FindNodes(CommContext& context) {
+Agreed<Nodes> FindNodes(CommContext& context) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const int32_t node, NodeOfRank(context));
   std::string mine(sizeof(node), '\0');
   std::memcpy(mine.data(), &node, sizeof(node));
@@ -227,9 +229,8 @@ StatusOr<Nodes> FindNodes(CommContext& context) {
 }
 
 // What this rank sends to other nodes, and receives. Collective; agreed.
-StatusOr<RankTransits> FindTransits(CommContext& context,
-                                    const RestorePlan& plan,
-                                    const Nodes& nodes) {
+Agreed<RankTransits> FindTransits(CommContext& context, const RestorePlan& plan,
+                                  const Nodes& nodes) {
   if (nodes.ranks.size() == 1) return RankTransits{};
   std::vector<std::string> parts;
   if (context.is_root()) {
@@ -250,7 +251,7 @@ struct Sharing {
 };
 
 // Collective; agreed.
-StatusOr<Sharing> PrepareSharing(RestoreFrame& frame) {
+Agreed<Sharing> PrepareSharing(RestoreFrame& frame) {
   BELAY_ASSIGN_OR_RETURN_AGREED(Nodes nodes, FindNodes(frame.context));
   const int64_t portion_bytes =
       PortionBytes(MostSlots(nodes), frame.options.max_bytes_in_flight);
@@ -268,9 +269,9 @@ bool MayReadAlone(const RestoreOptions& options) {
 }
 
 // Reads what others want too, and hands it on. Collective; agreed.
-Status Deliver(CommContext& context, const PlannedReads& planned,
-               const Sharing& sharing, const Status& mine, const ReadJob& job,
-               ReadCounts& counts) {
+Agreed<> Deliver(CommContext& context, const PlannedReads& planned,
+                 const Sharing& sharing, const Status& mine, const ReadJob& job,
+                 ReadCounts& counts) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const RankTransits transits,
       FindTransits(context, planned.plan, sharing.nodes));
@@ -286,11 +287,9 @@ Status Deliver(CommContext& context, const PlannedReads& planned,
 
 // Reads what this rank alone wants, and with `sharing` what others want too;
 // agrees on `mine`. Collective; agreed.
-StatusOr<ReadData> ReadWith(RestoreFrame& frame,
-                            const std::vector<Shard>& shards,
-                            const PlannedReads& planned,
-                            const std::optional<Sharing>& sharing,
-                            Status mine) {
+Agreed<ReadData> ReadWith(RestoreFrame& frame, const std::vector<Shard>& shards,
+                          const PlannedReads& planned,
+                          const std::optional<Sharing>& sharing, Status mine) {
   ReadData data;
   const Status has_room = CatchBadAlloc("texts and checksums", [&] {
     for (const TextLength& text : planned.reads.texts) {
@@ -321,15 +320,15 @@ StatusOr<ReadData> ReadWith(RestoreFrame& frame,
 
 }  // namespace
 
-StatusOr<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
-                               const std::vector<Shard>& shards,
-                               const std::vector<Tolerance>& tolerances,
-                               const Status& mine, PlannedReads& planned,
-                               std::string& no_shared_memory) {
+Agreed<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
+                             const std::vector<Shard>& shards,
+                             const std::vector<Tolerance>& tolerances,
+                             const Status& mine, PlannedReads& planned,
+                             std::string& no_shared_memory) {
   frame.stages.Enter("read");
   std::optional<Sharing> sharing;
   if (planned.stream_bytes > 0) {
-    StatusOr<Sharing> prepared = PrepareSharing(frame);
+    Agreed<Sharing> prepared = PrepareSharing(frame);
     if (prepared.ok()) {
       sharing = *std::move(prepared);
     } else if (MayReadAlone(frame.options)) {
@@ -339,7 +338,7 @@ StatusOr<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
           PlanReads(frame, opened, shards, tolerances, no_shared_memory));
       frame.stages.Enter("read");
     } else {
-      return prepared.status();
+      return prepared.error();
     }
   }
   return ReadWith(frame, shards, planned, sharing, mine);
@@ -380,7 +379,7 @@ StoredStep DecodeStep(std::string_view bytes) {
 
 }  // namespace
 
-Status TellOfStep(RestoreFrame& frame, const OpenedStep& opened) {
+Agreed<> TellOfStep(RestoreFrame& frame, const OpenedStep& opened) {
   frame.stages.Enter("tell");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes, FromRoot(frame.context, [&] {

@@ -1,12 +1,13 @@
 #include "restore/restore_stages.h"
 
+#include "core/agreed.h"
 #include "core/status_macros.h"
 
 namespace belay {
 
-StatusOr<BlockCounts> CompareTogether(CommContext& context,
-                                      const std::string& operation,
-                                      const ReadBlocks& read) {
+Agreed<BlockCounts> CompareTogether(CommContext& context,
+                                    const std::string& operation,
+                                    const ReadBlocks& read) {
   BELAY_RETURN_IF_AGREED(XorToRoot(context, read.registers));
   BELAY_RETURN_IF_AGREED(SumAll(context, read.covered));
   BlockCounts counts;

@@ -17,6 +17,7 @@
 #include "belay/save_restore.h"
 #include "belay/state.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "core/element_conversion.h"
 #include "mpi/collective.h"
 #include "pipeline/stages.h"
@@ -67,9 +68,9 @@ struct ReadBlocks {
 // Compares the checksums of what all ranks have read together. Collective;
 // agreed. Returns the counts of all. Messages begin with `operation`.
 // Errors: those of CompareChecksums.
-StatusOr<BlockCounts> CompareTogether(CommContext& context,
-                                      const std::string& operation,
-                                      const ReadBlocks& read);
+Agreed<BlockCounts> CompareTogether(CommContext& context,
+                                    const std::string& operation,
+                                    const ReadBlocks& read);
 
 // The stages of a restore, in the order in which restore.cc calls them: what
 // each takes, and what it makes.
@@ -95,17 +96,17 @@ struct RestoreFrame {
 // Restores `state` from there, as Restore, if `mine` is OK. Collective. Same on
 // all ranks: source, options. Requires a communicator that CheckComm accepts.
 // Errors: `mine`; those of Restore.
-StatusOr<RestoreResult> RestoreState(const Comm& comm,
-                                     const RestoreSource& source, Status mine,
-                                     const State& state,
-                                     const RestoreOptions& options);
+Agreed<RestoreResult> RestoreState(const Comm& comm,
+                                   const RestoreSource& source, Status mine,
+                                   const State& state,
+                                   const RestoreOptions& options);
 
 // --- begin ---
 
 // Fails unless the arguments are equal and no rank has failed. Collective;
 // agreed.
-Status BeginRestore(RestoreFrame& frame, const RestoreSource& source,
-                    const Status& mine);
+Agreed<> BeginRestore(RestoreFrame& frame, const RestoreSource& source,
+                      const Status& mine);
 
 // --- open ---
 
@@ -121,32 +122,32 @@ struct OpenedStep {
 };
 
 // Has rank 0 read the index. Collective; agreed.
-StatusOr<OpenedStep> OpenStep(RestoreFrame& frame, const RestoreSource& source);
+Agreed<OpenedStep> OpenStep(RestoreFrame& frame, const RestoreSource& source);
 
 // The same where there may be nothing to open. Collective; agreed.
-StatusOr<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
-                                                  const RestoreSource& source);
+Agreed<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
+                                                const RestoreSource& source);
 
-// Fails if the step is no longer the save that was opened, else with `status`,
-// which is what reading it has come to, else with what a rank finds wrong with
-// what it has read. Collective; agreed. Same on all ranks: status.
-// Errors: those of CheckSameStep.
-Status CheckUnchanged(RestoreFrame& frame, const OpenedStep& opened,
-                      const Status& status, const Status& mine);
+// Fails if the step is no longer the save that was opened, else with what a
+// rank finds wrong with what it has read. `status` is what reading it has come
+// to; where that is an error, `mine` does not count. Collective; agreed. Same
+// on all ranks: status. Errors: those of CheckSameStep.
+Agreed<> CheckUnchanged(RestoreFrame& frame, const OpenedStep& opened,
+                        const Status& status, const Status& mine);
 
 // Tells all ranks in `source` what was opened. Collective; agreed.
-Status PinRestore(RestoreFrame& frame, RestoreSource& source);
+Agreed<> PinRestore(RestoreFrame& frame, RestoreSource& source);
 
 // Tells the program what the open step holds, as RestoreOptions::on_open.
 // Collective; agreed.
 // Errors: what it returns; Internal - what it threw; ResourceExhausted.
-Status TellOfStep(RestoreFrame& frame, const OpenedStep& opened);
+Agreed<> TellOfStep(RestoreFrame& frame, const OpenedStep& opened);
 
 // What the arguments say of values; `keys` are those of this rank. Collective;
 // agreed. Borrows the options.
 // Errors: those of RestoreChooser::Create; InvalidArgument - an entry that is
 //   for no value of any rank.
-StatusOr<RestoreChooser> AgreeOnChooser(
+Agreed<RestoreChooser> AgreeOnChooser(
     RestoreFrame& frame, const std::vector<std::string_view>& keys);
 
 // --- list ---
@@ -189,9 +190,9 @@ struct ListedRestore {
 // reported. Asks rank 0 only if any rank has values with handlers or such as
 // may be absent. Collective; agreed.
 // Errors: this rank's or another's `values`; those of ListForRestore.
-StatusOr<ListedRestore> ListTogether(RestoreFrame& frame,
-                                     const OpenedStep& opened,
-                                     StatusOr<ValuesToRead> values);
+Agreed<ListedRestore> ListTogether(RestoreFrame& frame,
+                                   const OpenedStep& opened,
+                                   StatusOr<ValuesToRead> values);
 
 // Plans the values that are computed from stored arrays, and adds what is read
 // for them to `listed`. What does not fit, and may be so, is left out and
@@ -212,8 +213,9 @@ Status GiveComputedLengths(const StoredAnswer& answer,
 
 // Tells all ranks what any of them converts to compute its values, and what
 // does not fit. Collective; agreed.
-Status ShareComputed(RestoreFrame& frame, std::vector<Conversion>& conversions,
-                     std::vector<Conversion>& mismatched);
+Agreed<> ShareComputed(RestoreFrame& frame,
+                       std::vector<Conversion>& conversions,
+                       std::vector<Conversion>& mismatched);
 
 // --- plan ---
 
@@ -244,14 +246,14 @@ bool MayConvert(const RestoreOptions& options);
 // shard. `no_shared_memory` says why there is none, if that is known: then each
 // rank reads for itself. Same on all ranks: no_shared_memory. Collective;
 // agreed.
-StatusOr<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
-                                 const std::vector<Shard>& shards,
-                                 const std::vector<Tolerance>& tolerances,
-                                 const std::string& no_shared_memory);
+Agreed<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
+                               const std::vector<Shard>& shards,
+                               const std::vector<Tolerance>& tolerances,
+                               const std::string& no_shared_memory);
 
 // Tells all ranks which values are converted, and returns the forms of this
 // rank's shards. Collective; agreed.
-StatusOr<std::vector<StoredForm>> ShareForms(
+Agreed<std::vector<StoredForm>> ShareForms(
     RestoreFrame& frame, const std::vector<Shard>& shards,
     const std::vector<Tolerance>& tolerances,
     std::vector<Conversion>& conversions);
@@ -269,59 +271,57 @@ struct ReadData {
 // Reads what is planned into the memory of the shards, and agrees on `mine`;
 // plans anew where shared memory is wanted, and there is none, and then says in
 // `no_shared_memory` why. Collective; agreed.
-StatusOr<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
-                               const std::vector<Shard>& shards,
-                               const std::vector<Tolerance>& tolerances,
-                               const Status& mine, PlannedReads& planned,
-                               std::string& no_shared_memory);
+Agreed<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
+                             const std::vector<Shard>& shards,
+                             const std::vector<Tolerance>& tolerances,
+                             const Status& mine, PlannedReads& planned,
+                             std::string& no_shared_memory);
 
 // Adds to `result`, which has the conversions, a warning for each key of which
 // any rank has lost values. Collective; agreed.
 // Errors: those of TellLost.
-Status TellLostValues(RestoreFrame& frame, const FormedShards& formed,
-                      RestoreResult& result);
+Agreed<> TellLostValues(RestoreFrame& frame, const FormedShards& formed,
+                        RestoreResult& result);
 
 // Plans and reads a file of another program, and agrees on `mine`. Collective;
 // agreed.
-StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
-                                 const std::vector<Shard>& shards,
-                                 const std::vector<Tolerance>& tolerances,
-                                 const Status& mine);
+Agreed<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
+                               const std::vector<Shard>& shards,
+                               const std::vector<Tolerance>& tolerances,
+                               const Status& mine);
 
 // --- receive ---
 
 // Gives rows to the ranks that own them. Collective; agreed.
 // Errors: those of PackByOwner and TakeOwned.
-Status HandOutRows(RestoreFrame& frame, std::vector<Shard>& shards);
+Agreed<> HandOutRows(RestoreFrame& frame, std::vector<Shard>& shards);
 
 // Computes the values of which all is read, and adds to `warnings` one for each
 // key of which any rank has lost values; `path` is for them. Collective;
 // agreed. Errors: those of functions of the program; those of TellLost.
-Status ComputeTogether(RestoreFrame& frame, std::string_view path,
-                       std::vector<ComputedListing> computed,
-                       std::vector<std::string>& warnings);
+Agreed<> ComputeTogether(RestoreFrame& frame, std::string_view path,
+                         std::vector<ComputedListing> computed,
+                         std::vector<std::string>& warnings);
 
 // Gets the rows that this rank wants by their ids from the ranks that have read
 // them. Collective; agreed.
 // Errors: those of AskForIds, CheckNothingIsThere, AnswerRequests and
 //   CheckSameIds.
-Status FetchById(RestoreFrame& frame, std::vector<IdBlock>& blocks,
-                 std::vector<FormerElements> former);
+Agreed<> FetchById(RestoreFrame& frame, std::vector<IdBlock>& blocks,
+                   std::vector<FormerElements> former);
 
 // Does what is to be done with `shards`, which are read from `path`, and tells
 // the handlers. Returns whether any rank wants more, which `listed` then has.
 // Collective; agreed.
-StatusOr<bool> ReceiveTogether(RestoreFrame& frame, std::string_view path,
-                               std::vector<Shard>& shards,
-                               ListedRestore& listed);
+Agreed<bool> ReceiveTogether(RestoreFrame& frame, std::string_view path,
+                             std::vector<Shard>& shards, ListedRestore& listed);
 
 // --- all from list on ---
 
 // Reads the values, for as long as handlers want more, and reports. Collective;
 // agreed.
-StatusOr<RestoreResult> ReadValues(RestoreFrame& frame,
-                                   const OpenedStep& opened,
-                                   StatusOr<ValuesToRead> values);
+Agreed<RestoreResult> ReadValues(RestoreFrame& frame, const OpenedStep& opened,
+                                 StatusOr<ValuesToRead> values);
 
 }  // namespace belay
 

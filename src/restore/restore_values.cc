@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -32,7 +33,7 @@ namespace belay {
 namespace {
 
 // What is stored, on all ranks. Collective; agreed.
-StatusOr<std::vector<StoredValueInfo>> ShareStoredValues(
+Agreed<std::vector<StoredValueInfo>> ShareStoredValues(
     RestoreFrame& frame, const SavedCheckpoint& saved) {
   frame.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
@@ -81,9 +82,9 @@ StatusOr<State> MakeMemory(const std::vector<PlacedArray>& placed,
 }
 
 // Collective; agreed.
-StatusOr<State> PlaceTogether(RestoreFrame& frame, const SavedCheckpoint& saved,
-                              const std::vector<ArrayRestoreArgsFor>& args,
-                              RestoredValues& values) {
+Agreed<State> PlaceTogether(RestoreFrame& frame, const SavedCheckpoint& saved,
+                            const std::vector<ArrayRestoreArgsFor>& args,
+                            RestoredValues& values) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<StoredValueInfo> stored,
                                 ShareStoredValues(frame, saved));
   const auto place = [&]() -> StatusOr<State> {
@@ -92,9 +93,7 @@ StatusOr<State> PlaceTogether(RestoreFrame& frame, const SavedCheckpoint& saved,
         PlaceArrays(stored, args, frame.context.rank(), frame.context.size()));
     return MakeMemory(placed, values);
   };
-  StatusOr<State> state = place();
-  BELAY_RETURN_IF_AGREED(Agree(frame.context, state.status()));
-  return state;
+  return AgreeOn(frame.context, place());
 }
 
 }  // namespace
@@ -318,8 +317,9 @@ Status ListComputed(const RestoreFrame& frame,
   return absl::OkStatus();
 }
 
-Status ShareComputed(RestoreFrame& frame, std::vector<Conversion>& conversions,
-                     std::vector<Conversion>& mismatched) {
+Agreed<> ShareComputed(RestoreFrame& frame,
+                       std::vector<Conversion>& conversions,
+                       std::vector<Conversion>& mismatched) {
   WireWriter mine;
   mine.PutText(EncodeConversions(conversions));
   mine.PutText(EncodeConversions(mismatched));
@@ -348,12 +348,12 @@ Status ShareComputed(RestoreFrame& frame, std::vector<Conversion>& conversions,
   WireReader in(bytes);
   conversions = DecodeConversions(in.GetText());
   mismatched = DecodeConversions(in.GetText());
-  return absl::OkStatus();
+  return {};
 }
 
-Status ComputeTogether(RestoreFrame& frame, std::string_view path,
-                       std::vector<ComputedListing> computed,
-                       std::vector<std::string>& warnings) {
+Agreed<> ComputeTogether(RestoreFrame& frame, std::string_view path,
+                         std::vector<ComputedListing> computed,
+                         std::vector<std::string>& warnings) {
   frame.stages.Enter("compute");
   Status status;
   std::vector<LostValues> lost;
@@ -367,13 +367,13 @@ Status ComputeTogether(RestoreFrame& frame, std::string_view path,
           ? 1
           : 0};
   BELAY_RETURN_IF_AGREED(MaxAll(frame.context, has_lost, status));
-  if (has_lost[0] == 0) return absl::OkStatus();
+  if (has_lost[0] == 0) return {};
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> told,
       TellLost(frame.context, Cat("restore \"", path, "\""),
                Merged(std::move(lost)), frame.options.strict_dtype));
   warnings.insert(warnings.end(), told.begin(), told.end());
-  return absl::OkStatus();
+  return {};
 }
 
 // The part of a restore that knows what is converted.
@@ -383,7 +383,7 @@ bool MayConvert(const RestoreOptions& options) {
   return most.dtype || most.lengths;
 }
 
-StatusOr<std::vector<StoredForm>> ShareForms(
+Agreed<std::vector<StoredForm>> ShareForms(
     RestoreFrame& frame, const std::vector<Shard>& shards,
     const std::vector<Tolerance>& tolerances,
     std::vector<Conversion>& conversions) {
@@ -392,30 +392,27 @@ StatusOr<std::vector<StoredForm>> ShareForms(
   BELAY_RETURN_IF_AGREED(Broadcast(frame.context, bytes));
   conversions = DecodeConversions(bytes);
   if (conversions.empty()) return std::vector<StoredForm>();
-  StatusOr<std::vector<StoredForm>> forms =
-      FormsOf(shards, tolerances, conversions);
-  BELAY_RETURN_IF_AGREED(Agree(frame.context, forms.status()));
-  return forms;
+  return AgreeOn(frame.context, FormsOf(shards, tolerances, conversions));
 }
 
-Status TellLostValues(RestoreFrame& frame, const FormedShards& formed,
-                      RestoreResult& result) {
+Agreed<> TellLostValues(RestoreFrame& frame, const FormedShards& formed,
+                        RestoreResult& result) {
   const bool is_lossy =
       std::any_of(result.conversions.begin(), result.conversions.end(),
                   [](const Conversion& one) {
                     return IsLossyConversion(one.stored_dtype, one.dtype);
                   });
-  if (!is_lossy) return absl::OkStatus();
+  if (!is_lossy) return {};
   std::vector<int64_t> has_lost = {AnyLost(formed.losses) ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MaxAll(frame.context, has_lost));
-  if (has_lost[0] == 0) return absl::OkStatus();
+  if (has_lost[0] == 0) return {};
   BELAY_ASSIGN_OR_RETURN_AGREED(
       std::vector<std::string> warnings,
       TellLost(frame.context, Cat("restore \"", result.path, "\""),
                ListLost(formed, ConversionWay::kFromStored),
                frame.options.strict_dtype));
   result.warnings = std::move(warnings);
-  return absl::OkStatus();
+  return {};
 }
 
 // The part of a restore in which rows go to the ranks that want them.
@@ -425,9 +422,9 @@ namespace {
 constexpr std::string_view kOnTheirWay = "rows on their way";
 
 // Gets the rows of one window after the other. Collective; agreed.
-Status FetchWindows(CommContext& context, std::vector<IdBlock>& blocks,
-                    const WantedIds& wanted,
-                    const std::vector<IdWindow>& windows) {
+Agreed<> FetchWindows(CommContext& context, std::vector<IdBlock>& blocks,
+                      const WantedIds& wanted,
+                      const std::vector<IdWindow>& windows) {
   Mail requests(context.size());
   Mail answers(context.size());
   BlocksByKey by_key;
@@ -458,7 +455,7 @@ Status FetchWindows(CommContext& context, std::vector<IdBlock>& blocks,
 
 }  // namespace
 
-Status HandOutRows(RestoreFrame& frame, std::vector<Shard>& shards) {
+Agreed<> HandOutRows(RestoreFrame& frame, std::vector<Shard>& shards) {
   frame.stages.Enter("rows");
   Mail mail(frame.context.size());
   BELAY_RETURN_IF_AGREED(
@@ -469,8 +466,8 @@ Status HandOutRows(RestoreFrame& frame, std::vector<Shard>& shards) {
                }));
 }
 
-Status FetchById(RestoreFrame& frame, std::vector<IdBlock>& blocks,
-                 std::vector<FormerElements> former) {
+Agreed<> FetchById(RestoreFrame& frame, std::vector<IdBlock>& blocks,
+                   std::vector<FormerElements> former) {
   frame.stages.Enter("ids");
   WantedIds wanted;
   std::vector<IdWindow> windows;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/safetensors.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/huge_pages.h"
 #include "core/process.h"
@@ -95,14 +96,14 @@ StatusOr<OpenedExport> OpenOnRoot(const ExportFrame& frame) {
 }
 
 // Collective; agreed.
-StatusOr<OpenedExport> Open(const ExportFrame& frame) {
+Agreed<OpenedExport> Open(const ExportFrame& frame) {
   frame.stages.Enter("open");
   StatusOr<OpenedExport> opened = OpenedExport();
   BELAY_RETURN_IF_AGREED(OnRoot(frame.context, [&] {
     opened = OpenOnRoot(frame);
     return opened.status();
   }));
-  return opened;
+  return *std::move(opened);
 }
 
 // So that whoever waits in vain has an error before the deadline.
@@ -124,9 +125,8 @@ Status ReserveOnRoot(const safetensors::FilePlan& plan, ExportFiles& files) {
 }
 
 // Compares what was read with its checksums. Collective; agreed.
-StatusOr<BlockCounts> Verify(const ExportFrame& frame,
-                             const OpenedExport& opened,
-                             const PlannedExport& planned, ExportedData& data) {
+Agreed<BlockCounts> Verify(const ExportFrame& frame, const OpenedExport& opened,
+                           const PlannedExport& planned, ExportedData& data) {
   if (!planned.checks) return BlockCounts{};
   frame.stages.Enter("verify");
   return CompareTogether(
@@ -135,8 +135,8 @@ StatusOr<BlockCounts> Verify(const ExportFrame& frame,
 }
 
 // All stages once there may be files. Collective; agreed.
-Status WriteFiles(const ExportFrame& frame, const OpenedExport& opened,
-                  PlannedExport& planned, ExportFiles& files) {
+Agreed<> WriteFiles(const ExportFrame& frame, const OpenedExport& opened,
+                    PlannedExport& planned, ExportFiles& files) {
   frame.stages.Enter("reserve");
   BELAY_RETURN_IF_AGREED(OnRoot(
       frame.context, [&] { return ReserveOnRoot(planned.plan, files); }));
@@ -175,11 +175,11 @@ void Report(const ExportFrame& frame, ExportResult& result) {
   counters.files = std::ssize(result.files);
   counters.peak_memory_bytes = PeakMemoryBytes();
   counters.stages = frame.stages.Finish();
-  CombineCounters(frame.context, counters).IgnoreError();
+  static_cast<void>(CombineCounters(frame.context, counters));
 }
 
 // All stages. Collective; agreed.
-StatusOr<ExportResult> RunExport(const ExportFrame& frame) {
+Agreed<ExportResult> RunExport(const ExportFrame& frame) {
   ExportFiles files{
       .place = {},
       .nonce = NewNonce(),
@@ -193,9 +193,9 @@ StatusOr<ExportResult> RunExport(const ExportFrame& frame) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const OpenedExport opened, Open(frame));
   BELAY_ASSIGN_OR_RETURN_AGREED(PlannedExport planned,
                                 PlanExported(frame, opened, files));
-  const Status status = WriteFiles(frame, opened, planned, files);
-  CleanUp(frame.context, files, status);
-  BELAY_RETURN_IF_AGREED(status);
+  Agreed<> written = WriteFiles(frame, opened, planned, files);
+  CleanUp(frame.context, files, written.status());
+  BELAY_RETURN_IF_AGREED(std::move(written));
   Report(frame, planned.result);
   return std::move(planned.result);
 }

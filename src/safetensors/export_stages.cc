@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/keys.h"
 #include "core/status_macros.h"
@@ -145,9 +146,9 @@ std::vector<std::string> EncodeParts(
 
 }  // namespace
 
-StatusOr<PlannedExport> PlanExported(const ExportFrame& frame,
-                                     const OpenedExport& opened,
-                                     const ExportFiles& files) {
+Agreed<PlannedExport> PlanExported(const ExportFrame& frame,
+                                   const OpenedExport& opened,
+                                   const ExportFiles& files) {
   frame.stages.Enter("plan");
   PlannedExport planned;
   const auto plan = [&]() -> StatusOr<RootMessages> {

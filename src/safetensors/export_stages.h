@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "belay/safetensors.h"
+#include "core/agreed.h"
 #include "mpi/collective.h"
 #include "pipeline/stages.h"
 #include "plan/plan.h"
@@ -71,9 +72,9 @@ struct PlannedExport {
 // Rank 0 chooses, plans the files and who writes what, and each rank gets its
 // part. `files` are for their names. Collective; agreed.
 // Errors: those of SelectForExport, PlanFiles, PlanExport and PlanRestore.
-StatusOr<PlannedExport> PlanExported(const ExportFrame& frame,
-                                     const OpenedExport& opened,
-                                     const ExportFiles& files);
+Agreed<PlannedExport> PlanExported(const ExportFrame& frame,
+                                   const OpenedExport& opened,
+                                   const ExportFiles& files);
 
 // What this rank has read and written.
 struct ExportedData {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "belay/safetensors.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/keys.h"
 #include "core/status_macros.h"
@@ -112,7 +113,7 @@ struct ImportRun {
 };
 
 // Stage list. Collective.
-Status Begin(CommContext& context, const ImportRun& run) {
+Agreed<> Begin(CommContext& context, const ImportRun& run) {
   Status status = CheckSaveOptions(
       absl::StrFormat("import \"%s\"", run.in.empty() ? "" : run.in[0]),
       run.options.save);
@@ -307,7 +308,7 @@ void ListMine(ImportRun& run) {
 
 // Stage open: rank 0 reads the headers, and each rank gets its part.
 // Collective.
-Status Open(CommContext& context, ImportRun& run) {
+Agreed<> Open(CommContext& context, ImportRun& run) {
   const auto open = [&] {
     return CatchBadAlloc("the headers of all files",
                          [&] { return OpenOnRoot(run, context.size()); });
@@ -324,7 +325,7 @@ Status Open(CommContext& context, ImportRun& run) {
 }
 
 // All that comes before the save, which has a deadline of its own. Collective.
-Status Prepare(const Comm& comm, ImportRun& run) {
+Agreed<> Prepare(const Comm& comm, ImportRun& run) {
   CommContext context{comm,
                       Deadline(comm, run.options.save.deadline_seconds,
                                absl::StrFormat("import \"%s\"", run.Name()))};
@@ -335,7 +336,7 @@ Status Prepare(const Comm& comm, ImportRun& run) {
   BELAY_RETURN_IF_AGREED(Open(context, run));
   run.stages = stages.Finish();
   run.messages = context.messages;
-  return absl::OkStatus();
+  return {};
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_format.h"
 #include "belay/async_saver.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/program_words.h"
 #include "core/status_macros.h"
@@ -72,9 +73,9 @@ Status FinishLeftSaves() {
   for (BackgroundSaver* saver : savers) {
     if (!saver->is_pending() || !saver->is_own()) continue;
     const std::string path = saver->target().path;
-    const Status finished = saver->FinishLeft();
+    const Agreed<> finished = saver->FinishLeft();
     if (finished.ok() || !saver->is_root() || IsNeedless(path)) continue;
-    status.Update(finished);
+    status.Update(finished.status());
   }
   for (const GivenUp& save : all.given_up) {
     if (!IsNeedless(save.path)) status.Update(save.why);
@@ -194,10 +195,10 @@ void GiveUpLeftSaves(const Comm& comm, const std::string& run) {
 
 namespace {
 
-Status CheckMoved(const BackgroundSaver* saver) {
-  if (saver != nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      "save \"AsyncSaver\": it was moved from");
+Agreed<> CheckMoved(const BackgroundSaver* saver) {
+  if (saver != nullptr) return {};
+  return SameOnAllRanks(
+      absl::FailedPreconditionError("save \"AsyncSaver\": it was moved from"));
 }
 
 }  // namespace
@@ -218,7 +219,7 @@ StatusOr<PendingSave> AsyncSaver::Save(const std::string& dir, int64_t step,
   BELAY_RETURN_IF_AGREED(CheckMoved(saver_.get()));
   BELAY_ASSIGN_OR_RETURN_AGREED(std::optional<SaveResult> finished,
                                 saver_->WaitBeforeNext());
-  StatusOr<PendingSave> pending =
+  Agreed<PendingSave> pending =
       saver_->Begin({.path = dir.empty() ? "" : StepPath(dir, step),
                      .step = step,
                      .state = state},

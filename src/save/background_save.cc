@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/log.h"
 #include "core/program_words.h"
@@ -162,9 +163,9 @@ BackgroundSaver::~BackgroundSaver() {
               kNobodyWaited)));
 }
 
-StatusOr<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
-                                             const SaveOptions& given,
-                                             OnEnd on_end) {
+Agreed<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
+                                           const SaveOptions& given,
+                                           OnEnd on_end) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", ParentOf(job.path)));
   BELAY_ASSIGN_OR_RETURN_AGREED(const SaveOptions options,
                                 WithOperatorTransfer(comm(), job.path, given));
@@ -181,7 +182,7 @@ StatusOr<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
                           .step = job.step,
                           .is_managed = job.at_files != nullptr};
   const SaveFrame frame{context, stages, target, with_cache};
-  const auto begin = [&]() -> StatusOr<PendingSave> {
+  const auto begin = [&]() -> Agreed<PendingSave> {
     if (number_ == 0) {
       BELAY_RETURN_IF_AGREED(AgreeSame(context, "save: AsyncOptions",
                                        FingerprintOf(options_),
@@ -194,14 +195,14 @@ StatusOr<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
     if (pending.note.empty()) {
       return BeginFlush(frame, job, std::move(prepared), cache);
     }
-    const StatusOr<SaveResult> result =
+    const Agreed<SaveResult> result =
         FinishSave(frame, job, std::move(prepared), cache);
-    BELAY_RETURN_IF_AGREED(result.status());
+    BELAY_RETURN_IF_AGREED(result);
     LogResult(context, result);
     pending.saved = *result;
     return pending;
   };
-  StatusOr<PendingSave> pending = begin();
+  Agreed<PendingSave> pending = begin();
   if (!pending.ok()) {
     LogError(context, pending.status());
   } else if (under_way_ != nullptr) {
@@ -212,10 +213,10 @@ StatusOr<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
   return pending;
 }
 
-StatusOr<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
-                                                  const SaveJob& job,
-                                                  PreparedSave prepared,
-                                                  CachedPlan& cache) {
+Agreed<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
+                                                const SaveJob& job,
+                                                PreparedSave prepared,
+                                                CachedPlan& cache) {
   auto save = std::make_unique<SaveUnderWay>();
   save->target = frame.target;
   save->options = frame.options;
@@ -225,12 +226,14 @@ StatusOr<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
   save->prepared = std::move(prepared);
   save->flush = std::make_shared<FlushJob>();
   IndexCreation index(frame, job.graph, save->reuse, save->prepared.plan);
-  StatusOr<ReservedSave> reserved =
+  Agreed<ReservedSave> reserved =
       Reserve(frame, save->prepared.listed, save->prepared.plan, index,
               save->step, &save->flush->metadata);
-  Status status = reserved.status();
-  if (status.ok()) status = FillSnapshot(frame, index, *save);
-  if (!status.ok()) return EndStep(frame, save->step, status, job.at_files);
+  Agreed<> begun = reserved.ended();
+  if (begun.ok()) begun = FillSnapshot(frame, index, *save);
+  if (!begun.ok()) {
+    return EndStep(frame, save->step, std::move(begun), job.at_files).error();
+  }
   save->reserved = *std::move(reserved);
   if (!save->is_snapshot_due) EndSnapshot(frame, *save);
   PendingSave pending{.path = save->target.path,
@@ -290,22 +293,22 @@ Status BackgroundSaver::WhyLost() const {
   return absl::OkStatus();
 }
 
-Status BackgroundSaver::FinishLeft() {
+Agreed<> BackgroundSaver::FinishLeft() {
   SaveUnderWay& save = *under_way_;
   const std::string path = save.target.path;
   Leave(WhyLost());
-  if (!*is_comm_open_) return save.lost;
+  if (!*is_comm_open_) return SameOnAllRanks(save.lost);
   Deadline deadline(comm(), save.options.deadline_seconds,
                     absl::StrFormat("finish save \"%s\"", path));
   deadline.Enter("MPI_Finalize");
-  BELAY_RETURN_IF_AGREED(Wait().status());
-  if (!is_root_) return absl::OkStatus();
+  BELAY_RETURN_IF_AGREED(Wait());
+  if (!is_root_) return {};
   Log(LogLevel::kWarning,
       InWordsOfProgram(Cat("save \"", path,
                            "\" in the background was finished in "
                            "MPI_Finalize, since ",
                            kNobodyWaited)));
-  return absl::OkStatus();
+  return {};
 }
 
 bool BackgroundSaver::is_own() const { return process_ == ::getpid(); }
@@ -345,8 +348,8 @@ Status CopyValues(SaveUnderWay& save) {
 
 // Agrees on what became of copying, and tells which values were lost: none yet
 // where the thread is to copy. Collective; agreed.
-Status AgreeOnCopy(const SaveFrame& frame, const Status& mine,
-                   SaveUnderWay& save) {
+Agreed<> AgreeOnCopy(const SaveFrame& frame, const Status& mine,
+                     SaveUnderWay& save) {
   if (StoresAllAsTheyAre(frame.options)) return Agree(frame.context, mine);
   std::vector<int64_t> has_lost = {AnyLost(save.written.losses) ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MaxAll(frame.context, has_lost, mine));
@@ -402,8 +405,9 @@ Status BackgroundSaver::PrepareSnapshot(const SaveFrame& frame,
 }
 
 // Stage snapshot. Collective; agreed.
-Status BackgroundSaver::FillSnapshot(const SaveFrame& frame,
-                                     IndexCreation& index, SaveUnderWay& save) {
+Agreed<> BackgroundSaver::FillSnapshot(const SaveFrame& frame,
+                                       IndexCreation& index,
+                                       SaveUnderWay& save) {
   const PlannedSave& planned = save.prepared.plan.planned;
   frame.stages.Enter("snapshot", planned.work);
   if (node_ == nullptr) {
@@ -434,7 +438,7 @@ Status BackgroundSaver::FillSnapshot(const SaveFrame& frame,
   BELAY_RETURN_IF_AGREED(AgreeOnCopy(frame, mine, save));
   save.flush->number = ++number_;
   save.is_snapshot_due = is_lazy;
-  if (is_lazy || save.written.registers.empty()) return absl::OkStatus();
+  if (is_lazy || save.written.registers.empty()) return {};
   return XorToRoot(frame.context, save.written.registers);
 }
 
@@ -479,10 +483,10 @@ void BackgroundSaver::StartFlush() {
   });
 }
 
-Status BackgroundSaver::WaitForSnapshot() {
+Agreed<> BackgroundSaver::WaitForSnapshot() {
   constexpr std::chrono::microseconds kNap{200};
   if (under_way_ == nullptr || !under_way_->is_snapshot_due) {
-    return absl::OkStatus();
+    return {};
   }
   SaveUnderWay& save = *under_way_;
   BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", save.target.path));
@@ -503,22 +507,22 @@ Status BackgroundSaver::WaitForSnapshot() {
   context.messages = save.messages;
   Stages stages(context);
   const SaveFrame frame{context, stages, save.target, save.options};
-  Status status = AgreeOnCopy(frame, mine, save);
-  if (status.ok() && !save.written.registers.empty()) {
-    status = XorToRoot(context, save.written.registers);
+  Agreed<> copied = AgreeOnCopy(frame, mine, save);
+  if (copied.ok() && !save.written.registers.empty()) {
+    copied = XorToRoot(context, save.written.registers);
   }
-  if (!status.ok()) {
+  if (!copied.ok()) {
     // The thread may have done all of its part before it sees this.
     save.progress->is_cancelled = true;
     save.is_snapshot_due = false;
-    save.refused = status;
+    save.refused = copied.status();
     save.mine.failed = true;
-    return Wait().status();
+    return Wait().ended();
   }
   EndSnapshot(frame, save);
   save.messages = context.messages;
   save.stages.push_back({"copy", save.progress->copy_seconds});
-  return absl::OkStatus();
+  return {};
 }
 
 }  // namespace belay

@@ -15,6 +15,7 @@
 #include "belay/async_saver.h"
 #include "belay/save_restore.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "core/threads.h"
 #include "mpi/word_in_flight.h"
 #include "plan/plan.h"
@@ -71,25 +72,25 @@ class BackgroundSaver {
 
   // As AsyncSaver::Save. `on_end` may be empty. Collective; agreed. Requires
   // that nothing is under way.
-  StatusOr<PendingSave> Begin(const SaveJob& job, const SaveOptions& options,
-                              OnEnd on_end);
+  Agreed<PendingSave> Begin(const SaveJob& job, const SaveOptions& options,
+                            OnEnd on_end);
 
   // As in AsyncSaver. Collective; agreed.
-  Status WaitForSnapshot();
-  StatusOr<std::optional<SaveResult>> Poll();
-  StatusOr<std::optional<SaveResult>> Wait();
+  Agreed<> WaitForSnapshot();
+  Agreed<std::optional<SaveResult>> Poll();
+  Agreed<std::optional<SaveResult>> Wait();
 
   // The same before the next save. Gives up a save if the program has not
   // waited for its snapshot: it has changed values by now, or why save again?
   // Collective; agreed.
   // Errors: as for Wait; FailedPrecondition - it was given up.
-  StatusOr<std::optional<SaveResult>> WaitBeforeNext();
+  Agreed<std::optional<SaveResult>> WaitBeforeNext();
 
   // The same for a caller that has a word of its own under way: what this rank
   // says in it, and what follows from what all ranks have said. Only of the
   // same save. Take is collective, and agreed.
   Vote MyVote();
-  StatusOr<std::optional<SaveResult>> Take(const Vote& all);
+  Agreed<std::optional<SaveResult>> Take(const Vote& all);
 
   // Whether the last save that failed has failed on its way to the file system,
   // as of SaveJob. Rank 0's counts.
@@ -114,7 +115,7 @@ class BackgroundSaver {
   // agreed. No longer than its deadline, which ends the job. Calls no function
   // of the program: it may be gone.
   // Errors: those of Wait and WhyLost.
-  Status FinishLeft();
+  Agreed<> FinishLeft();
 
   bool is_pending() const { return under_way_ != nullptr; }
   // Whether the program still owes a WaitForSnapshot. The same on all ranks.
@@ -129,13 +130,13 @@ class BackgroundSaver {
   const SaveTarget& target() const;
 
  private:
-  StatusOr<PendingSave> BeginFlush(const SaveFrame& frame, const SaveJob& job,
-                                   PreparedSave prepared, CachedPlan& cache);
+  Agreed<PendingSave> BeginFlush(const SaveFrame& frame, const SaveJob& job,
+                                 PreparedSave prepared, CachedPlan& cache);
   // In background_snapshot.cc.
   Status PrepareSnapshot(const SaveFrame& frame, IndexCreation& index,
                          SaveUnderWay& save);
-  Status FillSnapshot(const SaveFrame& frame, IndexCreation& index,
-                      SaveUnderWay& save);
+  Agreed<> FillSnapshot(const SaveFrame& frame, IndexCreation& index,
+                        SaveUnderWay& save);
   void EndSnapshot(const SaveFrame& frame, SaveUnderWay& save);
   void StartFlush();
   // Takes in what the thread has done since.
@@ -144,16 +145,16 @@ class BackgroundSaver {
   void GoOn(const Vote& all);
   void BeginCommit();
   // Takes the vote that was begun last. Collective.
-  StatusOr<std::optional<SaveResult>> FinishVote();
+  Agreed<std::optional<SaveResult>> FinishVote();
   // Ends the save that all ranks have finished. Collective.
-  StatusOr<std::optional<SaveResult>> End(const Vote& all);
-  Status StartVote();
+  Agreed<std::optional<SaveResult>> End(const Vote& all);
+  Agreed<> StartVote();
   // Does what the thread would do, as long as there is something of it to take
   // and `goes_on`.
   void Help(absl::FunctionRef<bool()> goes_on);
   // The same while a vote is under way.
   // Errors: those of messages.
-  Status HelpUntilVoted();
+  Agreed<> HelpUntilVoted();
   // Ends the job if the thread is stuck.
   void CheckStalled();
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "mpi/deadline.h"
@@ -132,18 +133,18 @@ void BackgroundSaver::BeginCommit() {
   TakeResult();
 }
 
-StatusOr<std::optional<SaveResult>> BackgroundSaver::Poll() {
+Agreed<std::optional<SaveResult>> BackgroundSaver::Poll() {
   if (under_way_ == nullptr) return std::exchange(kept_, std::nullopt);
   BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", under_way_->target.path));
   if (word_.is_started()) {
-    StatusOr<std::optional<SaveResult>> ended = FinishVote();
+    Agreed<std::optional<SaveResult>> ended = FinishVote();
     if (!ended.ok() || *ended) return ended;
   }
   BELAY_RETURN_IF_AGREED(StartVote());
   return std::nullopt;
 }
 
-StatusOr<std::optional<SaveResult>> BackgroundSaver::Wait() {
+Agreed<std::optional<SaveResult>> BackgroundSaver::Wait() {
   // Others may have to wait for this rank's vote only so long.
   constexpr std::chrono::milliseconds kMostWait{20};
   BELAY_RETURN_IF_AGREED(WaitForSnapshot());
@@ -151,7 +152,7 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::Wait() {
     BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", under_way_->target.path));
     if (word_.is_started()) {
       BELAY_RETURN_IF_AGREED(HelpUntilVoted());
-      StatusOr<std::optional<SaveResult>> ended = FinishVote();
+      Agreed<std::optional<SaveResult>> ended = FinishVote();
       if (!ended.ok() || *ended) return ended;
     }
     const Clock::time_point end = Clock::now() + kMostWait;
@@ -176,17 +177,17 @@ void BackgroundSaver::Help(absl::FunctionRef<bool()> goes_on) {
   while (goes_on() && HelpFlush(*save.flush, *save.progress)) deadline.GoOn();
 }
 
-Status BackgroundSaver::HelpUntilVoted() {
+Agreed<> BackgroundSaver::HelpUntilVoted() {
   Status status;
   Help([&] {
     const StatusOr<bool> is_there = word_.IsThere();
     status = is_there.status();
     return is_there.ok() && !*is_there;
   });
-  return status;
+  return SameOnAllRanks(status);
 }
 
-StatusOr<std::optional<SaveResult>> BackgroundSaver::WaitBeforeNext() {
+Agreed<std::optional<SaveResult>> BackgroundSaver::WaitBeforeNext() {
   if (is_snapshot_due()) {
     SaveUnderWay& save = *under_way_;
     save.refused = absl::FailedPreconditionError(
@@ -209,18 +210,18 @@ Vote BackgroundSaver::MyVote() {
   return under_way_->mine;
 }
 
-StatusOr<std::optional<SaveResult>> BackgroundSaver::Take(const Vote& all) {
+Agreed<std::optional<SaveResult>> BackgroundSaver::Take(const Vote& all) {
   if (all.failed || all.committed) return End(all);
   TakeResult();
   GoOn(all);
   return std::nullopt;
 }
 
-Status BackgroundSaver::StartVote() {
+Agreed<> BackgroundSaver::StartVote() {
   return word_.Start(comm(), ToWord(MyVote()), &MergeWords);
 }
 
-StatusOr<std::optional<SaveResult>> BackgroundSaver::FinishVote() {
+Agreed<std::optional<SaveResult>> BackgroundSaver::FinishVote() {
   const SaveUnderWay& save = *under_way_;
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const uint64_t word,
@@ -230,7 +231,7 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::FinishVote() {
   return Take(FromWord(word));
 }
 
-StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
+Agreed<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   constexpr std::chrono::milliseconds kNap{20};
   if (all.failed) under_way_->progress->is_cancelled = true;
   thread_.Hurry();
@@ -239,8 +240,7 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   // Somebody may have polled as well as told the votes of another word.
   if (word_.is_started()) {
     BELAY_RETURN_IF_AGREED(
-        word_.Finish(comm(), under_way_->options.deadline_seconds, "save")
-            .status());
+        word_.Finish(comm(), under_way_->options.deadline_seconds, "save"));
   }
   const std::unique_ptr<SaveUnderWay> save = std::move(under_way_);
   // Another operation of this name has been watched: when the save began.
@@ -255,22 +255,23 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   save->written.counters.io_calls += save->progress->write_calls;
   Stages stages(context, std::move(save->stages));
   const SaveFrame frame{context, stages, save->target, save->options};
-  Status status;
+  Agreed<> ended;
   if (all.failed) {
     // What it was refused for is the same on all ranks. Those that gave up
     // because of others have no reason of their own.
     Status mine = save->lost;
     if (!save->progress->has_given_up) mine.Update(save->status);
-    status = !save->refused.ok() ? save->refused : Agree(context, mine);
-    if (status.ok()) {
-      status =
-          absl::InternalError("it was abandoned, and no rank has reported why");
-    }
-    status = OfBackground(save->target.path, status);
+    const Agreed<> why = !save->refused.ok() ? SameOnAllRanks(save->refused)
+                                             : Agree(context, mine);
+    ended = SameOnAllRanks(OfBackground(
+        save->target.path,
+        !why.ok() ? why.status()
+                  : absl::InternalError(
+                        "it was abandoned, and no rank has reported why")));
   }
-  status = EndStep(frame, save->step, status, &failed_at_files_);
-  StatusOr<SaveResult> result = [&]() -> StatusOr<SaveResult> {
-    BELAY_RETURN_IF_AGREED(status);
+  ended = EndStep(frame, save->step, std::move(ended), &failed_at_files_);
+  Agreed<SaveResult> result = [&]() -> Agreed<SaveResult> {
+    BELAY_RETURN_IF_AGREED(ended);
     CachedPlan unused;
     const bool has_cache = !save->cache_is_there.expired();
     return EndSave(frame, save->reuse, std::move(save->prepared.plan),
@@ -278,7 +279,7 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   }();
   LogResult(context, result);
   if (save->on_end) save->on_end(result.ok());
-  BELAY_RETURN_IF_AGREED(result.status());
+  BELAY_RETURN_IF_AGREED(result);
   return *std::move(result);
 }
 

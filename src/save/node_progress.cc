@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/wire.h"
 #include "mpi/collective.h"
@@ -94,7 +95,7 @@ int64_t NodeProgress::ticks() const {
 namespace {
 
 // Where this rank stands among those of its node. Collective; agreed.
-StatusOr<NodePlace> PlaceOnNode(CommContext& context) {
+Agreed<NodePlace> PlaceOnNode(CommContext& context) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const int32_t node, NodeOfRank(context));
   WireWriter mine;
   mine.Put(node);
@@ -111,7 +112,7 @@ StatusOr<NodePlace> PlaceOnNode(CommContext& context) {
 
 }  // namespace
 
-StatusOr<NodeProgress> NodeProgress::Create(CommContext& context) {
+Agreed<NodeProgress> NodeProgress::Create(CommContext& context) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const NodePlace place, PlaceOnNode(context));
   StatusOr<SharedMemory> shared =
       SharedMemory::Create(context, place, sizeof(Cell));

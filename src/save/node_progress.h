@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "mpi/collective.h"
 
 namespace belay {
@@ -41,7 +42,7 @@ class NodeProgress {
   // Of all ranks of the node, or of this rank alone where the system gives them
   // no memory to share. Collective; agreed, and so is which of the two.
   // Errors: those of messages.
-  static StatusOr<NodeProgress> Create(CommContext& context);
+  static Agreed<NodeProgress> Create(CommContext& context);
 
   // One for each of so many ranks that are threads of this process.
   static std::vector<NodeProgress> OfThreads(int32_t ranks);

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
@@ -334,24 +335,24 @@ bool PlannedFile::IsLossless() const {
       [](const h5::DatasetSpec& spec) { return AreLossless(spec.filters); });
 }
 
-Status GatherFileSizes(CommContext& context, const std::vector<int64_t>& mine,
-                       PlannedSave& planned) {
+Agreed<> GatherFileSizes(CommContext& context, const std::vector<int64_t>& mine,
+                         PlannedSave& planned) {
   WireWriter out;
   for (const int64_t bytes : mine) out.Put(bytes);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> sizes,
                                 Gather(context, out.bytes()));
-  if (!context.is_root()) return absl::OkStatus();
+  if (!context.is_root()) return {};
   std::vector<WireReader> readers(sizes.begin(), sizes.end());
   for (StoredFile& file : planned.saved.files) {
     file.bytes = readers[file.creator].Get<int64_t>();
   }
-  return absl::OkStatus();
+  return {};
 }
 
-StatusOr<PlannedSave> PlanTogether(CommContext& context,
-                                   const std::string& directory,
-                                   RankShards mine, const SaveOptions& options,
-                                   SentLists& sent_lists) {
+Agreed<PlannedSave> PlanTogether(CommContext& context,
+                                 const std::string& directory, RankShards mine,
+                                 const SaveOptions& options,
+                                 SentLists& sent_lists) {
   BELAY_ASSIGN_OR_RETURN_AGREED(mine.node, NodeOfRank(context));
   PlannedSave planned;
   const auto plan = [&](ListedRanks listed) -> StatusOr<RootMessages> {
@@ -375,9 +376,10 @@ StatusOr<PlannedSave> PlanTogether(CommContext& context,
   return planned;
 }
 
-Status Place(CommContext& context,
-             const std::vector<std::shared_ptr<const SkeletonImage>>& skeletons,
-             const std::vector<Striping>& stripings, PlannedSave& planned) {
+Agreed<> Place(
+    CommContext& context,
+    const std::vector<std::shared_ptr<const SkeletonImage>>& skeletons,
+    const std::vector<Striping>& stripings, PlannedSave& planned) {
   WireWriter out;
   for (size_t i = 0; i < skeletons.size(); ++i) {
     const Skeleton& skeleton = skeletons[i]->skeleton;
@@ -408,7 +410,7 @@ Status Place(CommContext& context,
   DecodeOrders(message.part, planned);
   planned.plan = {};  // of all ranks, and now with them
   planned.nodes = {};
-  return absl::OkStatus();
+  return {};
 }
 
 }  // namespace belay

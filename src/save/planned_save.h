@@ -14,6 +14,7 @@
 #include "belay/options.h"
 #include "belay/save_restore.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "hdf5/dataset.h"
 #include "mpi/collective.h"
 #include "pipeline/listing.h"
@@ -79,22 +80,23 @@ struct PlannedSave {
 // Gathers what all ranks list and plans on rank 0. Collective; agreed. `mine`
 // needs no node. `directory` is where the files are to be.
 // Errors: those of PlanSave and MergeValues.
-StatusOr<PlannedSave> PlanTogether(CommContext& context,
-                                   const std::string& directory,
-                                   RankShards mine, const SaveOptions& options,
-                                   SentLists& sent_lists);
+Agreed<PlannedSave> PlanTogether(CommContext& context,
+                                 const std::string& directory, RankShards mine,
+                                 const SaveOptions& options,
+                                 SentLists& sent_lists);
 
 // Tells rank 0 how long the files are that this rank has created, if that shows
 // only when they are written. Collective; agreed.
-Status GatherFileSizes(CommContext& context, const std::vector<int64_t>& mine,
-                       PlannedSave& planned);
+Agreed<> GatherFileSizes(CommContext& context, const std::vector<int64_t>& mine,
+                         PlannedSave& planned);
 
 // Tells everyone where the datasets lie, once the skeletons exist. `skeletons`
 // and `stripings` are those of the files that this rank created. Collective;
 // agreed.
-Status Place(CommContext& context,
-             const std::vector<std::shared_ptr<const SkeletonImage>>& skeletons,
-             const std::vector<Striping>& stripings, PlannedSave& planned);
+Agreed<> Place(
+    CommContext& context,
+    const std::vector<std::shared_ptr<const SkeletonImage>>& skeletons,
+    const std::vector<Striping>& stripings, PlannedSave& planned);
 
 // What PlanCache keeps between two saves.
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "belay/save_restore.h"
+#include "core/agreed.h"
 #include "core/log.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -33,10 +34,10 @@ void WarnOfKeysOfSome(const SaveFrame& frame, const std::string& text,
 // Makes the plan of this save: that of the last one, or a new one. Lets shards
 // that are rows stand at their places, in `blocks` if they have ids.
 // Collective; agreed.
-StatusOr<ReusablePlan> MakePlan(const SaveFrame& frame, const SaveJob& job,
-                                std::optional<ReusablePlan> last,
-                                CachedPlan& cache, ListedSave& listed,
-                                std::vector<IdBlock>& blocks) {
+Agreed<ReusablePlan> MakePlan(const SaveFrame& frame, const SaveJob& job,
+                              std::optional<ReusablePlan> last,
+                              CachedPlan& cache, ListedSave& listed,
+                              std::vector<IdBlock>& blocks) {
   if (listed.reuse) {
     ++last->num_reuses;
     BELAY_ASSIGN_OR_RETURN_AGREED(blocks,
@@ -68,9 +69,9 @@ StatusOr<ReusablePlan> MakePlan(const SaveFrame& frame, const SaveJob& job,
 }
 
 // The stages that change what is on disk. Collective; agreed.
-StatusOr<WrittenData> WriteStep(const SaveFrame& frame, const SaveJob& job,
-                                const ListedSave& listed, ReusablePlan& plan,
-                                StepInProgress& step) {
+Agreed<WrittenData> WriteStep(const SaveFrame& frame, const SaveJob& job,
+                              const ListedSave& listed, ReusablePlan& plan,
+                              StepInProgress& step) {
   IndexCreation index(frame, job.graph, listed.reuse, plan);
   BELAY_ASSIGN_OR_RETURN_AGREED(const ReservedSave reserved,
                                 Reserve(frame, listed, plan, index, step));
@@ -85,8 +86,8 @@ StatusOr<WrittenData> WriteStep(const SaveFrame& frame, const SaveJob& job,
 
 }  // namespace
 
-StatusOr<PreparedSave> PrepareSave(const SaveFrame& frame, const SaveJob& job,
-                                   CachedPlan& cache) {
+Agreed<PreparedSave> PrepareSave(const SaveFrame& frame, const SaveJob& job,
+                                 CachedPlan& cache) {
   PreparedSave prepared;
   BELAY_ASSIGN_OR_RETURN_AGREED(prepared.listed,
                                 ListSave(frame, job, cache.plan));
@@ -94,7 +95,8 @@ StatusOr<PreparedSave> PrepareSave(const SaveFrame& frame, const SaveJob& job,
   std::optional<ReusablePlan> last = std::exchange(cache.plan, std::nullopt);
   if (prepared.listed.replicas_differ) {
     return NameDifferentReplicas(frame, last->planned.replicas,
-                                 prepared.listed.shards, /*is_reused=*/true);
+                                 prepared.listed.shards, /*is_reused=*/true)
+        .error();
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(prepared.plan,
                                 MakePlan(frame, job, std::move(last), cache,
@@ -108,23 +110,23 @@ StatusOr<PreparedSave> PrepareSave(const SaveFrame& frame, const SaveJob& job,
   return prepared;
 }
 
-StatusOr<SaveResult> FinishSave(const SaveFrame& frame, const SaveJob& job,
-                                PreparedSave prepared, CachedPlan& cache) {
+Agreed<SaveResult> FinishSave(const SaveFrame& frame, const SaveJob& job,
+                              PreparedSave prepared, CachedPlan& cache) {
   StepInProgress step;
-  StatusOr<WrittenData> written =
+  Agreed<WrittenData> written =
       WriteStep(frame, job, prepared.listed, prepared.plan, step);
-  BELAY_RETURN_IF_AGREED(EndStep(frame, step, written.status(), job.at_files));
+  BELAY_RETURN_IF_AGREED(EndStep(frame, step, written.ended(), job.at_files));
   const bool reuse = prepared.listed.reuse;
   KeepListing(std::move(prepared.listed), prepared.plan);
   return EndSave(frame, reuse, std::move(prepared.plan), *written, cache);
 }
 
-Status EndStep(const SaveFrame& frame, const StepInProgress& step,
-               Status status, bool* at_files) {
-  if (!status.ok()) status = ReasonOf(frame, step, status);
+Agreed<> EndStep(const SaveFrame& frame, const StepInProgress& step,
+                 Agreed<> ended, bool* at_files) {
+  if (!ended.ok()) ended = ReasonOf(frame, step, ended.status());
   if (at_files != nullptr) *at_files = !step.program_failed;
-  CleanUp(frame, step, status);
-  return status;
+  CleanUp(frame, step, ended.status());
+  return ended;
 }
 
 SaveResult EndSave(const SaveFrame& frame, bool reuse, ReusablePlan plan,
@@ -139,8 +141,8 @@ SaveResult EndSave(const SaveFrame& frame, bool reuse, ReusablePlan plan,
   return result;
 }
 
-StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
-                            const SaveOptions& given) {
+Agreed<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
+                          const SaveOptions& given) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", ParentOf(job.path)));
   BELAY_ASSIGN_OR_RETURN_AGREED(const SaveOptions options,
                                 WithOperatorTransfer(comm, job.path, given));
@@ -155,7 +157,7 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
                           .is_managed = job.at_files != nullptr};
   const SaveFrame frame{context, stages, target, options};
   CachedPlan& cache = PlanOf(options.cache != nullptr ? *options.cache : own);
-  StatusOr<SaveResult> result = [&]() -> StatusOr<SaveResult> {
+  Agreed<SaveResult> result = [&]() -> Agreed<SaveResult> {
     BELAY_ASSIGN_OR_RETURN_AGREED(PreparedSave prepared,
                                   PrepareSave(frame, job, cache));
     return FinishSave(frame, job, std::move(prepared), cache);

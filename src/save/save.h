@@ -12,6 +12,7 @@
 #include "belay/options.h"
 #include "belay/state.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "graph/object_graph.h"
 #include "state/row_counts.h"
 
@@ -51,8 +52,8 @@ struct SaveJob {
 // Save, of a job. Collective. Same on all ranks: path, step, and options as in
 // Save.
 // Errors: those of Save; InvalidArgument - a path that cannot be a checkpoint.
-StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
-                            const SaveOptions& options);
+Agreed<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
+                          const SaveOptions& options);
 
 }  // namespace belay
 

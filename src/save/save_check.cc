@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -66,11 +67,11 @@ uint64_t SumReplicas(const SaveOptions& options, const ReusablePlan& plan,
       checks == ReplicaChecks::kEachSave ? kEveryByte : plan.num_reuses);
 }
 
-Status CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
-                       const std::vector<Shard>& shards) {
+Agreed<> CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
+                         const std::vector<Shard>& shards) {
   if (replicas.num_boxes == 0 ||
       ChecksOf(frame.options) == ReplicaChecks::kNone) {
-    return absl::OkStatus();
+    return {};
   }
   frame.stages.Enter("compare");
   std::vector<int64_t> sum = {0};
@@ -79,14 +80,14 @@ Status CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
     return absl::OkStatus();
   });
   BELAY_RETURN_IF_AGREED(SumAll(frame.context, sum, summed));
-  return sum[0] == 0 ? absl::OkStatus()
-                     : NameDifferentReplicas(frame, replicas, shards,
-                                             /*is_reused=*/false);
+  if (sum[0] == 0) return {};
+  return NameDifferentReplicas(frame, replicas, shards, /*is_reused=*/false);
 }
 
-Status NameDifferentReplicas(const SaveFrame& frame,
-                             const ReplicaCheck& replicas,
-                             const std::vector<Shard>& shards, bool is_reused) {
+Agreed<> NameDifferentReplicas(const SaveFrame& frame,
+                               const ReplicaCheck& replicas,
+                               const std::vector<Shard>& shards,
+                               bool is_reused) {
   CommContext& context = frame.context;
   Mail mail(context.size());
   BELAY_RETURN_IF_AGREED(
@@ -182,9 +183,9 @@ struct Found {
 // `sizes` become those of the files of this rank. A file system may show only
 // what is synced as allocated: where there seem to be holes, all look again
 // once all have synced. Agrees on `mine`. Collective; agreed.
-StatusOr<Found> LookTogether(const SaveFrame& frame, const ReusablePlan& plan,
-                             const Status& mine, bool has_lost,
-                             std::vector<int64_t>& sizes) {
+Agreed<Found> LookTogether(const SaveFrame& frame, const ReusablePlan& plan,
+                           const Status& mine, bool has_lost,
+                           std::vector<int64_t>& sizes) {
   Status status = mine;
   std::vector<int64_t> flags = {0};
   for (int look = 0; look < 2 && flags[0] == 0; ++look) {
@@ -203,25 +204,26 @@ StatusOr<Found> LookTogether(const SaveFrame& frame, const ReusablePlan& plan,
 
 }  // namespace
 
-Status TellLostValues(const SaveFrame& frame, const std::vector<Shard>& shards,
-                      const ReusablePlan& plan, bool any, StepInProgress& step,
-                      WrittenData& written) {
-  if (!any) return absl::OkStatus();
+Agreed<> TellLostValues(const SaveFrame& frame,
+                        const std::vector<Shard>& shards,
+                        const ReusablePlan& plan, bool any,
+                        StepInProgress& step, WrittenData& written) {
+  if (!any) return {};
   const std::vector<LostValues> mine =
       ListLost({shards, plan.forms, written.losses}, ConversionWay::kToStored);
-  StatusOr<std::vector<std::string>> warnings =
+  Agreed<std::vector<std::string>> warnings =
       TellLost(frame.context, Cat("save \"", frame.target.path, "\""), mine,
                frame.options.strict_dtype);
   // A manager may take a fault of the file system, not this.
   step.program_failed = absl::IsFailedPrecondition(warnings.status());
-  BELAY_RETURN_IF_AGREED(warnings.status());
+  BELAY_RETURN_IF_AGREED(warnings);
   written.warnings = *std::move(warnings);
-  return absl::OkStatus();
+  return {};
 }
 
-Status VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
-                  ReusablePlan& plan, StepInProgress& step,
-                  WrittenData& written) {
+Agreed<> VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
+                    ReusablePlan& plan, StepInProgress& step,
+                    WrittenData& written) {
   frame.stages.Enter("verify");
   std::vector<int64_t> sizes;
   BELAY_ASSIGN_OR_RETURN_AGREED(const Found found,
@@ -241,7 +243,7 @@ Status VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
     BELAY_RETURN_IF_AGREED(
         Agree(frame.context, ReadBackUnsure(frame, shards, plan)));
   }
-  if (written.registers.empty()) return absl::OkStatus();
+  if (written.registers.empty()) return {};
   return XorToRoot(frame.context, written.registers);
 }
 

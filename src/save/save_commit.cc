@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/log.h"
 #include "core/process.h"
@@ -157,9 +158,9 @@ std::function<Status()> OnceOpen(const SaveTarget& target, uint64_t nonce) {
   return [path = target.path, nonce] { return CheckOurs("save", path, nonce); };
 }
 
-StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
-                               ReusablePlan& plan, IndexCreation& index,
-                               StepInProgress& step, LaterWrites* later) {
+Agreed<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
+                             ReusablePlan& plan, IndexCreation& index,
+                             StepInProgress& step, LaterWrites* later) {
   frame.stages.Enter("reserve");
   CommContext& context = frame.context;
   ReservedSave reserved;
@@ -341,9 +342,9 @@ Status NameStep(const StepToFinish& finish, StepInProgress& step) {
   return absl::OkStatus();
 }
 
-Status CommitSave(const SaveFrame& frame, const ReservedSave& reserved,
-                  const WrittenData& written, ReusablePlan& plan,
-                  IndexCreation& index, StepInProgress& step) {
+Agreed<> CommitSave(const SaveFrame& frame, const ReservedSave& reserved,
+                    const WrittenData& written, ReusablePlan& plan,
+                    IndexCreation& index, StepInProgress& step) {
   frame.stages.Enter("commit");
   return OnRoot(frame.context, [&]() -> Status {
     BELAY_RETURN_IF_ERROR(
@@ -382,11 +383,11 @@ Status FindRival(const SaveTarget& target, const StepInProgress& step,
 
 }  // namespace
 
-Status ReasonOf(const SaveFrame& frame, const StepInProgress& step,
-                const Status& failure) {
-  const Status rival = OnRoot(
+Agreed<> ReasonOf(const SaveFrame& frame, const StepInProgress& step,
+                  const Status& failure) {
+  Agreed<> rival = OnRoot(
       frame.context, [&] { return FindRival(frame.target, step, failure); });
-  return TellsOfDirectory(rival) ? rival : failure;
+  return TellsOfDirectory(rival.status()) ? rival : SameOnAllRanks(failure);
 }
 
 void CleanUp(const SaveFrame& frame, const StepInProgress& step,

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/process.h"
 #include "core/status_macros.h"
@@ -110,7 +111,7 @@ std::string EncodeOptions(const SaveOptions& options) {
 }
 
 // Says what it is that ranks disagree on. Collective.
-Status FindDifference(const SaveFrame& frame) {
+Agreed<> FindDifference(const SaveFrame& frame) {
   const SaveTarget& target = frame.target;
   BELAY_RETURN_IF_AGREED(AgreeSameText(frame.context, "save: the directory",
                                        ParentOf(target.path)));
@@ -123,7 +124,7 @@ Status FindDifference(const SaveFrame& frame) {
                                      Cat("save: the option ", option.name),
                                      Fingerprint(option.bytes)));
   }
-  return absl::OkStatus();
+  return {};
 }
 
 // Asks the handlers what the values consist of.
@@ -230,8 +231,8 @@ Status ListLocally(const SaveFrame& frame, const SaveJob& job,
 
 }  // namespace
 
-StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
-                              std::optional<ReusablePlan>& last) {
+Agreed<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
+                            std::optional<ReusablePlan>& last) {
   frame.stages.Enter("list");
   const std::string options = EncodeOptions(frame.options);
   ListedSave listed{.origin = OriginOf(frame, job, options)};

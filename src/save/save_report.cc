@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/log.h"
 #include "core/status_macros.h"
@@ -51,9 +52,9 @@ std::vector<int64_t> StripeNumbers(const PlannedSave& planned,
 }
 
 // Combines the counters of all ranks. Collective; agreed.
-Status CombineSaveCounters(CommContext& context, const PlannedSave& planned,
-                           const WrittenData& written,
-                           TransferCounters& counters) {
+Agreed<> CombineSaveCounters(CommContext& context, const PlannedSave& planned,
+                             const WrittenData& written,
+                             TransferCounters& counters) {
   if (!CountsStripes(planned, written))
     return CombineCounters(context, counters);
   counters.stripes = planned.stripes.by_nodes.stripes;
@@ -99,8 +100,8 @@ SaveResult Report(const SaveFrame& frame, bool reuse,
   result.counters.files = planned.num_files;
   result.counters.peak_memory_bytes = PeakMemoryBytes();
   result.counters.stages = frame.stages.Finish();
-  CombineSaveCounters(frame.context, planned, written, result.counters)
-      .IgnoreError();
+  static_cast<void>(
+      CombineSaveCounters(frame.context, planned, written, result.counters));
   TellAfterCommit(frame, result);
   return result;
 }

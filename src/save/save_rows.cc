@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -23,12 +24,12 @@
 
 namespace belay {
 
-Status PlaceRowsTogether(const SaveFrame& frame,
-                         const std::vector<Shard>& shards, ReusablePlan& plan,
-                         std::vector<KeyRows>& keys) {
+Agreed<> PlaceRowsTogether(const SaveFrame& frame,
+                           const std::vector<Shard>& shards, ReusablePlan& plan,
+                           std::vector<KeyRows>& keys) {
   std::vector<int64_t> any = {HasRows(shards) ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MaxAll(frame.context, any));
-  if (any[0] == 0) return absl::OkStatus();
+  if (any[0] == 0) return {};
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
                                 Gather(frame.context, EncodeRowCounts(shards)));
   BELAY_ASSIGN_OR_RETURN_AGREED(
@@ -48,7 +49,7 @@ Status PlaceRowsTogether(const SaveFrame& frame,
   RowPlacements placements = DecodePlacements(message.common, message.part);
   plan.placements = std::move(placements.shards);
   plan.any_ids = placements.any_ids;
-  return absl::OkStatus();
+  return {};
 }
 
 namespace {
@@ -103,8 +104,8 @@ std::optional<int64_t> FindMissing(CommContext& context,
 
 // Adds to a failure that all ranks know which id is missing, if another one is
 // out of range for that reason. Collective; agreed.
-Status NameMissing(CommContext& context, const std::vector<IdBlock>& blocks,
-                   const Status& failure) {
+Agreed<> NameMissing(CommContext& context, const std::vector<IdBlock>& blocks,
+                     const Agreed<>& failure) {
   std::string own;
   CatchExceptions([&] {
     own = KeyOutOfRange(blocks);
@@ -112,7 +113,8 @@ Status NameMissing(CommContext& context, const std::vector<IdBlock>& blocks,
   }).IgnoreError();
   const auto keys = Gather(context, own);
   const auto key = FromRoot(context, [&]() -> StatusOr<std::string> {
-    for (const std::string& one : keys.value_or(std::vector<std::string>())) {
+    if (!keys.ok()) return "";
+    for (const std::string& one : *keys) {
       if (!one.empty()) return one;
     }
     return "";
@@ -127,11 +129,12 @@ Status NameMissing(CommContext& context, const std::vector<IdBlock>& blocks,
   if (!MaxAll(context, total, status).ok()) return failure;
   const std::optional<int64_t> id = FindMissing(context, sorted, total[0]);
   if (!id) return failure;
-  return InsertBeforeRank(failure, Cat("; no rank has id ", *id));
+  return SameOnAllRanks(
+      InsertBeforeRank(failure.status(), Cat("; no rank has id ", *id)));
 }
 
 // Sends rows with ids to the ranks that write them. Collective; agreed.
-StatusOr<std::vector<IdBlock>> SortById(
+Agreed<std::vector<IdBlock>> SortById(
     const SaveFrame& frame, const std::vector<RowPlacement>& placements,
     std::vector<Shard>& shards) {
   frame.stages.Enter("ids");
@@ -152,12 +155,13 @@ StatusOr<std::vector<IdBlock>> SortById(
   windows.resize(static_cast<size_t>(most[0]));
   Mail mail(context.size());
   for (const IdWindow& window : windows) {
-    const Status sent =
+    const Agreed<> sent =
         ExchangeMail(context, "rows on their way", mail, [&](Messages& to) {
           return status.ok() ? PackWindow(blocks, window, to) : status;
         });
-    if (absl::IsInvalidArgument(sent))
-      return NameMissing(context, blocks, sent);
+    if (absl::IsInvalidArgument(sent.status())) {
+      return NameMissing(context, blocks, sent).error();
+    }
     BELAY_RETURN_IF_AGREED(sent);
     status =
         CatchExceptions([&] { return FillBlocks(mail.from, by_key, blocks); });
@@ -173,9 +177,9 @@ StatusOr<std::vector<IdBlock>> SortById(
 
 }  // namespace
 
-StatusOr<std::vector<IdBlock>> TakePlaces(const SaveFrame& frame,
-                                          ReusablePlan& plan,
-                                          std::vector<Shard>& shards) {
+Agreed<std::vector<IdBlock>> TakePlaces(const SaveFrame& frame,
+                                        ReusablePlan& plan,
+                                        std::vector<Shard>& shards) {
   PlaceShards(plan.placements, shards);
   std::vector<IdBlock> blocks;
   if (plan.any_ids) {

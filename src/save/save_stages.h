@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "belay/save_restore.h"
+#include "core/agreed.h"
 #include "core/element_conversion.h"
 #include "format/paths.h"
 #include "graph/object_graph.h"
@@ -79,8 +80,8 @@ struct ListedSave {
 // whether all ranks can use the plan of their last save. Takes what that has
 // kept, if the State is the same. Collective; agreed.
 // Errors: those of Save for arguments; those of handlers.
-StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
-                              std::optional<ReusablePlan>& last);
+Agreed<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
+                            std::optional<ReusablePlan>& last);
 
 // Keeps what was listed with the plan, once the values are no longer needed.
 void KeepListing(ListedSave&& listed, ReusablePlan& plan);
@@ -91,23 +92,23 @@ void KeepListing(ListedSave&& listed, ReusablePlan& plan);
 // is new. Adds on rank 0 how many rows of each key each rank has. Collective;
 // agreed.
 // Errors: those of MergeRowCounts.
-Status PlaceRowsTogether(const SaveFrame& frame,
-                         const std::vector<Shard>& shards, ReusablePlan& plan,
-                         std::vector<KeyRows>& keys);
+Agreed<> PlaceRowsTogether(const SaveFrame& frame,
+                           const std::vector<Shard>& shards, ReusablePlan& plan,
+                           std::vector<KeyRows>& keys);
 
 // Lets shards that are rows stand at their places, in each save. Returns the
 // memory that shards with ids then borrow. Collective; agreed.
 // Errors: those of TakeIds, PackWindow, FillBlocks and CheckFilled.
-StatusOr<std::vector<IdBlock>> TakePlaces(const SaveFrame& frame,
-                                          ReusablePlan& plan,
-                                          std::vector<Shard>& shards);
+Agreed<std::vector<IdBlock>> TakePlaces(const SaveFrame& frame,
+                                        ReusablePlan& plan,
+                                        std::vector<Shard>& shards);
 
 // --- compare ---
 
 // Fails if replicas are not equal, for a plan that is new. Collective; agreed.
 // Errors: those of NameDifferentReplicas.
-Status CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
-                       const std::vector<Shard>& shards);
+Agreed<> CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
+                         const std::vector<Shard>& shards);
 
 // Returns what this rank adds to the sum that is 0 if all replicas are equal,
 // of a plan that is used again.
@@ -117,9 +118,10 @@ uint64_t SumReplicas(const SaveOptions& options, const ReusablePlan& plan,
 // Says which replicas are not equal, when a sum has told that some are not, of
 // all values or, with a plan that is used again, of samples. Collective;
 // agreed. Errors: InvalidArgument - ranks hold other values of the same box.
-Status NameDifferentReplicas(const SaveFrame& frame,
-                             const ReplicaCheck& replicas,
-                             const std::vector<Shard>& shards, bool is_reused);
+Agreed<> NameDifferentReplicas(const SaveFrame& frame,
+                               const ReplicaCheck& replicas,
+                               const std::vector<Shard>& shards,
+                               bool is_reused);
 
 // What a save knows before it changes anything on disk.
 struct PreparedSave {
@@ -131,8 +133,8 @@ struct PreparedSave {
 // The stages so far. Takes the plan out of the cache, for the end of the save
 // to put back. Collective; agreed.
 // Errors: those of the stages.
-StatusOr<PreparedSave> PrepareSave(const SaveFrame& frame, const SaveJob& job,
-                                   CachedPlan& cache);
+Agreed<PreparedSave> PrepareSave(const SaveFrame& frame, const SaveJob& job,
+                                 CachedPlan& cache);
 
 // --- reserve ---
 
@@ -162,10 +164,10 @@ class IndexCreation;
 // that is used again is not written, but added there. Collective; agreed.
 // Errors: those of BeginStep, WaitForStep, AgreeOnSharedDirectory,
 //   CreateSkeleton, FindFinalizers and IndexCreation::Prepare.
-StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
-                               ReusablePlan& plan, IndexCreation& index,
-                               StepInProgress& step,
-                               LaterWrites* later = nullptr);
+Agreed<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
+                             ReusablePlan& plan, IndexCreation& index,
+                             StepInProgress& step,
+                             LaterWrites* later = nullptr);
 
 // Finds the handlers that are to finish this save, before anything is written.
 // Rank 0 only.
@@ -233,26 +235,27 @@ void ResetLosses(const std::vector<Shard>& shards, const ReusablePlan& plan,
 // Adds to `written` a warning for each key of which any rank has lost values.
 // `any` says whether any rank has. Collective; agreed. Same on all ranks: any.
 // Errors: those of TellLost, which set step.program_failed.
-Status TellLostValues(const SaveFrame& frame, const std::vector<Shard>& shards,
-                      const ReusablePlan& plan, bool any, StepInProgress& step,
-                      WrittenData& written);
+Agreed<> TellLostValues(const SaveFrame& frame,
+                        const std::vector<Shard>& shards,
+                        const ReusablePlan& plan, bool any,
+                        StepInProgress& step, WrittenData& written);
 
 // Writes all bytes into the data files. `progress` as of SaveJob. Collective;
 // agreed.
-StatusOr<WrittenData> WriteData(const SaveFrame& frame,
-                                const ReservedSave& reserved,
-                                const std::vector<Shard>& shards,
-                                const ReusablePlan& plan, IndexCreation& index,
-                                const std::function<Status(int64_t)>& progress);
+Agreed<WrittenData> WriteData(const SaveFrame& frame,
+                              const ReservedSave& reserved,
+                              const std::vector<Shard>& shards,
+                              const ReusablePlan& plan, IndexCreation& index,
+                              const std::function<Status(int64_t)>& progress);
 
 // --- verify ---
 
 // Looks for wrong sizes and holes in what was written, reads it back on request
 // and completes the checksums on rank 0. Collective; agreed.
 // Errors: those of CheckWrittenFile, ReadBack and TellLostValues.
-Status VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
-                  ReusablePlan& plan, StepInProgress& step,
-                  WrittenData& written);
+Agreed<> VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
+                    ReusablePlan& plan, StepInProgress& step,
+                    WrittenData& written);
 
 // --- commit ---
 
@@ -293,14 +296,14 @@ Status NameStep(const StepToFinish& finish, StepInProgress& step);
 
 // All of that. Collective; agreed.
 // Errors: those of handlers and of before_commit; those of the file system.
-Status CommitSave(const SaveFrame& frame, const ReservedSave& reserved,
-                  const WrittenData& written, ReusablePlan& plan,
-                  IndexCreation& index, StepInProgress& step);
+Agreed<> CommitSave(const SaveFrame& frame, const ReservedSave& reserved,
+                    const WrittenData& written, ReusablePlan& plan,
+                    IndexCreation& index, StepInProgress& step);
 
 // Returns why a save failed: another save may have taken its directory over,
 // and then what ranks noticed may be anything. Collective.
-Status ReasonOf(const SaveFrame& frame, const StepInProgress& step,
-                const Status& failure);
+Agreed<> ReasonOf(const SaveFrame& frame, const StepInProgress& step,
+                  const Status& failure);
 
 // Removes what is left of a save that ended with `status`. Local; rank 0 does
 // it.
@@ -309,8 +312,8 @@ void CleanUp(const SaveFrame& frame, const StepInProgress& step,
 
 // What ends a step, whatever came of it: both of these. Sets `at_files` as of
 // SaveJob. Returns why it failed. Collective; agreed.
-Status EndStep(const SaveFrame& frame, const StepInProgress& step,
-               Status status, bool* at_files);
+Agreed<> EndStep(const SaveFrame& frame, const StepInProgress& step,
+                 Agreed<> ended, bool* at_files);
 
 // --- report ---
 
@@ -325,8 +328,8 @@ SaveResult EndSave(const SaveFrame& frame, bool reuse, ReusablePlan plan,
 
 // All stages from reserve on. Collective; agreed.
 // Errors: those of the stages.
-StatusOr<SaveResult> FinishSave(const SaveFrame& frame, const SaveJob& job,
-                                PreparedSave prepared, CachedPlan& cache);
+Agreed<SaveResult> FinishSave(const SaveFrame& frame, const SaveJob& job,
+                              PreparedSave prepared, CachedPlan& cache);
 
 }  // namespace belay
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "save/save_stages.h"
@@ -95,8 +96,8 @@ Transfer TransferOf(const Writing& writing, DatasetPart part) {
 
 // Writes a file by one of the transfers that need all ranks of its team.
 // Collective.
-Status WriteOne(Transfer transfer, CommContext& context, const WriteJob& job,
-                MpiIoVerdict& verdict, WriteCounts& counts) {
+Agreed<> WriteOne(Transfer transfer, CommContext& context, const WriteJob& job,
+                  MpiIoVerdict& verdict, WriteCounts& counts) {
   if (transfer == Transfer::kTwoPhase) {
     return WriteInTwoPhases(context, job, counts);
   }
@@ -108,9 +109,9 @@ Status WriteOne(Transfer transfer, CommContext& context, const WriteJob& job,
 
 // Writes the files of a team one after the other; all its ranks take part in
 // each. Collective.
-Status WriteTogether(CommContext& context, const Writing& writing,
-                     DatasetPart part, MpiIoVerdict& verdict,
-                     WriteCounts& counts) {
+Agreed<> WriteTogether(CommContext& context, const Writing& writing,
+                       DatasetPart part, MpiIoVerdict& verdict,
+                       WriteCounts& counts) {
   verdict.sound = true;
   for (const PlannedFile& file : writing.files()) {
     if (part == DatasetPart::kFiltered && !file.HasFilters()) continue;
@@ -119,13 +120,14 @@ Status WriteTogether(CommContext& context, const Writing& writing,
         WriteOne(TransferOf(writing, part), context, job, verdict, counts));
     if (!verdict.sound) break;
   }
-  return absl::OkStatus();
+  return {};
 }
 
 // Writes the files of a team that is a part of all ranks, those of `comm`.
 // Collective.
-Status WriteWithTeam(const Comm& comm, const Writing& writing, DatasetPart part,
-                     MpiIoVerdict& verdict, WriteCounts& counts) {
+Agreed<> WriteWithTeam(const Comm& comm, const Writing& writing,
+                       DatasetPart part, MpiIoVerdict& verdict,
+                       WriteCounts& counts) {
   const std::string path = writing.frame.target.DataPath(writing.files()[0]);
   CommContext context{
       .comm = comm,
@@ -133,14 +135,14 @@ Status WriteWithTeam(const Comm& comm, const Writing& writing, DatasetPart part,
                            absl::StrFormat("save \"%s\"", path)),
       .whole = &writing.frame.context.comm};
   context.deadline.Enter("write");
-  const Status status = WriteTogether(context, writing, part, verdict, counts);
+  Agreed<> written = WriteTogether(context, writing, part, verdict, counts);
   writing.frame.context.messages += context.messages;
-  return status;
+  return written;
 }
 
 // All teams at once; a rank without one has nothing to do. Collective.
-Status WritePerTeam(const Writing& writing, DatasetPart part,
-                    MpiIoVerdict& verdict, WriteCounts& counts) {
+Agreed<> WritePerTeam(const Writing& writing, DatasetPart part,
+                      MpiIoVerdict& verdict, WriteCounts& counts) {
   const int32_t number = writing.plan.planned.team;
   StatusOr<Comm> comm = writing.frame.context.comm.Split(number);
   BELAY_RETURN_IF_AGREED(Agree(writing.frame.context, comm.status()));
@@ -186,31 +188,29 @@ Status SyncMyFiles(const Writing& writing, StatusOr<FilesToSync> files) {
 
 // Tries a transfer that needs all ranks; `done` says whether the MPI-IO was fit
 // for it, and `note` why. Collective.
-Status TryTogether(const Writing& writing, DatasetPart part,
-                   WriteCounts& counts, bool& done, std::string& note) {
+Agreed<> TryTogether(const Writing& writing, DatasetPart part,
+                     WriteCounts& counts, bool& done, std::string& note) {
   MpiIoVerdict verdict;
-  Status status;
-  if (writing.frame.options.file_layout == FileLayout::kShared) {
-    status =
-        WriteTogether(writing.frame.context, writing, part, verdict, counts);
-  } else {
-    status = WritePerTeam(writing, part, verdict, counts);
-  }
-  BELAY_RETURN_IF_AGREED(status);
+  const bool is_shared =
+      writing.frame.options.file_layout == FileLayout::kShared;
+  BELAY_RETURN_IF_AGREED(
+      is_shared
+          ? WriteTogether(writing.frame.context, writing, part, verdict, counts)
+          : WritePerTeam(writing, part, verdict, counts));
   std::vector<int64_t> sound = {verdict.sound ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MinAll(writing.frame.context, sound));
   done = sound[0] == 1;
   note = verdict.note;
-  return absl::OkStatus();
+  return {};
 }
 
 // Writes what passes filters, by HDF5's own collective writes. Collective.
-Status WriteFiltered(const Writing& writing, WriteCounts& counts) {
+Agreed<> WriteFiltered(const Writing& writing, WriteCounts& counts) {
   bool done = false;
   std::string note;
   BELAY_RETURN_IF_AGREED(
       TryTogether(writing, DatasetPart::kFiltered, counts, done, note));
-  if (done) return absl::OkStatus();
+  if (done) return {};
   return Agree(writing.frame.context,
                absl::FailedPreconditionError(absl::StrFormat(
                    "save \"%s\": chunks with filters are written by "
@@ -239,10 +239,11 @@ bool NeedsAllRanks(Transfer transfer, FileLayout layout) {
          (transfer != Transfer::kIndependent && layout != FileLayout::kPerTask);
 }
 
-StatusOr<WrittenData> WriteData(
-    const SaveFrame& frame, const ReservedSave& reserved,
-    const std::vector<Shard>& shards, const ReusablePlan& plan,
-    IndexCreation& index, const std::function<Status(int64_t)>& progress) {
+Agreed<WrittenData> WriteData(const SaveFrame& frame,
+                              const ReservedSave& reserved,
+                              const std::vector<Shard>& shards,
+                              const ReusablePlan& plan, IndexCreation& index,
+                              const std::function<Status(int64_t)>& progress) {
   const PlannedSave& planned = plan.planned;
   frame.stages.Enter("write", planned.work);
   WrittenData written;

@@ -13,9 +13,9 @@
 
 namespace belay {
 
-StatusOr<SaveOptions> WithOperatorTransfer(const Comm& comm,
-                                           const std::string& path,
-                                           const SaveOptions& options) {
+Agreed<SaveOptions> WithOperatorTransfer(const Comm& comm,
+                                         const std::string& path,
+                                         const SaveOptions& options) {
   SaveOptions changed = options;
   const StatusOr<OperatorOptions> wanted =
       ParseOperatorOptions([&](const char* name) -> const char* {
@@ -23,9 +23,11 @@ StatusOr<SaveOptions> WithOperatorTransfer(const Comm& comm,
         return is_asked ? comm.transfer_variable().c_str() : nullptr;
       });
   if (!wanted.ok()) {
-    return Status(wanted.status().code(),
-                  absl::StrFormat("save \"%s\": %s", ParentOf(path),
-                                  wanted.status().message()));
+    return SameOnAllRanks(
+               Status(wanted.status().code(),
+                      absl::StrFormat("save \"%s\": %s", ParentOf(path),
+                                      wanted.status().message())))
+        .error();
   }
   ApplyToSave(*wanted, changed);
   return changed;

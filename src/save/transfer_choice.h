@@ -11,6 +11,7 @@
 #include "belay/comm.h"
 #include "belay/options.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "core/wire.h"
 #include "plan/plan.h"
 #include "plan/stripe_use.h"
@@ -22,9 +23,9 @@ namespace belay {
 // environment had when `comm` was duplicated, if it had any. Local; the same on
 // all ranks.
 // Errors: InvalidArgument - the variable names no transfer.
-StatusOr<SaveOptions> WithOperatorTransfer(const Comm& comm,
-                                           const std::string& path,
-                                           const SaveOptions& options);
+Agreed<SaveOptions> WithOperatorTransfer(const Comm& comm,
+                                         const std::string& path,
+                                         const SaveOptions& options);
 
 // Who moves the bytes of a save, and why.
 

@@ -4,6 +4,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "belay/variable/sharded_variable_ops.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
@@ -65,7 +66,7 @@ Status CheckPieces(const Comm& comm, const PiecesRun& run) {
 }
 
 // Makes the boxes of all ranks known to all. Collective; agreed.
-Status ShareBoxes(CommContext& context, PiecesRun& run) {
+Agreed<> ShareBoxes(CommContext& context, PiecesRun& run) {
   WireWriter out;
   for (const VariablePiece& piece : run.mine) out.PutBox(piece.box);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> all,
@@ -74,7 +75,7 @@ Status ShareBoxes(CommContext& context, PiecesRun& run) {
     std::vector<Box>& boxes = run.boxes.emplace_back();
     for (WireReader in(bytes); !in.done();) boxes.push_back(in.GetBox());
   }
-  return absl::OkStatus();
+  return {};
 }
 
 // Checks that the pieces tile the variable.

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "core/agreed.h"
 #include "core/huge_pages.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -160,9 +161,9 @@ void Gather(const RowFinder& finder, int64_t row_bytes, Answers& answers) {
 }
 
 // Asks, answers what was asked, and gets the answers. Collective.
-Status ExchangeRows(CommContext& context, int64_t row_bytes,
-                    const Requests& requests, Answers& answers,
-                    FetchedRows& fetched) {
+Agreed<> ExchangeRows(CommContext& context, int64_t row_bytes,
+                      const Requests& requests, Answers& answers,
+                      FetchedRows& fetched) {
   const auto* const indices =
       reinterpret_cast<const std::byte*>(requests.rows.data());
   BELAY_RETURN_IF_AGREED(
@@ -177,17 +178,16 @@ Status ExchangeRows(CommContext& context, int64_t row_bytes,
     if (requests.place[i] == kNone) continue;
     fetched.rows[i] = fetched.received.get() + requests.place[i] * row_bytes;
   }
-  return absl::OkStatus();
+  return {};
 }
 
 }  // namespace
 
-StatusOr<FetchedRows> FetchRows(CommContext& context,
-                                const std::string& operation,
-                                const ShardedVariable& variable,
-                                const Status& mine,
-                                std::span<const int64_t> rows,
-                                std::span<std::byte> scratch) {
+Agreed<FetchedRows> FetchRows(CommContext& context,
+                              const std::string& operation,
+                              const ShardedVariable& variable,
+                              const Status& mine, std::span<const int64_t> rows,
+                              std::span<std::byte> scratch) {
   FetchedRows fetched;
   const StatusOr<Requests> requests =
       CatchBadAlloc("rows and indices", [&]() -> StatusOr<Requests> {

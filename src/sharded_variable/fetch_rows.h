@@ -12,6 +12,7 @@
 
 #include "belay/sharded_variable.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "mpi/collective.h"
 
 namespace belay {
@@ -28,12 +29,11 @@ struct FetchedRows {
 // were checked; they are looked at only if `mine` is OK. `scratch` is memory
 // that may be written to, any amount of it: that of the result, say, because
 // fresh memory costs as much as a copy.
-StatusOr<FetchedRows> FetchRows(CommContext& context,
-                                const std::string& operation,
-                                const ShardedVariable& variable,
-                                const Status& mine,
-                                std::span<const int64_t> rows,
-                                std::span<std::byte> scratch);
+Agreed<FetchedRows> FetchRows(CommContext& context,
+                              const std::string& operation,
+                              const ShardedVariable& variable,
+                              const Status& mine, std::span<const int64_t> rows,
+                              std::span<std::byte> scratch);
 
 // Copies rows one after the other.
 void CopyRows(const std::vector<const std::byte*>& rows, int64_t row_bytes,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "sharded_variable/combine_rows.h"
@@ -31,9 +32,9 @@ StatusOr<Tensor> NewRows(const ShardedVariable& variable, Shape shape) {
 }
 
 // Fetches the rows into the result. Collective.
-StatusOr<Tensor> Fetch(CommContext& context, const std::string& operation,
-                       const ShardedVariable& variable,
-                       StatusOr<WantedRows> wanted) {
+Agreed<Tensor> Fetch(CommContext& context, const std::string& operation,
+                     const ShardedVariable& variable,
+                     StatusOr<WantedRows> wanted) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const FetchedRows fetched,
       FetchRows(
@@ -328,10 +329,10 @@ void CombineInto(const ShardedVariable& variable, const FetchedRows& fetched,
 }
 
 // Collective.
-StatusOr<Tensor> LookUp(const Comm& comm, const std::string& operation,
-                        const ShardedVariable& variable, const IdLists& given,
-                        Combiner combiner, const Pruning& pruning,
-                        const LookupOptions& options) {
+Agreed<Tensor> LookUp(const Comm& comm, const std::string& operation,
+                      const ShardedVariable& variable, const IdLists& given,
+                      Combiner combiner, const Pruning& pruning,
+                      const LookupOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   CommContext context = NewContext(comm, operation, options.deadline_seconds);
   StatusOr<WantedLists> wanted = CatchBadAlloc("rows and indices", [&] {

@@ -1,6 +1,7 @@
 #include "sharded_variable/operation.h"
 
 #include "absl/strings/str_format.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -98,10 +99,10 @@ std::string OperationName(std::string_view verb, std::string_view name) {
   return Cat(verb, " \"", name, "\"");
 }
 
-Status CheckComm(const Comm& comm, const std::string& operation) {
-  if (comm.raw() != MPI_COMM_NULL) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      Cat(operation, ": the communicator is closed or was moved from"));
+Agreed<> CheckComm(const Comm& comm, const std::string& operation) {
+  if (comm.raw() != MPI_COMM_NULL) return {};
+  return SameOnAllRanks(absl::FailedPreconditionError(
+      Cat(operation, ": the communicator is closed or was moved from")));
 }
 
 CommContext NewContext(const Comm& comm, const std::string& operation,
@@ -188,9 +189,9 @@ void CountBytes(const CommContext& context, const VariableOptions& options) {
   if (options.bytes_sent != nullptr) *options.bytes_sent += context.bytes_sent;
 }
 
-Status AgreeOnCall(CommContext& context, const std::string& operation,
-                   std::string_view what, const Status& mine,
-                   uint64_t fingerprint) {
+Agreed<> AgreeOnCall(CommContext& context, const std::string& operation,
+                     std::string_view what, const Status& mine,
+                     uint64_t fingerprint) {
   BELAY_RETURN_IF_AGREED(Agree(context, WithOperation(operation, mine)));
   return AgreeSame(context, Cat(operation, ": ", what), fingerprint);
 }

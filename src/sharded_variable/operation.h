@@ -17,6 +17,7 @@
 #include "belay/sharded_variable.h"
 #include "belay/status.h"
 #include "belay/variable/sharded_variable_ops.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/huge_pages.h"
 #include "core/selection.h"
@@ -120,7 +121,7 @@ std::string OperationName(std::string_view verb, std::string_view name);
 // Checks that there is something to talk over. Local, and equal on all ranks of
 // a sound program.
 // Errors: FailedPrecondition - the communicator is closed or was moved from.
-Status CheckComm(const Comm& comm, const std::string& operation);
+Agreed<> CheckComm(const Comm& comm, const std::string& operation);
 
 // The context of one operation, which only waits at agreements.
 CommContext NewContext(const Comm& comm, const std::string& operation,
@@ -146,9 +147,9 @@ void CountBytes(const CommContext& context, const VariableOptions& options);
 
 // Agrees on `mine`, and then that `what` is the same: what the fingerprints
 // stand for. Collective; agreed.
-Status AgreeOnCall(CommContext& context, const std::string& operation,
-                   std::string_view what, const Status& mine,
-                   uint64_t fingerprint);
+Agreed<> AgreeOnCall(CommContext& context, const std::string& operation,
+                     std::string_view what, const Status& mine,
+                     uint64_t fingerprint);
 
 // Fingerprints of what has to be the same on all ranks.
 uint64_t VariableFingerprint(const ShardedVariable& variable);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "belay/variable/sharded_variable_ops.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -287,9 +288,9 @@ void PlaceParts(std::byte* result, ReadRun& run) {
 
 // Fills `result`, which `make_room` returns; null where it is not wanted.
 // Collective; agreed.
-Status ReadRows(const Comm& comm, const ShardedVariable& variable,
-                const Index& index, int to, const VariableOptions& options,
-                absl::FunctionRef<StatusOr<std::byte*>(const Shape&)> room) {
+Agreed<> ReadRows(const Comm& comm, const ShardedVariable& variable,
+                  const Index& index, int to, const VariableOptions& options,
+                  absl::FunctionRef<StatusOr<std::byte*>(const Shape&)> room) {
   const std::string operation = OperationName("read", variable.name());
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   CommContext context = NewContext(comm, operation, options.deadline_seconds);
@@ -308,7 +309,7 @@ Status ReadRows(const Comm& comm, const ShardedVariable& variable,
   BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation,
                                      "the variable, the index or the target",
                                      status, fingerprint));
-  Status gathered = GatherParts(context, run.parts, to);
+  Agreed<> gathered = GatherParts(context, run.parts, to);
   CountBytes(context, options);
   return gathered;
 }

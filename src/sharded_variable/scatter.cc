@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "belay/variable/sparse_ops.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "mpi/all_to_all.h"

@@ -5,6 +5,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "belay/arrays/flat_buffer.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "mpi/all_to_all.h"
@@ -68,7 +69,7 @@ class Delivering {
         sums_(job.reading) {}
 
   // Collective; agreed.
-  Status CarryOut(const Status& mine) {
+  Agreed<> CarryOut(const Status& mine) {
     Status status = mine;
     Portions orders(job_.reading.reads.orders, [&](const ReadOrder& order) {
       return NumElements(order.box.shape) * SizeOf(order.shard);
@@ -194,9 +195,9 @@ class Delivering {
 
 }  // namespace
 
-StatusOr<SharedMemory> MakeDeliveryMemory(CommContext& context,
-                                          const Nodes& nodes,
-                                          int64_t portion_bytes) {
+Agreed<SharedMemory> MakeDeliveryMemory(CommContext& context,
+                                        const Nodes& nodes,
+                                        int64_t portion_bytes) {
   const int32_t place = nodes.place[context.rank()];
   const std::vector<int32_t>& ranks = nodes.ranks[nodes.node[context.rank()]];
   return SharedMemory::Create(context,
@@ -206,8 +207,8 @@ StatusOr<SharedMemory> MakeDeliveryMemory(CommContext& context,
                               2 * MostSlots(nodes) * portion_bytes);
 }
 
-Status DeliverAll(CommContext& context, const Status& mine,
-                  const DeliverJob& job, ReadCounts& counts) {
+Agreed<> DeliverAll(CommContext& context, const Status& mine,
+                    const DeliverJob& job, ReadCounts& counts) {
   return Delivering(context, job, counts).CarryOut(mine);
 }
 

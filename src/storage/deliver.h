@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "mpi/collective.h"
 #include "mpi/shared_memory.h"
 #include "plan/plan.h"
@@ -23,9 +24,9 @@ namespace belay {
 // Makes the memory through which the ranks of each node deliver. Collective;
 // agreed. Same on all ranks: nodes, portion_bytes.
 // Errors: those of SharedMemory.
-StatusOr<SharedMemory> MakeDeliveryMemory(CommContext& context,
-                                          const Nodes& nodes,
-                                          int64_t portion_bytes);
+Agreed<SharedMemory> MakeDeliveryMemory(CommContext& context,
+                                        const Nodes& nodes,
+                                        int64_t portion_bytes);
 
 // Borrows everything. Equal on all ranks: nodes, portion_bytes, stream_bytes.
 struct DeliverJob {
@@ -41,8 +42,8 @@ struct DeliverJob {
 // rank passes an error nothing more is read. Adds to `counts`. Collective;
 // agreed.
 // Errors: those of ReadAll and of messages.
-Status DeliverAll(CommContext& context, const Status& mine,
-                  const DeliverJob& job, ReadCounts& counts);
+Agreed<> DeliverAll(CommContext& context, const Status& mine,
+                    const DeliverJob& job, ReadCounts& counts);
 
 }  // namespace belay
 

@@ -10,6 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
@@ -255,8 +256,8 @@ void StartWriteback(std::span<const IoSegment> segments, PosixFile& file) {
 // Writes round by round. Ranks meet at an agreement of ours before each call
 // that waits for all: there a rank that is early sleeps, inside MPI it would
 // keep a core busy that the others need. Collective; agreed.
-Status WriteRounds(CommContext& context, const WriteJob& job, MpiFile& file,
-                   PosixFile& synced, WriteCounts& counts) {
+Agreed<> WriteRounds(CommContext& context, const WriteJob& job, MpiFile& file,
+                     PosixFile& synced, WriteCounts& counts) {
   Status first;
   std::function<void()> meanwhile;
   if (job.meanwhile) meanwhile = [&] { first.Update(job.meanwhile()); };
@@ -299,8 +300,8 @@ std::map<std::string, std::string> MpiIoHints(
   return hints;
 }
 
-Status WriteCollectively(CommContext& context, const WriteJob& job,
-                         MpiIoVerdict& verdict, WriteCounts& counts) {
+Agreed<> WriteCollectively(CommContext& context, const WriteJob& job,
+                           MpiIoVerdict& verdict, WriteCounts& counts) {
   StatusOr<PosixFile> synced = OpenForSync(job);
   BELAY_RETURN_IF_AGREED(Agree(context, synced.status()));
   BELAY_ASSIGN_OR_RETURN_AGREED(
@@ -317,7 +318,7 @@ Status WriteCollectively(CommContext& context, const WriteJob& job,
   status.Update(file.Close());
   status = BlameFullDisk(status, job.path, job.writes.bytes);
   BELAY_RETURN_IF_AGREED(Agree(context, status));
-  if (!job.durable) return absl::OkStatus();
+  if (!job.durable) return {};
   // It was open before anything was written, so no error of the device can have
   // been told to MPI-IO alone.
   return Agree(context, job.is_syncer ? synced->Sync() : absl::OkStatus());
@@ -418,9 +419,9 @@ class Orders {
 
 // One dataset: as many collective calls as any rank has orders for it.
 // Collective.
-Status WriteDataset(CommContext& context, const h5::Handle& file,
-                    const WriteJob& job, int32_t index, Orders& orders,
-                    WriteCounts& counts) {
+Agreed<> WriteDataset(CommContext& context, const h5::Handle& file,
+                      const WriteJob& job, int32_t index, Orders& orders,
+                      WriteCounts& counts) {
   const h5::DatasetSpec& spec = (*job.datasets)[index];
   StatusOr<h5::Handle> dataset = h5::OpenDataset(file, spec.path);
   BELAY_RETURN_IF_AGREED(Agree(context, dataset.status()));
@@ -438,9 +439,9 @@ Status WriteDataset(CommContext& context, const h5::Handle& file,
 }
 
 // Collective.
-Status WriteDatasets(CommContext& context, const h5::Handle& file,
-                     PosixFile& texts, const WriteJob& job,
-                     WriteCounts& counts) {
+Agreed<> WriteDatasets(CommContext& context, const h5::Handle& file,
+                       PosixFile& texts, const WriteJob& job,
+                       WriteCounts& counts) {
   Orders orders(job);
   Status local = job.meanwhile ? job.meanwhile() : absl::OkStatus();
   for (size_t i = 0; i < job.datasets->size(); ++i) {
@@ -493,8 +494,8 @@ StatusOr<PosixFile> OpenDirectly(const WriteJob& job) {
 }
 
 // Collective; agreed.
-Status JudgeStack(CommContext& context, const WriteJob& job,
-                  MpiIoVerdict& verdict) {
+Agreed<> JudgeStack(CommContext& context, const WriteJob& job,
+                    MpiIoVerdict& verdict) {
   BELAY_ASSIGN_OR_RETURN_AGREED(MpiFile probe,
                                 MpiFile::OpenForWrite(context, job.path, {}));
   StatusOr<MpiIoVerdict> judged = probe.Judge(context);
@@ -506,10 +507,10 @@ Status JudgeStack(CommContext& context, const WriteJob& job,
 
 }  // namespace
 
-Status WriteWithHdf5(CommContext& context, const WriteJob& job,
-                     MpiIoVerdict& verdict, WriteCounts& counts) {
+Agreed<> WriteWithHdf5(CommContext& context, const WriteJob& job,
+                       MpiIoVerdict& verdict, WriteCounts& counts) {
   BELAY_RETURN_IF_AGREED(JudgeStack(context, job, verdict));
-  if (!verdict.sound) return absl::OkStatus();
+  if (!verdict.sound) return {};
   StatusOr<PosixFile> direct = OpenDirectly(job);
   BELAY_RETURN_IF_AGREED(Agree(context, direct.status()));
   h5::Handle file;

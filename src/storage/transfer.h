@@ -17,6 +17,7 @@
 #include "belay/arrays/shard.h"
 #include "belay/options.h"
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "core/element_conversion.h"
 #include "hdf5/dataset.h"
 #include "mpi/collective.h"
@@ -118,21 +119,21 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts);
 // and gathered takes at most `job.memory` together. Bytes between runs are
 // not touched. `context` has the ranks of the file, also those that have
 // nothing for it. Collective; agreed. Syncs nothing.
-Status WriteInTwoPhases(CommContext& context, const WriteJob& job,
-                        WriteCounts& counts);
+Agreed<> WriteInTwoPhases(CommContext& context, const WriteJob& job,
+                          WriteCounts& counts);
 
 // Writes by one collective MPI-IO call per round. `context` has the ranks of
 // the file, also those that write nothing to it. Sets `verdict` to what was
 // judged of the MPI-IO stack; if that is not sound nothing is written and the
 // result is OK. Collective; agreed.
-Status WriteCollectively(CommContext& context, const WriteJob& job,
-                         MpiIoVerdict& verdict, WriteCounts& counts);
+Agreed<> WriteCollectively(CommContext& context, const WriteJob& job,
+                           MpiIoVerdict& verdict, WriteCounts& counts);
 
 // Writes by collective H5Dwrite calls, which go through MPI-IO too: `verdict`
 // as above. `context` has the ranks of the file. Collective; agreed. Chunks
 // with filters get their room first as if they did not shrink.
-Status WriteWithHdf5(CommContext& context, const WriteJob& job,
-                     MpiIoVerdict& verdict, WriteCounts& counts);
+Agreed<> WriteWithHdf5(CommContext& context, const WriteJob& job,
+                       MpiIoVerdict& verdict, WriteCounts& counts);
 
 // Returns the error of bytes that are not in the file as they were written.
 Status NotWhatWasWritten(const std::string& path, int64_t offset,

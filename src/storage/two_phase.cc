@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/huge_pages.h"
 #include "core/status_macros.h"
@@ -140,10 +141,9 @@ int64_t DomainUnit(int64_t stripe, int64_t most_weight) {
   return unit <= most_weight ? unit : stripe;
 }
 
-StatusOr<std::vector<int64_t>> CutIntoDomains(CommContext& context,
-                                              int64_t begin, int64_t end,
-                                              const Segments& mine,
-                                              const DomainBorders& borders) {
+Agreed<std::vector<int64_t>> CutIntoDomains(CommContext& context, int64_t begin,
+                                            int64_t end, const Segments& mine,
+                                            const DomainBorders& borders) {
   std::vector<int64_t> edges =
       FirstEdges(begin, end, context.size(), borders.unit);
   std::vector<int64_t> weights;
@@ -340,8 +340,8 @@ DomainBorders BordersOf(const WriteJob& job) {
 // Writes one portion of each rank, which may be empty. Tells whether any rank
 // has `more` of this round. Collective; agreed, but for errors in writing,
 // which are in run.first.
-Status WritePortion(CommContext& context, TwoPhaseRun& run,
-                    const Segments& mine, bool& more) {
+Agreed<> WritePortion(CommContext& context, TwoPhaseRun& run,
+                      const Segments& mine, bool& more) {
   std::vector<int64_t> least = {INT64_MAX, INT64_MAX, more ? 0 : 1};
   if (!mine.empty()) {
     least[0] = mine.front().offset;
@@ -349,7 +349,7 @@ Status WritePortion(CommContext& context, TwoPhaseRun& run,
   }
   BELAY_RETURN_IF_AGREED(MinAll(context, least));
   more = least[2] == 0;
-  if (least[0] == INT64_MAX) return absl::OkStatus();
+  if (least[0] == INT64_MAX) return {};
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<int64_t> starts,
       CutIntoDomains(context, least[0], -least[1], mine, BordersOf(run.job)));
@@ -366,12 +366,12 @@ Status WritePortion(CommContext& context, TwoPhaseRun& run,
                {}, std::move(run.received)));
   run.first.Update(WriteReceived(run, received, mine, std::move(kept)));
   run.received = std::move(received.memory);
-  return absl::OkStatus();
+  return {};
 }
 
 // Collective; agreed.
-Status WriteRounds(CommContext& context, TwoPhaseRun& run,
-                   WriteCounts& counts) {
+Agreed<> WriteRounds(CommContext& context, TwoPhaseRun& run,
+                     WriteCounts& counts) {
   PortionReader portions(run.job);
   for (int64_t round = 0; round < run.job.rounds; ++round) {
     for (bool more = true; more;) {
@@ -387,13 +387,13 @@ Status WriteRounds(CommContext& context, TwoPhaseRun& run,
   }
   counts.staged_bytes = std::max(counts.staged_bytes, portions.staged_bytes());
   counts.gathered_bytes = std::max(counts.gathered_bytes, run.gathered_bytes);
-  return absl::OkStatus();
+  return {};
 }
 
 }  // namespace
 
-Status WriteInTwoPhases(CommContext& context, const WriteJob& job,
-                        WriteCounts& counts) {
+Agreed<> WriteInTwoPhases(CommContext& context, const WriteJob& job,
+                          WriteCounts& counts) {
   StatusOr<PosixFile> file = PosixFile::Open(job.path, ModeOf(job));
   BELAY_RETURN_IF_AGREED(Agree(context, CheckOpened(job, file.status())));
   TwoPhaseRun run{.job = job,

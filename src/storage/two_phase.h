@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "belay/status.h"
+#include "core/agreed.h"
 #include "mpi/collective.h"
 #include "mpi/mpi_file.h"
 
@@ -54,9 +55,9 @@ int64_t DomainUnit(int64_t stripe, int64_t most_weight);
 // lie far apart. Where there are fewer domains than ranks, the ranks that get
 // one lie evenly among the others, and so on many nodes. Collective; agreed.
 // Same on all ranks: begin, end, borders.
-StatusOr<std::vector<int64_t>> CutIntoDomains(
-    CommContext& context, int64_t begin, int64_t end, const Segments& mine,
-    const DomainBorders& borders = {});
+Agreed<std::vector<int64_t>> CutIntoDomains(CommContext& context, int64_t begin,
+                                            int64_t end, const Segments& mine,
+                                            const DomainBorders& borders = {});
 
 }  // namespace belay
 

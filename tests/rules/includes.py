@@ -29,7 +29,7 @@ _EXPORTS = [re.compile(pattern, re.M) for pattern in (
 _DECLARED = re.compile(
     r"\b(?:struct|class|using|auto|typename(?:\.\.\.)?) (\w+)"
     r"|using [\w:]+::(\w+);"
-    r"|\b(?!return\b|else\b|throw\b)\w+>*[&*]* (\w+)\("
+    r"|\b(?!return\b|else\b|throw\b)\w+<?>*[&*]* (\w+)\("
     r"|\b(k[A-Z]\w*)(?:\[\w*\])? ?[={,]")
 _MACRO = re.compile(r"^#define (\w+)\(", re.M)
 _TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\([^)]*\)", re.M)
