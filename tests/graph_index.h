@@ -10,7 +10,7 @@
 #include "core/status_macros.h"
 #include "create_index.h"
 #include "format/paths.h"
-#include "graph/stored_graph_conversion.h"
+#include "graph/object_graph.h"
 #include "storage/index_file.h"
 
 namespace belay {

@@ -1,6 +1,4 @@
 // What travels when object graphs of all ranks are merged, counted.
-#include "objects/merge_together.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "objects/object_save.h"
 #include "sent_bytes.h"
 #include "values.h"
 

@@ -23,4 +23,5 @@
 #define BELAY_ASSIGN_OR_RETURN(lhs, expr)                                    \
   BELAY_ASSIGN_OR_RETURN_(BELAY_MACRO_CONCAT_(belay_result_, __LINE__), lhs, \
                           expr)
+
 #endif  // BELAY_CORE_STATUS_MACROS_H_

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "belay/arrays/indexing.h"
-#include "core/huge_pages.h"
+#include "core/flat_buffer.h"
 #include "core/selection.h"
 #include "core/status_macros.h"
 #include "core/text.h"

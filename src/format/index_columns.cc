@@ -13,7 +13,6 @@
 #include "format/dataset_place.h"
 #include "format/stored_columns.h"
 #include "plan/chunks.h"
-#include "plan/filters.h"
 #include "plan/stored_arrays.h"
 
 namespace belay {

@@ -24,7 +24,7 @@
 
 #include "belay/arrays/dtype.h"
 #include "core/checksum.h"
-#include "core/huge_pages.h"
+#include "core/flat_buffer.h"
 #include "format/index_columns.h"
 
 namespace belay {

@@ -11,7 +11,6 @@
 #include "core/text.h"
 #include "graph/graph_builder.h"
 #include "graph/object_graph.h"
-#include "graph/stored_graph_conversion.h"
 
 namespace belay {
 namespace {

@@ -16,7 +16,7 @@
 #include "belay/status.h"
 #include "belay/values/save_args.h"
 #include "core/agreed.h"
-#include "core/symbolic_links.h"
+#include "core/process.h"
 #include "hdf5/handle.h"
 #include "hdf5/types.h"
 

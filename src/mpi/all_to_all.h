@@ -14,7 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "belay/status.h"
 #include "core/agreed.h"
-#include "core/huge_pages.h"
+#include "core/flat_buffer.h"
 #include "core/wire.h"
 #include "mpi/collective.h"
 #include "mpi/mpi_error.h"

@@ -12,7 +12,7 @@
 #include "core/text.h"
 #include "graph/load_report.h"
 #include "graph/match_keys.h"
-#include "graph/stored_graph_conversion.h"
+#include "graph/object_graph.h"
 #include "mpi/agree_same.h"
 #include "objects/tracked_objects.h"
 #include "restore/restore_stages.h"

@@ -13,7 +13,6 @@
 #include "core/box_tiling.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "plan/group_by_task.h"
 #include "plan/policy.h"
 #include "plan/shards.h"
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "core/status_macros.h"
 #include "core/wire.h"
-#include "plan/filters.h"
+#include "plan/chunks.h"
 
 namespace belay {
 namespace {

@@ -14,7 +14,6 @@
 #include "core/status_macros.h"
 #include "core/wire.h"
 #include "plan/coverage.h"
-#include "plan/group_by_task.h"
 
 namespace belay {
 namespace {

@@ -1,7 +1,4 @@
-// Pieces as they are listed for a sharding policy: are they sound?
-//
-// In:  the pieces of any tasks, before a policy has seen them.
-// Out: one Status. Policies and the checks of their results rely on it.
+// The function of the policy ShardByTask.
 
 #ifndef BELAY_PLAN_POLICY_H_
 #define BELAY_PLAN_POLICY_H_
@@ -13,6 +10,18 @@
 #include "belay/values/sharding_policy.h"
 
 namespace belay {
+
+// By its type a plan knows the default policy. The command has this code beside
+// the library that it links: lambdas would have a type in each of them.
+struct GroupByTask {
+  StatusOr<Grouping> operator()(
+      const std::vector<ShardableTensor>& pieces) const;
+};
+
+// Pieces as they are listed for a sharding policy: are they sound?
+//
+// In:  the pieces of any tasks, before a policy has seen them.
+// Out: one Status. Policies and the checks of their results rely on it.
 
 // The bytes of a box of `like`'s array: a string's are those of `like`.
 int64_t PieceBytes(const ShardableTensor& like, const Box& box);

@@ -14,7 +14,6 @@
 #include "core/text.h"
 #include "core/wire.h"
 #include "plan/chunks.h"
-#include "plan/filters.h"
 
 namespace belay {
 namespace {

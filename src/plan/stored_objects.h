@@ -1,6 +1,6 @@
 // The object graph as the index stores it: columns of plain numbers and names.
 //
-// In:  what graph/stored_graph_conversion.h makes of an ObjectGraph. Out: the
+// In:  what graph/object_graph.h makes of an ObjectGraph. Out: the
 //      same, once index.h5 was read. docs/format.md describes the columns.
 
 #ifndef BELAY_PLAN_STORED_OBJECTS_H_

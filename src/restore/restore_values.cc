@@ -26,8 +26,8 @@
 #include "state/array_access.h"
 #include "state/conversions.h"
 #include "state/id_rows.h"
-#include "state/made_bytes.h"
 #include "state/rank_rows.h"
+#include "state/transform_plan.h"
 
 namespace belay {
 namespace {

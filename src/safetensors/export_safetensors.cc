@@ -8,7 +8,7 @@
 #include "belay/safetensors.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
-#include "core/huge_pages.h"
+#include "core/flat_buffer.h"
 #include "core/process.h"
 #include "core/status_macros.h"
 #include "core/wire.h"

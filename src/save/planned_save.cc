@@ -15,7 +15,7 @@
 #include "core/wire.h"
 #include "format/paths.h"
 #include "mpi/comm.h"
-#include "plan/filters.h"
+#include "plan/chunks.h"
 #include "plan/replica_check.h"
 #include "plan/save_planner.h"
 #include "storage/file_system.h"

@@ -18,7 +18,7 @@
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "format/index_columns.h"
-#include "graph/stored_graph_conversion.h"
+#include "graph/object_graph.h"
 #include "pipeline/listing.h"
 #include "pipeline/stages.h"
 #include "plan/save_args.h"

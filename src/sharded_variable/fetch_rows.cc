@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/agreed.h"
-#include "core/huge_pages.h"
+#include "core/flat_buffer.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "mpi/all_to_all.h"

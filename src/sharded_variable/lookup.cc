@@ -8,9 +8,9 @@
 #include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "sharded_variable/combine_rows.h"
 #include "sharded_variable/fetch_rows.h"
 #include "sharded_variable/operation.h"
+#include "sharded_variable/update.h"
 
 namespace belay {
 namespace {

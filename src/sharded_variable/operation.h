@@ -19,7 +19,7 @@
 #include "belay/variable/sharded_variable_ops.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
-#include "core/huge_pages.h"
+#include "core/flat_buffer.h"
 #include "core/selection.h"
 #include "mpi/collective.h"
 

@@ -14,9 +14,9 @@
 #include "core/text.h"
 #include "core/wire.h"
 #include "plan/stored_values.h"
-#include "state/made_bytes.h"
 #include "state/memory_layout.h"
 #include "state/transform.h"
+#include "state/transform_plan.h"
 
 namespace belay {
 namespace {

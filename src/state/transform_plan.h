@@ -1,8 +1,4 @@
-// Which elements of which arrays a box of a transform consists of.
-//
-// In:  a transform, and a box of its result. Out: views: each says where the
-//      elements of a part of the box lie in one leaf, a stored array or the
-//      result of a program's function, axis by axis. No I/O.
+// How many bytes transforms make of those that are stored.
 
 #ifndef BELAY_STATE_TRANSFORM_PLAN_H_
 #define BELAY_STATE_TRANSFORM_PLAN_H_
@@ -10,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -23,6 +21,30 @@
 #include "state/transform.h"
 
 namespace belay {
+
+// For arrays that get memory by what a checkpoint says: a few transforms may
+// name one array again and again.
+class MadeBytes {
+ public:
+  // What is stored counts once, whoever names it.
+  void AddStored(const std::string& key, const ArrayForm& form);
+  void AddMade(const ArrayForm& form);
+
+  // Errors: InvalidArgument - more than 64 MiB are made, and more than 1024
+  //   bytes of each byte that is stored. `who` makes them.
+  Status Check(std::string_view who) const;
+
+ private:
+  std::set<std::string> keys_;
+  double stored_ = 0;
+  double made_ = 0;
+};
+
+// Which elements of which arrays a box of a transform consists of.
+//
+// In:  a transform, and a box of its result. Out: views: each says where the
+//      elements of a part of the box lie in one leaf, a stored array or the
+//      result of a program's function, axis by axis. No I/O.
 
 // Where the elements of a part lie along one axis of an array: at start, start
 // + step, ... as the index along axis `along` of the part grows; -1: at start.

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "core/catch_exceptions.h"
-#include "core/huge_pages.h"
+#include "core/flat_buffer.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "format/bounded_file.h"

@@ -15,7 +15,7 @@
 #include "core/catch_exceptions.h"
 #include "core/errno_status.h"
 #include "core/fault.h"
-#include "core/huge_pages.h"
+#include "core/flat_buffer.h"
 #include "core/status_macros.h"
 #include "format/paths.h"
 #include "storage/file_lock.h"

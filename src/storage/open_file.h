@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "belay/status.h"
-#include "core/symbolic_links.h"
+#include "core/process.h"
 
 namespace belay {
 

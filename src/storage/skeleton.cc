@@ -11,7 +11,7 @@
 #include "hdf5/file.h"
 #include "hdf5/types.h"
 #include "mpi/mpi_file.h"
-#include "plan/filters.h"
+#include "plan/chunks.h"
 #include "storage/file_system.h"
 #include "storage/posix_file.h"
 

@@ -3,7 +3,7 @@
 #include "core/catch_exceptions.h"
 #include "core/checksum.h"
 #include "core/element_conversion.h"
-#include "core/huge_pages.h"
+#include "core/flat_buffer.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
 #include "plan/shards.h"

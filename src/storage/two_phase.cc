@@ -8,7 +8,7 @@
 
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
-#include "core/huge_pages.h"
+#include "core/flat_buffer.h"
 #include "core/status_macros.h"
 #include "mpi/all_to_all.h"
 #include "storage/posix_file.h"

@@ -1,5 +1,3 @@
-#include "core/huge_pages.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,6 +5,8 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+
+#include "core/flat_buffer.h"
 
 namespace belay::huge_pages_test {
 namespace {

@@ -10,7 +10,6 @@
 #include "graph/graph_match.h"
 #include "graph/load_report.h"
 #include "graph/object_graph.h"
-#include "graph/stored_graph_conversion.h"
 #include "plan/description.h"
 #include "plan/replica_check.h"
 #include "plan/restore_planner.h"

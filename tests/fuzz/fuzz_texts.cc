@@ -18,7 +18,7 @@
 #include "fuzz_target.h"
 #include "manager/time_limit.h"
 #include "pipeline/operator_options.h"
-#include "plan/filters.h"
+#include "plan/chunks.h"
 #include "storage/striping.h"
 
 namespace belay::fuzz_texts {

@@ -16,7 +16,6 @@
 #include "fuzz_input.h"
 #include "fuzz_target.h"
 #include "graph/object_graph.h"
-#include "graph/stored_graph_conversion.h"
 #include "hdf5_bytes.h"
 #include "plan/restore_planner.h"
 #include "plan/stored_arrays.h"

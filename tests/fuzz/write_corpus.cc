@@ -22,7 +22,7 @@
 #include "format/index_columns.h"
 #include "format/paths.h"
 #include "fuzz_input.h"
-#include "graph/stored_graph_conversion.h"
+#include "graph/object_graph.h"
 #include "index_bytes.h"
 #include "storage/index_file.h"
 

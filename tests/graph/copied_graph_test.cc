@@ -6,7 +6,6 @@
 
 #include "graph/merge.h"
 #include "graph/object_graph.h"
-#include "graph/stored_graph_conversion.h"
 
 namespace belay::copied_graph_test {
 namespace {

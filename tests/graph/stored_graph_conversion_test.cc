@@ -1,8 +1,7 @@
-#include "graph/stored_graph_conversion.h"
-
 #include <algorithm>
 #include <type_traits>
 
+#include "graph/object_graph.h"
 #include "graph_testing.h"
 #include "random_world.h"
 

@@ -12,7 +12,7 @@
 #include "golden/objects.h"
 #include "golden/values.h"
 #include "graph/live_graph.h"
-#include "graph/stored_graph_conversion.h"
+#include "graph/object_graph.h"
 #include "h5_testing.h"
 #include "storage/index_file.h"
 

@@ -1,7 +1,7 @@
-#include "plan/filters.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "plan/chunks.h"
 
 namespace belay::filters_test {
 namespace {

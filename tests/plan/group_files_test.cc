@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "model_testing.h"
-#include "plan/group_by_task.h"
+#include "plan/policy.h"
 #include "plan/save_planner.h"
 
 namespace belay::group_files_test {

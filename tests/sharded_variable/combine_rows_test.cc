@@ -1,9 +1,9 @@
-#include "sharded_variable/combine_rows.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
+
+#include "sharded_variable/update.h"
 
 namespace belay::combine_rows_test {
 namespace {

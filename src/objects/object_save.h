@@ -1,7 +1,7 @@
 // The graphs of all ranks as one, over MPI.
 
-#ifndef BELAY_OBJECTS_MERGE_TOGETHER_H_
-#define BELAY_OBJECTS_MERGE_TOGETHER_H_
+#ifndef BELAY_OBJECTS_OBJECT_SAVE_H_
+#define BELAY_OBJECTS_OBJECT_SAVE_H_
 
 #include "belay/status.h"
 #include "core/agreed.h"
@@ -21,4 +21,4 @@ Agreed<> MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
 
 }  // namespace belay
 
-#endif  // BELAY_OBJECTS_MERGE_TOGETHER_H_
+#endif  // BELAY_OBJECTS_OBJECT_SAVE_H_

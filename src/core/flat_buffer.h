@@ -1,7 +1,7 @@
 // Large memory: fresh pages cost more than the bytes that are put there.
 
-#ifndef BELAY_CORE_HUGE_PAGES_H_
-#define BELAY_CORE_HUGE_PAGES_H_
+#ifndef BELAY_CORE_FLAT_BUFFER_H_
+#define BELAY_CORE_FLAT_BUFFER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -30,4 +30,4 @@ void Reserve(ReusableBytes& memory, int64_t size);
 
 }  // namespace belay
 
-#endif  // BELAY_CORE_HUGE_PAGES_H_
+#endif  // BELAY_CORE_FLAT_BUFFER_H_
