@@ -1,4 +1,4 @@
-// Running out of memory as a status.
+// Exceptions of the program's functions, and of a lack of memory, as statuses.
 
 #ifndef BELAY_CORE_CATCH_EXCEPTIONS_H_
 #define BELAY_CORE_CATCH_EXCEPTIONS_H_
@@ -13,6 +13,8 @@
 #include "core/text.h"
 
 namespace belay {
+
+// Running out of memory as a status.
 
 // Runs work that may need much memory. An exception would leave the other ranks
 // waiting for this one.

@@ -1,4 +1,5 @@
-// How a process and the child that it has started talk over a socket.
+// A child process that answers requests: how it is started and asked, how it
+// answers, and the messages between both.
 
 #ifndef BELAY_CORE_CHILD_PROCESS_H_
 #define BELAY_CORE_CHILD_PROCESS_H_
@@ -17,6 +18,8 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// How a process and the child that it has started talk over a socket.
 
 // The descriptors that a child has beside the standard ones.
 inline constexpr int kChildSocket = 3;

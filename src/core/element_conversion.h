@@ -1,7 +1,4 @@
-// The bits of floating-point formats that C++20 does not have.
-//
-// Every value of such a format is a double, so a double is what they are read
-// to and rounded from.
+// Conversion of elements between dtypes, and which values it changes.
 
 #ifndef BELAY_CORE_ELEMENT_CONVERSION_H_
 #define BELAY_CORE_ELEMENT_CONVERSION_H_
@@ -20,6 +17,11 @@
 #include "belay/arrays/dtype.h"
 
 namespace belay {
+
+// The bits of floating-point formats that C++20 does not have.
+//
+// Every value of such a format is a double, so a double is what they are read
+// to and rounded from.
 
 // Sign, exponent and mantissa, the largest exponent being that of infinity and
 // NaN. Without infinity there is one NaN, all ones, and the other patterns of

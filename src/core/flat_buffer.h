@@ -1,4 +1,4 @@
-// Large memory: fresh pages cost more than the bytes that are put there.
+// Large memory, and the values of a state as one buffer.
 
 #ifndef BELAY_CORE_FLAT_BUFFER_H_
 #define BELAY_CORE_FLAT_BUFFER_H_
@@ -8,6 +8,8 @@
 #include <memory>
 
 namespace belay {
+
+// Large memory: fresh pages cost more than the bytes that are put there.
 
 // Asks the system for huge pages under memory that nobody has written to yet.
 // Small memory is left alone; the request may be ignored.

@@ -1,4 +1,4 @@
-// Division that rounds up.
+// Arithmetic and parsing of whole numbers.
 
 #ifndef BELAY_CORE_INTEGERS_H_
 #define BELAY_CORE_INTEGERS_H_
@@ -10,6 +10,8 @@
 #include <system_error>
 
 namespace belay {
+
+// Division that rounds up.
 
 // Of numbers that are not negative; `b` is not 0.
 constexpr int64_t CeilDivide(int64_t a, int64_t b) {

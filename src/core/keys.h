@@ -1,4 +1,4 @@
-// Which stored keys somebody may have meant by one that is not stored.
+// Keys: lookup, patterns, and the closest keys to one that is not there.
 
 #ifndef BELAY_CORE_KEYS_H_
 #define BELAY_CORE_KEYS_H_
@@ -17,6 +17,8 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// Which stored keys somebody may have meant by one that is not stored.
 
 // Returns the number of bytes to insert, remove or replace that makes `b` out
 // of `a`, or `limit` + 1 if there are more than `limit`.

@@ -1,4 +1,4 @@
-// Whether a layout is for the ranks that use it.
+// Layouts on a mesh of ranks.
 
 #ifndef BELAY_CORE_LAYOUT_H_
 #define BELAY_CORE_LAYOUT_H_
@@ -9,6 +9,8 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// Whether a layout is for the ranks that use it.
 
 // Checks that the mesh of a layout has so many ranks. The error begins with
 // `start`, such as "keys \"w\"".

@@ -1,8 +1,4 @@
-// Lists of short byte strings that a process tells another one again and again:
-// only what has changed is sent.
-//
-// In:  the list as it is now, and hashes of the one that the other side has
-//      (its base). Out: changes, from which the other side makes the list.
+// Lists that a process sends again and again: only what has changed travels.
 
 #ifndef BELAY_CORE_LIST_EXCHANGE_H_
 #define BELAY_CORE_LIST_EXCHANGE_H_
@@ -16,6 +12,12 @@
 #include "core/wire.h"
 
 namespace belay {
+
+// Lists of short byte strings that a process tells another one again and again:
+// only what has changed is sent.
+//
+// In:  the list as it is now, and hashes of the one that the other side has
+//      (its base). Out: changes, from which the other side makes the list.
 
 using Entries = std::vector<std::string>;
 using Hashes = std::vector<Hash128>;

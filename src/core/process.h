@@ -1,4 +1,5 @@
-// Which symbolic links are followed.
+// What the process knows of its surroundings: its host, the time, a nonce, the
+// name of its job, and which symbolic links it follows.
 
 #ifndef BELAY_CORE_PROCESS_H_
 #define BELAY_CORE_PROCESS_H_
@@ -11,6 +12,8 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// Which symbolic links are followed.
 
 // Whether a file may be a symbolic link: one that the user has named may; one
 // whose name was found in a directory, or in another file, would let whoever

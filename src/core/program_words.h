@@ -1,5 +1,4 @@
-// In which language the program names what belay tells it when no call returns
-// an error that could be put in other words.
+// The words of the program's language in messages.
 
 #ifndef BELAY_CORE_PROGRAM_WORDS_H_
 #define BELAY_CORE_PROGRAM_WORDS_H_
@@ -12,6 +11,9 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// In which language the program names what belay tells it when no call returns
+// an error that could be put in other words.
 
 // The program calls belay from C or Fortran.
 void UseWordsOfC();

@@ -1,10 +1,4 @@
-// Copies a piece of one array into a piece of another.
-//
-// In:  a shape, and for either side where its first element is and how many
-//      bytes apart the neighbours along each axis are. Any stride may be
-//      negative; a source stride of 0 repeats the element (broadcasting).
-// What is contiguous on both sides is moved by memcpy, or by loads and stores
-// of a fixed size where that is 1, 2, 4, 8 or 16 bytes.
+// Selections: which elements an index takes, and how they are copied.
 
 #ifndef BELAY_CORE_SELECTION_H_
 #define BELAY_CORE_SELECTION_H_
@@ -18,6 +12,14 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// Copies a piece of one array into a piece of another.
+//
+// In:  a shape, and for either side where its first element is and how many
+//      bytes apart the neighbours along each axis are. Any stride may be
+//      negative; a source stride of 0 repeats the element (broadcasting).
+// What is contiguous on both sides is moved by memcpy, or by loads and stores
+// of a fixed size where that is 1, 2, 4, 8 or 16 bytes.
 
 // One side of a copy. `strides` has one entry per axis, in bytes.
 template <typename Byte>

@@ -1,10 +1,4 @@
-// Runs: how a box maps between two row-major stores of the same array.
-//
-// In:  a box, and the boxes that two stores hold (each dense and row-major).
-// Out: the maximal pieces of `box` that are contiguous in both stores, in
-//      ascending order of either. No I/O, no allocation beyond a few axes.
-// The one place that turns boxes into offsets: writing, reading, copying and
-// checksums all go through it.
+// Copies of boxes between stores of an array: their runs, strides and structs.
 
 #ifndef BELAY_CORE_STRIDED_COPY_H_
 #define BELAY_CORE_STRIDED_COPY_H_
@@ -17,6 +11,14 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// Runs: how a box maps between two row-major stores of the same array.
+//
+// In:  a box, and the boxes that two stores hold (each dense and row-major).
+// Out: the maximal pieces of `box` that are contiguous in both stores, in
+//      ascending order of either. No I/O, no allocation beyond a few axes.
+// The one place that turns boxes into offsets: writing, reading, copying and
+// checksums all go through it.
 
 // `length` elements, at element `a` of the first store and `b` of the second.
 struct Run {

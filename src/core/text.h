@@ -1,8 +1,4 @@
-// Building and cutting text with std::string_view.
-//
-// Distributions build Abseil with its own string_view type (Debian 12 does),
-// which std::string_view does not convert to: StrCat and StrSplit refuse it.
-// Code that has a std::string_view in hand uses these instead.
+// Text: building, cutting, quoting, shortening.
 
 #ifndef BELAY_CORE_TEXT_H_
 #define BELAY_CORE_TEXT_H_
@@ -22,6 +18,12 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// Building and cutting text with std::string_view.
+//
+// Distributions build Abseil with its own string_view type (Debian 12 does),
+// which std::string_view does not convert to: StrCat and StrSplit refuse it.
+// Code that has a std::string_view in hand uses these instead.
 
 // Returns `text` as Abseil's own view type.
 inline absl::string_view AbslView(std::string_view text) {

@@ -1,5 +1,4 @@
-// Plain values to bytes and back, for messages between ranks and for
-// fingerprints. Native byte order; never written to disk.
+// Messages of plain values, and fingerprints.
 
 #ifndef BELAY_CORE_WIRE_H_
 #define BELAY_CORE_WIRE_H_
@@ -18,6 +17,9 @@
 #include "belay/arrays/box.h"
 
 namespace belay {
+
+// Plain values to bytes and back, for messages between ranks and for
+// fingerprints. Native byte order; never written to disk.
 
 // Appends values to a byte string.
 class WireWriter {

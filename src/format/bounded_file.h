@@ -1,4 +1,5 @@
-// The bytes of a file that anybody may have made, read within its bounds.
+// Reading the bytes of a file that anybody may have made, and the numbers in
+// its metadata.
 
 #ifndef BELAY_FORMAT_BOUNDED_FILE_H_
 #define BELAY_FORMAT_BOUNDED_FILE_H_
@@ -16,6 +17,8 @@
 #include "belay/status.h"
 
 namespace belay::h5 {
+
+// The bytes of a file that anybody may have made, read within its bounds.
 
 // Reads that lie in the file, and take no more memory in all than a budget.
 class BoundedFile {

@@ -1,4 +1,4 @@
-// What the elements of a dataset are, and what HDF5 sees of their array.
+// The type of a dataset's elements: what it is, and how HDF5 encodes it.
 
 #ifndef BELAY_FORMAT_ELEMENT_TYPE_H_
 #define BELAY_FORMAT_ELEMENT_TYPE_H_
@@ -15,6 +15,8 @@
 #include "belay/values/save_args.h"
 
 namespace belay::h5 {
+
+// What the elements of a dataset are, and what HDF5 sees of their array.
 
 // What the elements of a dataset are.
 struct ElementType {

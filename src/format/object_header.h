@@ -1,7 +1,4 @@
-// Numbers, checksums and addresses as HDF5 stores them.
-//
-// What the HDF5 File Format Specification (version 3.0) calls offsets and
-// lengths has 8 bytes here, little-endian like all numbers of a file.
+// Object headers as bytes.
 
 #ifndef BELAY_FORMAT_OBJECT_HEADER_H_
 #define BELAY_FORMAT_OBJECT_HEADER_H_
@@ -17,6 +14,11 @@
 #include "format/virtual_mappings.h"
 
 namespace belay::h5 {
+
+// Numbers, checksums and addresses as HDF5 stores them.
+//
+// What the HDF5 File Format Specification (version 3.0) calls offsets and
+// lengths has 8 bytes here, little-endian like all numbers of a file.
 
 // The address of something that is not there.
 inline constexpr int64_t kNoAddress = -1;

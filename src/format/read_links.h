@@ -1,4 +1,4 @@
-// The heap in which the links of a large group lie.
+// The links of a group, read from its header, its heap and its index of names.
 
 #ifndef BELAY_FORMAT_READ_LINKS_H_
 #define BELAY_FORMAT_READ_LINKS_H_
@@ -14,6 +14,8 @@
 #include "format/read_header.h"
 
 namespace belay::h5 {
+
+// The heap in which the links of a large group lie.
 
 // What the header of a fractal heap says of its blocks.
 struct LinkHeap {

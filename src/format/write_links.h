@@ -1,8 +1,5 @@
-// The heap in which the links of a large group lie, as bytes.
-//
-// One block holds them up to a mebibyte; more lie in blocks of a mebibyte each,
-// below one block of blocks. HDF5 makes more and smaller ones; it reads any of
-// them, and can add to them.
+// The links of a group as bytes: in its header, or in a heap with an index of
+// names.
 
 #ifndef BELAY_FORMAT_WRITE_LINKS_H_
 #define BELAY_FORMAT_WRITE_LINKS_H_
@@ -13,6 +10,12 @@
 #include <vector>
 
 namespace belay::h5 {
+
+// The heap in which the links of a large group lie, as bytes.
+//
+// One block holds them up to a mebibyte; more lie in blocks of a mebibyte each,
+// below one block of blocks. HDF5 makes more and smaller ones; it reads any of
+// them, and can add to them.
 
 // The most bytes of one link in a heap, and of all of them with what is left
 // over at the end of each block.

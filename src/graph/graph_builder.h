@@ -1,5 +1,4 @@
-// Which nodes of several object graphs are one object: those to which one path
-// leads.
+// One object graph from those of all ranks.
 
 #ifndef BELAY_GRAPH_GRAPH_BUILDER_H_
 #define BELAY_GRAPH_GRAPH_BUILDER_H_
@@ -18,6 +17,9 @@
 #include "state/type_handlers.h"
 
 namespace belay {
+
+// Which nodes of several object graphs are one object: those to which one path
+// leads.
 
 // A node of one of the graphs.
 struct Member {

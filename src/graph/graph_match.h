@@ -1,4 +1,4 @@
-// Which objects of the program are those that were there before.
+// Which objects of the program are those of a checkpoint.
 
 #ifndef BELAY_GRAPH_GRAPH_MATCH_H_
 #define BELAY_GRAPH_GRAPH_MATCH_H_
@@ -17,6 +17,8 @@
 #include "plan/stored_values.h"
 
 namespace belay {
+
+// Which objects of the program are those that were there before.
 
 // The objects of the program as they once were, without their values.
 struct KnownObjects {

@@ -1,4 +1,4 @@
-// Finding what is named in a list.
+// The graph of the program's objects.
 
 #ifndef BELAY_GRAPH_LIVE_GRAPH_H_
 #define BELAY_GRAPH_LIVE_GRAPH_H_
@@ -22,6 +22,8 @@
 #include "graph/object_graph.h"
 
 namespace belay {
+
+// Finding what is named in a list.
 
 // Finds what is named in a list. Two lists that are compared mostly have the
 // same order, so the place in the other list is tried first.

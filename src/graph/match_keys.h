@@ -1,4 +1,5 @@
-// How values of the program are found by the keys of a checkpoint.
+// How the values of matched objects are found in a checkpoint, and whether
+// they fit.
 
 #ifndef BELAY_GRAPH_MATCH_KEYS_H_
 #define BELAY_GRAPH_MATCH_KEYS_H_
@@ -22,6 +23,8 @@
 #include "plan/stored_values.h"
 
 namespace belay {
+
+// How values of the program are found by the keys of a checkpoint.
 
 // Whether the arguments say what a value is restored from.
 bool SaysWhere(const RestoreChoice& choice);

@@ -1,4 +1,4 @@
-// The object graph of a copy.
+// Object graphs that are put together: those of ranks, and that of a copy.
 
 #ifndef BELAY_GRAPH_MERGE_H_
 #define BELAY_GRAPH_MERGE_H_
@@ -15,6 +15,8 @@
 #include "state/copy_plan.h"
 
 namespace belay {
+
+// The object graph of a copy.
 
 // The graph of the source with the values that the copy has. Those that rules
 // make become values of the object that their key names; nothing, if there is

@@ -1,8 +1,5 @@
-// The object graph of a checkpoint as a plain table: which object holds which
-// others under which names, and which values each of them has.
-//
-// Keys are made from the names by TensorFlow's rules and are names of datasets
-// only: nothing is ever read back out of them.
+// The object graph of a checkpoint: as a plain table, as a message, as columns
+// of the index, and as what a reader lists.
 
 #ifndef BELAY_GRAPH_OBJECT_GRAPH_H_
 #define BELAY_GRAPH_OBJECT_GRAPH_H_
@@ -22,6 +19,12 @@
 #include "plan/stored_objects.h"
 
 namespace belay {
+
+// The object graph of a checkpoint as a plain table: which object holds which
+// others under which names, and which values each of them has.
+//
+// Keys are made from the names by TensorFlow's rules and are names of datasets
+// only: nothing is ever read back out of them.
 
 // No path is longer: objects without an address may hold each other for ever.
 inline constexpr int kMaxPathElements = 1000;

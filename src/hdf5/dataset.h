@@ -1,4 +1,4 @@
-// Filters that HDF5 has, of its own or from plugins.
+// Datasets of HDF5: creation, reading and writing of boxes, filters.
 
 #ifndef BELAY_HDF5_DATASET_H_
 #define BELAY_HDF5_DATASET_H_
@@ -21,6 +21,8 @@
 #include "hdf5/types.h"
 
 namespace belay::h5 {
+
+// Filters that HDF5 has, of its own or from plugins.
 
 // Checks that chunks can pass these filters on their way to a file.
 // Errors: FailedPrecondition - HDF5 does not have one, or only for reading;

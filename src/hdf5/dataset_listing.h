@@ -1,4 +1,5 @@
-// Which object of which file it is.
+// The datasets of a file, the identity of an object, and the pieces of a
+// virtual dataset.
 
 #ifndef BELAY_HDF5_DATASET_LISTING_H_
 #define BELAY_HDF5_DATASET_LISTING_H_
@@ -15,6 +16,8 @@
 #include "hdf5/types.h"
 
 namespace belay::h5 {
+
+// Which object of which file it is.
 
 // Tells an object from all others of the files that are open.
 using Identity = std::pair<unsigned long, haddr_t>;

@@ -1,4 +1,5 @@
-// Property lists and dataspaces: the small parts that every object needs.
+// Files of HDF5, and the property lists and dataspaces that every object
+// needs.
 
 #ifndef BELAY_HDF5_FILE_H_
 #define BELAY_HDF5_FILE_H_
@@ -21,6 +22,8 @@
 #include "hdf5/types.h"
 
 namespace belay::h5 {
+
+// Property lists and dataspaces: the small parts that every object needs.
 
 // What becomes of links into other files on the way to an object.
 enum class OtherFiles : uint8_t {

@@ -1,5 +1,4 @@
-// What a GuardedFile and CheckProgramCanRead ask a process, in which a
-// FileServer answers: the kind of request, and its arguments.
+// A file that libhdf5 reads in a process of its own, and the requests to it.
 
 #ifndef BELAY_HDF5_GUARDED_FILE_H_
 #define BELAY_HDF5_GUARDED_FILE_H_
@@ -20,6 +19,9 @@
 #include "hdf5/types.h"
 
 namespace belay::h5 {
+
+// What a GuardedFile and CheckProgramCanRead ask a process, in which a
+// FileServer answers: the kind of request, and its arguments.
 
 enum class FileRequest : uint8_t {
   kOpen,        // path, WrittenBy

@@ -1,7 +1,4 @@
-// Ownership of one HDF5 identifier.
-//
-// Every hid_t of the library lives in a Handle from the call that made it on;
-// it carries the name of its object, so that late errors can say what failed.
+// HDF5 identifiers that close themselves, and HDF5's errors as statuses.
 
 #ifndef BELAY_HDF5_HANDLE_H_
 #define BELAY_HDF5_HANDLE_H_
@@ -16,6 +13,11 @@
 #include "belay/status.h"
 
 namespace belay::h5 {
+
+// Ownership of one HDF5 identifier.
+//
+// Every hid_t of the library lives in a Handle from the call that made it on;
+// it carries the name of its object, so that late errors can say what failed.
 
 // What the destructor of a Handle does with an identifier that is still open.
 // kForget is for files that all ranks have open: closing them communicates,

@@ -1,4 +1,4 @@
-// Whether the program can read what a save would store.
+// The program in which libhdf5 reads: where it lies, and which filters it has.
 
 #ifndef BELAY_HDF5_PROGRAM_H_
 #define BELAY_HDF5_PROGRAM_H_
@@ -11,6 +11,8 @@
 #include "belay/values/save_args.h"
 
 namespace belay::h5 {
+
+// Whether the program can read what a save would store.
 
 // As CheckCanRead in the program, which does not have what this process has
 // registered itself. Asks once for each filter that it has.

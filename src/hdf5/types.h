@@ -1,9 +1,4 @@
-// The HDF5 type of each DType, as it is stored.
-//
-// Bytes are always written and read with the stored type as memory type, so
-// HDF5 never converts. On this little-endian format h5py shows: f16 float16,
-// bf16 float32 (a custom float), f8 uint8 with the attribute "belay_dtype",
-// bool a numpy bool, c64 and c128 complex, string bytes.
+// HDF5 types of dtypes and structs, in both directions.
 
 #ifndef BELAY_HDF5_TYPES_H_
 #define BELAY_HDF5_TYPES_H_
@@ -18,6 +13,13 @@
 #include "hdf5/handle.h"
 
 namespace belay::h5 {
+
+// The HDF5 type of each DType, as it is stored.
+//
+// Bytes are always written and read with the stored type as memory type, so
+// HDF5 never converts. On this little-endian format h5py shows: f16 float16,
+// bf16 float32 (a custom float), f8 uint8 with the attribute "belay_dtype",
+// bool a numpy bool, c64 and c128 complex, string bytes.
 
 // Returns the stored type. For kString: UTF-8 text of `string_bytes`
 // bytes, at least 1, padded with NUL. For structs: a compound type.

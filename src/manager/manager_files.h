@@ -1,5 +1,5 @@
-// Steps that a training went back behind: in a directory of their own, out of
-// the way.
+// The files of a manager: its state, its lease, its steps, and those that were
+// set aside.
 
 #ifndef BELAY_MANAGER_MANAGER_FILES_H_
 #define BELAY_MANAGER_MANAGER_FILES_H_
@@ -21,6 +21,9 @@
 #include "manager/manager_state.h"
 
 namespace belay {
+
+// Steps that a training went back behind: in a directory of their own, out of
+// the way.
 
 // Returns the first name of AsideName that nothing in `dir` has.
 // Errors: those of ListDirectory; ResourceExhausted - no number is left.

@@ -1,4 +1,4 @@
-// What a manager holds to agree beside each step on stopping and saving.
+// How ranks agree beside each step on stopping and saving.
 
 #ifndef BELAY_MANAGER_MANAGER_STOP_H_
 #define BELAY_MANAGER_MANAGER_STOP_H_
@@ -16,6 +16,8 @@
 #include "mpi/word_in_flight.h"
 
 namespace belay {
+
+// What a manager holds to agree beside each step on stopping and saving.
 
 struct Stopping {
   StopSignals signals;  // of this rank

@@ -1,5 +1,5 @@
-// What a save costs the loop that makes it: the call, and slower steps after
-// it, whose caches, pages and cores it has used. Seconds.
+// Whether a step is to be saved: the rules, the interval, and what a save
+// costs.
 
 #ifndef BELAY_MANAGER_SAVE_DECISION_H_
 #define BELAY_MANAGER_SAVE_DECISION_H_
@@ -14,6 +14,9 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// What a save costs the loop that makes it: the call, and slower steps after
+// it, whose caches, pages and cores it has used. Seconds.
 
 struct LoopCost {
   std::optional<double> step_end;  // of the last step

@@ -1,9 +1,4 @@
-// Runs a short command beside an MPI program.
-//
-// No shell, and no fork of this process: memory that a network card reads must
-// not be copied on write. The child gets no open file but its own output, so it
-// cannot hold a lock of ours, no signal mask, and a process group of its own,
-// so that all that it starts ends with it.
+// The time limit of a batch job, and the commands that are asked for it.
 
 #ifndef BELAY_MANAGER_TIME_LIMIT_H_
 #define BELAY_MANAGER_TIME_LIMIT_H_
@@ -19,6 +14,13 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// Runs a short command beside an MPI program.
+//
+// No shell, and no fork of this process: memory that a network card reads must
+// not be copied on write. The child gets no open file but its own output, so it
+// cannot hold a lock of ours, no signal mask, and a process group of its own,
+// so that all that it starts ends with it.
 
 struct Command {
   std::vector<std::string> words;        // looked for in PATH

@@ -1,4 +1,4 @@
-// The end of an agreed error, " [rank 2 of 4]".
+// Whether all ranks have passed the same, and the end of an agreed error.
 
 #ifndef BELAY_MPI_AGREE_SAME_H_
 #define BELAY_MPI_AGREE_SAME_H_
@@ -12,6 +12,8 @@
 #include "mpi/collective.h"
 
 namespace belay {
+
+// The end of an agreed error, " [rank 2 of 4]".
 
 // Whether the text ends so.
 bool NamesItsRank(std::string_view text);

@@ -1,4 +1,4 @@
-// The first message of every exchange of bytes.
+// Bytes from every rank to every other, and the messages that carry them.
 
 #ifndef BELAY_MPI_ALL_TO_ALL_H_
 #define BELAY_MPI_ALL_TO_ALL_H_
@@ -20,6 +20,8 @@
 #include "mpi/mpi_error.h"
 
 namespace belay {
+
+// The first message of every exchange of bytes.
 
 // What a packet belongs to. A rank in another call would take it for something
 // else.

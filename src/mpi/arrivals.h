@@ -1,5 +1,4 @@
-// Who waits where: the short messages by which a few referees know which ranks
-// have arrived at an agreement, and in which other call the rest wait.
+// Which ranks have arrived at an operation, and which have left.
 
 #ifndef BELAY_MPI_ARRIVALS_H_
 #define BELAY_MPI_ARRIVALS_H_
@@ -18,6 +17,9 @@
 #include "belay/comm.h"
 
 namespace belay {
+
+// Who waits where: the short messages by which a few referees know which ranks
+// have arrived at an agreement, and in which other call the rest wait.
 
 // The lowest ranks are the referees.
 inline constexpr int kReferees = 4;

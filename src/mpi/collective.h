@@ -1,5 +1,5 @@
-// Agreement and message exchange. With all_gather.h and all_to_all.h the only
-// MPI calls outside Comm and MpiFile.
+// Agreement and message exchange. With all_to_all.h the only MPI calls outside
+// Comm and MpiFile.
 //
 // A collective belay function has this shape: local work, Agree, one of the
 // exchanges below, Agree. The number and order of these calls depend only on
@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"

@@ -1,4 +1,4 @@
-// Which ranks share a node.
+// Communicators, and which ranks share a node.
 
 #ifndef BELAY_MPI_COMM_H_
 #define BELAY_MPI_COMM_H_
@@ -10,6 +10,8 @@
 #include "mpi/collective.h"
 
 namespace belay {
+
+// Which ranks share a node.
 
 // Returns the lowest rank that shares memory with this one: equal on all ranks
 // of a node, different between nodes. Collective; agreed. The communicator

@@ -1,4 +1,4 @@
-// Tests for the end of a request.
+// Deadlines of collective operations.
 
 #ifndef BELAY_MPI_DEADLINE_H_
 #define BELAY_MPI_DEADLINE_H_
@@ -15,6 +15,8 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// Tests for the end of a request.
 
 // As MPI_Test, but always returns an error. Open MPI gives that of a
 // nonblocking collective to the error handler of MPI_COMM_WORLD, which ends the

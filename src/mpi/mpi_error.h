@@ -1,4 +1,4 @@
-// How a program ends on an error: all ranks of it, and with one message.
+// Errors of MPI as statuses, and the end of a program on an error.
 
 #ifndef BELAY_MPI_MPI_ERROR_H_
 #define BELAY_MPI_MPI_ERROR_H_
@@ -9,6 +9,8 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// How a program ends on an error: all ranks of it, and with one message.
 
 // Prints `where` and the error, and ends all ranks of the job with exit code 1:
 // with MPI_Abort if MPI is initialised, else with std::exit. An error that all

@@ -1,5 +1,4 @@
-// Values of objects that are stored in another form than they are wanted in:
-// what becomes of a restore then, and what its status says.
+// Restores of objects.
 
 #ifndef BELAY_OBJECTS_OBJECT_RESTORE_H_
 #define BELAY_OBJECTS_OBJECT_RESTORE_H_
@@ -14,6 +13,9 @@
 #include "mpi/collective.h"
 
 namespace belay {
+
+// Values of objects that are stored in another form than they are wanted in:
+// what becomes of a restore then, and what its status says.
 
 // Refuses what the options do not let pass. The report is equal on all ranks.
 // Collective; agreed.

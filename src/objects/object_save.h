@@ -1,4 +1,4 @@
-// The graphs of all ranks as one, over MPI.
+// The graphs of all ranks as one, and saves of objects.
 
 #ifndef BELAY_OBJECTS_OBJECT_SAVE_H_
 #define BELAY_OBJECTS_OBJECT_SAVE_H_
@@ -10,6 +10,8 @@
 #include "objects/tracked_objects.h"
 
 namespace belay {
+
+// The graphs of all ranks as one, over MPI.
 
 // Agrees on `live`, and brings `merge` up to date if any rank's graph is
 // another one than it was made of. Then rank 0 is told of graphs as

@@ -1,4 +1,4 @@
-// What all ranks have becomes known to rank 0, over MPI.
+// What every rank lists for a save or a restore, and how rank 0 learns it.
 
 #ifndef BELAY_PIPELINE_LISTING_H_
 #define BELAY_PIPELINE_LISTING_H_
@@ -21,6 +21,8 @@
 #include "plan/stored_values.h"
 
 namespace belay {
+
+// What all ranks have becomes known to rank 0, over MPI.
 
 // Gives rank 0 the lists of every rank, and all ranks what its `answer` to them
 // is. Lists that are equal travel once, and of those that were told before, or

@@ -1,4 +1,4 @@
-// Arguments that have to be the same on all ranks.
+// The stages of an operation, and what all ranks check at its start.
 
 #ifndef BELAY_PIPELINE_STAGES_H_
 #define BELAY_PIPELINE_STAGES_H_
@@ -18,6 +18,8 @@
 #include "pipeline/save_options.h"
 
 namespace belay {
+
+// Arguments that have to be the same on all ranks.
 
 // Fails everywhere if ranks passed different ones: one small all-reduce if they
 // are equal, and one for each argument to say which differs. Collective;

@@ -1,11 +1,4 @@
-// Replica choice: which of the ranks that hold the same box writes it, and
-// which of those that want it reads it.
-//
-// In:  the distinct boxes of all arrays with their holders.
-// Out: pieces, each written by one rank; together they tile the boxes. Bytes
-//      per rank are as equal as the holders allow. Boxes with the same holders
-//      lie end to end on one tape, which is cut once per holder: so a box is
-//      split only where a cut meets it, and there are few pieces.
+// Which of the ranks that hold the same box writes or reads it.
 
 #ifndef BELAY_PLAN_CHOOSE_RANKS_H_
 #define BELAY_PLAN_CHOOSE_RANKS_H_
@@ -16,6 +9,15 @@
 #include "plan/coverage.h"
 
 namespace belay {
+
+// Replica choice: which of the ranks that hold the same box writes it, and
+// which of those that want it reads it.
+//
+// In:  the distinct boxes of all arrays with their holders.
+// Out: pieces, each written by one rank; together they tile the boxes. Bytes
+//      per rank are as equal as the holders allow. Boxes with the same holders
+//      lie end to end on one tape, which is cut once per holder: so a box is
+//      split only where a cut meets it, and there are few pieces.
 
 // A box is not split into much smaller parts than this.
 inline constexpr int64_t kMinSplitBytes = int64_t{4} << 10;

@@ -1,4 +1,4 @@
-// Filters of chunks: checked, and as text for the index.
+// Chunks of datasets: their shapes and their filters.
 
 #ifndef BELAY_PLAN_CHUNKS_H_
 #define BELAY_PLAN_CHUNKS_H_
@@ -17,6 +17,8 @@
 #include "belay/values/save_args.h"
 
 namespace belay {
+
+// Filters of chunks: checked, and as text for the index.
 
 // Checks filters that chunks are to pass in a save.
 // Errors: InvalidArgument - a number that HDF5 gives to no filter, a filter of

@@ -1,6 +1,4 @@
-// Progressions: a sequence of integers as runs of equal steps. What follows a
-// rule, as the ends of rows that are equally long do, takes a few words however
-// long it is.
+// What all ranks list, where most of them list the same.
 
 #ifndef BELAY_PLAN_LISTED_RANKS_H_
 #define BELAY_PLAN_LISTED_RANKS_H_
@@ -19,6 +17,10 @@
 #include "plan/plan.h"
 
 namespace belay {
+
+// Progressions: a sequence of integers as runs of equal steps. What follows a
+// rule, as the ends of rows that are equally long do, takes a few words however
+// long it is.
 
 class Progressions {
  public:

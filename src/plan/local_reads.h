@@ -1,9 +1,4 @@
-// Whole rows: what lies side by side in a file is read in one go.
-//
-// Boxes that are cut along an inner axis have short runs in an array that is
-// stored by rows: a request for each. Where ranks want such boxes side by side,
-// they are joined, one rank reads them together, and the ranks take what they
-// want out of it in memory.
+// What a rank reads: boxes, whole rows where they lie side by side.
 
 #ifndef BELAY_PLAN_LOCAL_READS_H_
 #define BELAY_PLAN_LOCAL_READS_H_
@@ -19,6 +14,13 @@
 #include "plan/stored_arrays.h"
 
 namespace belay {
+
+// Whole rows: what lies side by side in a file is read in one go.
+//
+// Boxes that are cut along an inner axis have short runs in an array that is
+// stored by rows: a request for each. Where ranks want such boxes side by side,
+// they are joined, one rank reads them together, and the ranks take what they
+// want out of it in memory.
 
 // Joining an array costs a copy of it, which is worth it where it saves a
 // request for so many bytes.

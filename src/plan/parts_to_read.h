@@ -1,10 +1,4 @@
-// Shared reads: which of the ranks that want the same values read them.
-//
-// In:  the boxes that ranks want of each array, with any overlaps.
-// Out: parts that tile the union of these boxes, each with the ranks that want
-//      all of it. One of them reads it, or each a slice of it, chosen as for
-//      saving (choose_ranks.h), so that bytes per rank are as equal as the
-//      wants allow.
+// Which of the ranks that want the same values read them.
 
 #ifndef BELAY_PLAN_PARTS_TO_READ_H_
 #define BELAY_PLAN_PARTS_TO_READ_H_
@@ -21,6 +15,14 @@
 #include "plan/coverage.h"
 
 namespace belay {
+
+// Shared reads: which of the ranks that want the same values read them.
+//
+// In:  the boxes that ranks want of each array, with any overlaps.
+// Out: parts that tile the union of these boxes, each with the ranks that want
+//      all of it. One of them reads it, or each a slice of it, chosen as for
+//      saving (choose_ranks.h), so that bytes per rank are as equal as the
+//      wants allow.
 
 // A box that a rank wants of one array, as io box.
 struct Want {

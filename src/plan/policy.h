@@ -1,4 +1,4 @@
-// The function of the policy ShardByTask.
+// Sharding policies: how they are asked, and what they return.
 
 #ifndef BELAY_PLAN_POLICY_H_
 #define BELAY_PLAN_POLICY_H_
@@ -10,6 +10,8 @@
 #include "belay/values/sharding_policy.h"
 
 namespace belay {
+
+// The function of the policy ShardByTask.
 
 // By its type a plan knows the default policy. The command has this code beside
 // the library that it links: lambdas would have a type in each of them.

@@ -1,4 +1,4 @@
-// Whether replicas are equal, told by a sum of each.
+// Whether replicas are equal, by a sum of each.
 
 #ifndef BELAY_PLAN_REPLICA_CHECK_H_
 #define BELAY_PLAN_REPLICA_CHECK_H_
@@ -15,6 +15,8 @@
 #include "plan/plan.h"
 
 namespace belay {
+
+// Whether replicas are equal, told by a sum of each.
 
 // What a rank says of the values that it holds.
 struct ReplicaSum {

@@ -1,4 +1,4 @@
-// Wanted arrays: what ranks want of a checkpoint, array by array.
+// The plan of a restore.
 
 #ifndef BELAY_PLAN_RESTORE_PLANNER_H_
 #define BELAY_PLAN_RESTORE_PLANNER_H_
@@ -13,6 +13,8 @@
 #include "plan/plan.h"
 
 namespace belay {
+
+// Wanted arrays: what ranks want of a checkpoint, array by array.
 
 // Returns the wanted boxes, those without elements left out, and sets the
 // lengths of texts in `ranks`, which has one entry per rank, as `wanted` has.

@@ -1,4 +1,4 @@
-// Datasets: which pieces of a file share one, and how it lies there.
+// The plan of a save.
 
 #ifndef BELAY_PLAN_SAVE_PLANNER_H_
 #define BELAY_PLAN_SAVE_PLANNER_H_
@@ -17,6 +17,8 @@
 #include "plan/plan.h"
 
 namespace belay {
+
+// Datasets: which pieces of a file share one, and how it lies there.
 
 // The three below add the datasets of all files to the plan, ascending by file,
 // array and box, and return the dataset of each piece; they may sort `pieces`.

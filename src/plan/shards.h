@@ -1,4 +1,4 @@
-// A shard's memory as a store of elements.
+// A shard: its memory, its elements, its device.
 
 #ifndef BELAY_PLAN_SHARDS_H_
 #define BELAY_PLAN_SHARDS_H_
@@ -19,6 +19,8 @@
 #include "plan/plan.h"
 
 namespace belay {
+
+// A shard's memory as a store of elements.
 
 // Returns where the elements lie. Borrows the shard.
 inline StridedStore StoreOf(const Shard& shard) {

@@ -1,10 +1,4 @@
-// Streams: how what one rank reads reaches the others that want it.
-//
-// Every rank lays what it reads for others end to end: its stream. A stream is
-// handed over in portions of equal size, one per round. In each round a rank
-// puts a portion into its slot of the memory that its node shares; what ranks
-// of another node want of it goes to one rank there, the carrier, which puts
-// it into a slot of its own. Then every rank copies what it wants.
+// How values that several ranks or values want reach all of them.
 
 #ifndef BELAY_PLAN_SHARED_TARGETS_H_
 #define BELAY_PLAN_SHARED_TARGETS_H_
@@ -21,6 +15,14 @@
 #include "plan/plan.h"
 
 namespace belay {
+
+// Streams: how what one rank reads reaches the others that want it.
+//
+// Every rank lays what it reads for others end to end: its stream. A stream is
+// handed over in portions of equal size, one per round. In each round a rank
+// puts a portion into its slot of the memory that its node shares; what ranks
+// of another node want of it goes to one rank there, the carrier, which puts
+// it into a slot of its own. Then every rank copies what it wants.
 
 // Parts of a stream begin at multiples of this, so that no element lies on both
 // sides of a border between portions.

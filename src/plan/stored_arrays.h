@@ -1,7 +1,4 @@
-// Array datasets: where the elements of one array of an index lie.
-//
-// In:  the datasets that hold the array.
-// Out: for any box, the extents that hold some of it.
+// Arrays of an index: their datasets, their stacks, their structs.
 
 #ifndef BELAY_PLAN_STORED_ARRAYS_H_
 #define BELAY_PLAN_STORED_ARRAYS_H_
@@ -20,6 +17,11 @@
 #include "plan/plan.h"
 
 namespace belay {
+
+// Array datasets: where the elements of one array of an index lie.
+//
+// In:  the datasets that hold the array.
+// Out: for any box, the extents that hold some of it.
 
 // Calls `visit` for each part of `box`, which meets the dataset, that lies in
 // one extent, with what an order says of it, which it may take. Extents may

@@ -1,7 +1,4 @@
-// The object graph as the index stores it: columns of plain numbers and names.
-//
-// In:  what graph/object_graph.h makes of an ObjectGraph. Out: the
-//      same, once index.h5 was read. docs/format.md describes the columns.
+// The object graph and the rows of an index, as columns.
 
 #ifndef BELAY_PLAN_STORED_OBJECTS_H_
 #define BELAY_PLAN_STORED_OBJECTS_H_
@@ -16,6 +13,11 @@
 #include "belay/arrays/box.h"
 
 namespace belay {
+
+// The object graph as the index stores it: columns of plain numbers and names.
+//
+// In:  what graph/object_graph.h makes of an ObjectGraph. Out: the
+//      same, once index.h5 was read. docs/format.md describes the columns.
 
 // Nodes are rows of the first table; names are any texts without NUL.
 struct StoredGraph {

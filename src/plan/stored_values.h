@@ -1,4 +1,4 @@
-// What a restore does with one value of the program. Plain values.
+// The values of an index: their forms, their columns, their damage.
 
 #ifndef BELAY_PLAN_STORED_VALUES_H_
 #define BELAY_PLAN_STORED_VALUES_H_
@@ -21,6 +21,8 @@
 #include "core/wire.h"
 
 namespace belay {
+
+// What a restore does with one value of the program. Plain values.
 
 // What may differ between a stored value and that of the program.
 struct Tolerance {

@@ -1,4 +1,4 @@
-// A checkpoint as a user sees it.
+// A checkpoint as a reader sees it.
 
 #ifndef BELAY_READER_CHECKPOINT_READER_H_
 #define BELAY_READER_CHECKPOINT_READER_H_
@@ -11,6 +11,8 @@
 #include "plan/stored_arrays.h"
 
 namespace belay {
+
+// A checkpoint as a user sees it.
 
 // Both take much memory where there are many arrays, or long keys. `entries`
 // are those of `saved`.

@@ -1,4 +1,4 @@
-// Reading boxes of one array, without MPI: a restore of a single rank.
+// Reading boxes of one array, or of one field of its structs, without MPI.
 
 #ifndef BELAY_RESTORE_ARRAY_READING_H_
 #define BELAY_RESTORE_ARRAY_READING_H_
@@ -18,6 +18,8 @@
 #include "storage/reader.h"
 
 namespace belay {
+
+// Reading boxes of one array, without MPI: a restore of a single rank.
 
 // Any number of disjoint boxes may be read; blocks that they cover together
 // can then be checked.

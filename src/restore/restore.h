@@ -1,4 +1,4 @@
-// Which options of a restore say who reads.
+// The options of a restore that say who reads.
 
 #ifndef BELAY_RESTORE_RESTORE_H_
 #define BELAY_RESTORE_RESTORE_H_
@@ -11,6 +11,8 @@
 #include "plan/restore_planner.h"
 
 namespace belay {
+
+// Which options of a restore say who reads.
 
 // Checks them, and how much may be under way. Messages begin with
 // `operation "path"`.

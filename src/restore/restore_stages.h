@@ -1,4 +1,4 @@
-// Which checkpoint to restore.
+// The stages of a restore, and what each takes and makes.
 
 #ifndef BELAY_RESTORE_RESTORE_STAGES_H_
 #define BELAY_RESTORE_RESTORE_STAGES_H_
@@ -33,6 +33,8 @@
 #include "storage/verify.h"
 
 namespace belay {
+
+// Which checkpoint to restore.
 
 struct RestoreSource {
   enum class Kind : uint8_t {

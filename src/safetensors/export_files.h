@@ -1,8 +1,4 @@
-// One export of a name at a time looks at its files and gives them names.
-//
-// The lock is on a hidden file beside them, which only those who may write to
-// the directory can open: who may only read cannot hold up an export. The
-// kernel frees it when its holder ends, however it ends.
+// The files of an export: their names, and the lock on them.
 
 #ifndef BELAY_SAFETENSORS_EXPORT_FILES_H_
 #define BELAY_SAFETENSORS_EXPORT_FILES_H_
@@ -16,6 +12,12 @@
 #include "storage/file_lock.h"
 
 namespace belay {
+
+// One export of a name at a time looks at its files and gives them names.
+//
+// The lock is on a hidden file beside them, which only those who may write to
+// the directory can open: who may only read cannot hold up an export. The
+// kernel frees it when its holder ends, however it ends.
 
 // Move only. The destructor removes the file and frees the lock.
 class ExportLock {

@@ -1,4 +1,4 @@
-// Shards without bytes as messages: what a rank is to carry.
+// The plan of an export: its files, and the shares of the ranks.
 
 #ifndef BELAY_SAFETENSORS_EXPORT_PLAN_H_
 #define BELAY_SAFETENSORS_EXPORT_PLAN_H_
@@ -18,6 +18,8 @@
 #include "safetensors/header.h"
 
 namespace belay::safetensors {
+
+// Shards without bytes as messages: what a rank is to carry.
 
 // Appends shards. They are replica 0, have no layout, and are no texts.
 void PutShards(WireWriter& out, const std::vector<ShardInfo>& shards);

@@ -1,4 +1,4 @@
-// The dtypes that safetensors has.
+// The header of a safetensors file, and its dtypes.
 
 #ifndef BELAY_SAFETENSORS_HEADER_H_
 #define BELAY_SAFETENSORS_HEADER_H_
@@ -15,6 +15,8 @@
 #include "belay/status.h"
 
 namespace belay::safetensors {
+
+// The dtypes that safetensors has.
 
 struct FormatDType {
   std::string_view name;

@@ -1,4 +1,4 @@
-// A save from its snapshot to its end.
+// Saves in the background that are under way, or were left so.
 
 #ifndef BELAY_SAVE_ASYNC_SAVER_H_
 #define BELAY_SAVE_ASYNC_SAVER_H_
@@ -14,6 +14,8 @@
 #include "save/node_progress.h"
 
 namespace belay {
+
+// A save from its snapshot to its end.
 
 struct SaveUnderWay {
   enum class Doing : uint8_t { kNothing, kWriting, kReadingBack, kCommitting };

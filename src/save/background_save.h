@@ -1,4 +1,4 @@
-// What rank 0 does once all ranks have written.
+// A save in the background, from its snapshot to its commit.
 
 #ifndef BELAY_SAVE_BACKGROUND_SAVE_H_
 #define BELAY_SAVE_BACKGROUND_SAVE_H_
@@ -27,6 +27,8 @@
 #include "save/snapshot.h"
 
 namespace belay {
+
+// What rank 0 does once all ranks have written.
 
 // Owned by the thread while that works on it.
 struct CommitWork {

@@ -1,5 +1,4 @@
-// What the ranks of a save in the background tell each other: one word of each,
-// merged into one of all.
+// What the ranks of a save in the background tell each other: one word each.
 
 #ifndef BELAY_SAVE_BACKGROUND_VOTES_H_
 #define BELAY_SAVE_BACKGROUND_VOTES_H_
@@ -7,6 +6,9 @@
 #include <cstdint>
 
 namespace belay {
+
+// What the ranks of a save in the background tell each other: one word of each,
+// merged into one of all.
 
 // How far a rank is.
 enum class FlushPhase : uint8_t {

@@ -1,7 +1,4 @@
-// One pass over the bytes of a snapshot, to write them or to compare them with
-// what is in the files: several threads take pieces from one list, so that a
-// call that waits for the thread of a save does what is left itself, and waits
-// for no more than the piece that the thread is at.
+// Writing a snapshot, part by part.
 
 #ifndef BELAY_SAVE_FLUSH_H_
 #define BELAY_SAVE_FLUSH_H_
@@ -27,6 +24,11 @@
 #include "storage/posix_file.h"
 
 namespace belay {
+
+// One pass over the bytes of a snapshot, to write them or to compare them with
+// what is in the files: several threads take pieces from one list, so that a
+// call that waits for the thread of a save does what is left itself, and waits
+// for no more than the piece that the thread is at.
 
 struct FlushJob;
 struct FlushProgress;

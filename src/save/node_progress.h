@@ -1,4 +1,4 @@
-// Tells a thread that is stuck from one that is slow.
+// What the ranks of a node have written, and whether a thread is stuck.
 
 #ifndef BELAY_SAVE_NODE_PROGRESS_H_
 #define BELAY_SAVE_NODE_PROGRESS_H_
@@ -16,6 +16,8 @@
 #include "mpi/collective.h"
 
 namespace belay {
+
+// Tells a thread that is stuck from one that is slow.
 
 class StallWatch {
  public:

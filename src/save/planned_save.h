@@ -1,5 +1,4 @@
-// Stages gather, plan and orders of a save: what every rank needs to know to
-// do its part.
+// The plan of a save as every rank has it, and its cache.
 
 #ifndef BELAY_SAVE_PLANNED_SAVE_H_
 #define BELAY_SAVE_PLANNED_SAVE_H_
@@ -28,6 +27,9 @@
 #include "storage/striping.h"
 
 namespace belay {
+
+// Stages gather, plan and orders of a save: what every rank needs to know to
+// do its part.
 
 // One data file, as a rank sees it that takes part in writing it.
 struct PlannedFile {

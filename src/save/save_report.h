@@ -1,4 +1,4 @@
-// Progress of a save, told to a function of the program.
+// The progress and the result of a save.
 
 #ifndef BELAY_SAVE_SAVE_REPORT_H_
 #define BELAY_SAVE_SAVE_REPORT_H_
@@ -9,6 +9,8 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// Progress of a save, told to a function of the program.
 
 // Turns bytes that were written into calls of a function of the program, which
 // is told of `total` at most; empty for an empty one. Borrows it.

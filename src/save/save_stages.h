@@ -1,4 +1,4 @@
-// Where a save writes.
+// The stages of a save, and what each takes and makes.
 
 #ifndef BELAY_SAVE_SAVE_STAGES_H_
 #define BELAY_SAVE_SAVE_STAGES_H_
@@ -29,6 +29,8 @@
 #include "storage/striping.h"
 
 namespace belay {
+
+// Where a save writes.
 
 struct SaveTarget {
   std::string path;  // of the committed directory

@@ -1,4 +1,4 @@
-// BELAY_TRANSFER: how every save writes, whatever the program says.
+// Which transfer writes a save.
 
 #ifndef BELAY_SAVE_TRANSFER_CHOICE_H_
 #define BELAY_SAVE_TRANSFER_CHOICE_H_
@@ -18,6 +18,8 @@
 #include "storage/striping.h"
 
 namespace belay {
+
+// BELAY_TRANSFER: how every save writes, whatever the program says.
 
 // Returns the options of a save into `path`, with the transfer that rank 0's
 // environment had when `comm` was duplicated, if it had any. Local; the same on

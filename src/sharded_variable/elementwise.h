@@ -1,5 +1,4 @@
-// The inner loops of tensor arithmetic: which there are, and how they are
-// called. One source per family, so that each compiles in bearable time.
+// Tensor arithmetic, element by element.
 
 #ifndef BELAY_SHARDED_VARIABLE_ELEMENTWISE_H_
 #define BELAY_SHARDED_VARIABLE_ELEMENTWISE_H_
@@ -12,6 +11,9 @@
 #include "sharded_variable/eigen_types.h"
 
 namespace belay {
+
+// The inner loops of tensor arithmetic: which there are, and how they are
+// called. One source per family, so that each compiles in bearable time.
 
 enum class BinaryOp {
   kAdd,

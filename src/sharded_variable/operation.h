@@ -1,4 +1,4 @@
-// Memory that updates of rows leave behind.
+// What the operations on sharded variables share.
 
 #ifndef BELAY_SHARDED_VARIABLE_OPERATION_H_
 #define BELAY_SHARDED_VARIABLE_OPERATION_H_
@@ -24,6 +24,8 @@
 #include "mpi/collective.h"
 
 namespace belay {
+
+// Memory that updates of rows leave behind.
 
 // The memory of the rows that travel, from one update of a variable to its
 // next: filling fresh memory costs about as much as the exchange.

@@ -1,5 +1,4 @@
-// NumPy's broadcasting of two operands: the shape of the result, and the lines
-// of elements to compute it by.
+// Operands of tensor arithmetic, and NumPy's broadcasting of them.
 
 #ifndef BELAY_SHARDED_VARIABLE_TENSOR_ARITHMETIC_H_
 #define BELAY_SHARDED_VARIABLE_TENSOR_ARITHMETIC_H_
@@ -15,6 +14,9 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// NumPy's broadcasting of two operands: the shape of the result, and the lines
+// of elements to compute it by.
 
 // Returns the shape that both broadcast to.
 // Errors: InvalidArgument - only the cause: an axis on which the lengths differ

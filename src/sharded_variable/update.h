@@ -1,4 +1,4 @@
-// The inner loop of every update: one operation on two dense runs of elements.
+// Updates of rows, and their combination.
 
 #ifndef BELAY_SHARDED_VARIABLE_UPDATE_H_
 #define BELAY_SHARDED_VARIABLE_UPDATE_H_
@@ -12,6 +12,8 @@
 #include "belay/variable/update_op.h"
 
 namespace belay {
+
+// The inner loop of every update: one operation on two dense runs of elements.
 
 // Checks that UpdateElements will take these deltas: before anything changes.
 // Errors: Unimplemented - the op is not defined for the dtype; InvalidArgument

@@ -1,5 +1,5 @@
-// The elements of objects that may have moved since they were added, and their
-// lengths, which a restore changes.
+// Where the elements of arrays are in the program's memory, and where a
+// restore puts those that have no memory.
 
 #ifndef BELAY_STATE_ARRAY_ACCESS_H_
 #define BELAY_STATE_ARRAY_ACCESS_H_
@@ -20,6 +20,9 @@
 #include "plan/plan.h"
 
 namespace belay {
+
+// The elements of objects that may have moved since they were added, and their
+// lengths, which a restore changes.
 
 // Memory that a container has given up, and the key of the container.
 struct FormerElements {

@@ -1,7 +1,4 @@
-// Which values a copy of a checkpoint has.
-//
-// In:  what the index says, and the options. Out: values that are copied as
-//      they are, and arrays that rules make, with what each is computed from.
+// What a copy of a checkpoint has, and memory for it.
 
 #ifndef BELAY_STATE_COPY_PLAN_H_
 #define BELAY_STATE_COPY_PLAN_H_
@@ -24,6 +21,11 @@
 #include "plan/plan.h"
 
 namespace belay {
+
+// Which values a copy of a checkpoint has.
+//
+// In:  what the index says, and the options. Out: values that are copied as
+//      they are, and arrays that rules make, with what each is computed from.
 
 // An array that a rule makes.
 struct MadeArray {

@@ -1,6 +1,4 @@
-// Rows that have numbers over all ranks: each rank has some, in any order, and
-// writes or reads a block of consecutive ones. They travel in windows of what
-// the program has, which a cache holds while they are put in order.
+// Rows with ids: how they travel to the rank that writes or wants them.
 
 #ifndef BELAY_STATE_ID_ROWS_H_
 #define BELAY_STATE_ID_ROWS_H_
@@ -22,6 +20,10 @@
 #include "state/row_counts.h"
 
 namespace belay {
+
+// Rows that have numbers over all ranks: each rank has some, in any order, and
+// writes or reads a block of consecutive ones. They travel in windows of what
+// the program has, which a cache holds while they are put in order.
 
 // Whether the shard is rows with ids.
 bool HasIds(const Shard& shard);

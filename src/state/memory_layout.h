@@ -1,5 +1,5 @@
-// Structs: where their bytes lie in the program's memory and where they are
-// stored.
+// How values lie in the program's memory: structs, strides, ghost cells, parts
+// of variables.
 
 #ifndef BELAY_STATE_MEMORY_LAYOUT_H_
 #define BELAY_STATE_MEMORY_LAYOUT_H_
@@ -18,6 +18,9 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// Structs: where their bytes lie in the program's memory and where they are
+// stored.
 
 // What is stored of the structs of a shard: "" of bytes, and if it has none.
 std::string FieldsTextOf(const Shard& shard);

@@ -1,5 +1,4 @@
-// Rows in random order: the memory of the next ones is asked for while the
-// first one is copied, as each alone costs more to wait for than to copy.
+// Rows that ranks hold: those of a rank's own, and those that have owners.
 
 #ifndef BELAY_STATE_RANK_ROWS_H_
 #define BELAY_STATE_RANK_ROWS_H_
@@ -26,6 +25,9 @@
 #include "state/id_rows.h"
 
 namespace belay {
+
+// Rows in random order: the memory of the next ones is asked for while the
+// first one is copied, as each alone costs more to wait for than to copy.
 
 inline constexpr int64_t kRowsAhead = 16;
 

@@ -1,5 +1,4 @@
-// What ranks send each other of rows: groups of one key each, with the rows,
-// their ids, or both.
+// How many rows ranks have, and messages of rows.
 
 #ifndef BELAY_STATE_ROW_COUNTS_H_
 #define BELAY_STATE_ROW_COUNTS_H_
@@ -20,6 +19,9 @@
 #include "plan/stored_objects.h"
 
 namespace belay {
+
+// What ranks send each other of rows: groups of one key each, with the rows,
+// their ids, or both.
 
 enum class RowParts : uint8_t { kRows, kIds, kIdsAndRows };
 

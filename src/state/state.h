@@ -1,4 +1,4 @@
-// Tells whether a State lists what it listed before.
+// What a State holds, and whether it lists what it listed before.
 
 #ifndef BELAY_STATE_STATE_H_
 #define BELAY_STATE_STATE_H_
@@ -13,6 +13,8 @@
 #include "belay/state.h"
 
 namespace belay {
+
+// Tells whether a State lists what it listed before.
 
 // Two States with equal versions list the same memory under the same keys: one
 // is the other, or a copy. What was moved from has fewer values.

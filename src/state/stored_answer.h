@@ -1,8 +1,4 @@
-// Which values of a State a restore reads, and under which keys.
-//
-// In:  a State, and what the arguments say of each of its keys. Out: values
-//      under the keys that are stored, to be listed once it is known what is
-//      stored of them.
+// Which stored values a restore of a State reads, and under which keys.
 
 #ifndef BELAY_STATE_STORED_ANSWER_H_
 #define BELAY_STATE_STORED_ANSWER_H_
@@ -30,6 +26,12 @@
 #include "state/type_handlers.h"
 
 namespace belay {
+
+// Which values of a State a restore reads, and under which keys.
+//
+// In:  a State, and what the arguments say of each of its keys. Out: values
+//      under the keys that are stored, to be listed once it is known what is
+//      stored of them.
 
 // A value that a handler lists.
 struct HandledValue {

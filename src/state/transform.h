@@ -1,4 +1,4 @@
-// What a Transform consists of.
+// Transforms: what they consist of, and the form of what they make.
 
 #ifndef BELAY_STATE_TRANSFORM_H_
 #define BELAY_STATE_TRANSFORM_H_
@@ -18,6 +18,8 @@
 #include "core/selection.h"
 
 namespace belay {
+
+// What a Transform consists of.
 
 struct TransformNode {
   enum class Kind : uint8_t {

@@ -1,4 +1,4 @@
-// How many bytes transforms make of those that are stored.
+// How the parts of a transform are read, and how many bytes it makes.
 
 #ifndef BELAY_STATE_TRANSFORM_PLAN_H_
 #define BELAY_STATE_TRANSFORM_PLAN_H_
@@ -21,6 +21,8 @@
 #include "state/transform.h"
 
 namespace belay {
+
+// How many bytes transforms make of those that are stored.
 
 // For arrays that get memory by what a checkpoint says: a few transforms may
 // name one array again and again.

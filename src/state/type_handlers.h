@@ -1,4 +1,4 @@
-// The entries of a registry at one moment.
+// Handlers of types: their registry, and how a restore chooses.
 
 #ifndef BELAY_STATE_TYPE_HANDLERS_H_
 #define BELAY_STATE_TYPE_HANDLERS_H_
@@ -18,6 +18,8 @@
 #include "plan/stored_values.h"
 
 namespace belay {
+
+// The entries of a registry at one moment.
 
 struct HandlerTable {
   struct Entry {

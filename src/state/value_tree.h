@@ -1,4 +1,4 @@
-// Trees of what is stored: their structure, and memory for what they hold.
+// Trees of stored values: their structure, and memory for what they hold.
 
 #ifndef BELAY_STATE_VALUE_TREE_H_
 #define BELAY_STATE_VALUE_TREE_H_
@@ -12,6 +12,8 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// Trees of what is stored: their structure, and memory for what they hold.
 
 // Makes `tree` what is stored, but for values and name: leaves have memory for
 // theirs. The key of the parts is relative to that of `stored`; "" is the root

@@ -1,4 +1,4 @@
-// Tells belay's files from those of others, before anything is removed.
+// Which files belay has made, and why a step is missing.
 
 #ifndef BELAY_STORAGE_BELAY_FILES_H_
 #define BELAY_STORAGE_BELAY_FILES_H_
@@ -11,6 +11,8 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// Tells belay's files from those of others, before anything is removed.
 
 // Whether that is the name of a data file, "data_<digits>_of_<digits>.h5".
 bool IsDataFile(std::string_view name);

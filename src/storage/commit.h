@@ -1,4 +1,4 @@
-// The error of two saves of one step at the same time.
+// The directory of a step in progress, and its commit.
 
 #ifndef BELAY_STORAGE_COMMIT_H_
 #define BELAY_STORAGE_COMMIT_H_
@@ -12,6 +12,8 @@
 #include "format/paths.h"
 
 namespace belay {
+
+// The error of two saves of one step at the same time.
 
 // FailedPrecondition: another save of the step `path` is in the way; `what`
 // says what it has done.

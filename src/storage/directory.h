@@ -1,4 +1,4 @@
-// Looking at a directory that others replace by another one of the same name.
+// Directories: their identity, their creation, their entries.
 
 #ifndef BELAY_STORAGE_DIRECTORY_H_
 #define BELAY_STORAGE_DIRECTORY_H_
@@ -13,6 +13,8 @@
 #include "belay/status.h"
 
 namespace belay {
+
+// Looking at a directory that others replace by another one of the same name.
 
 // Which directory has this name now; nothing if none has.
 inline std::optional<std::pair<dev_t, ino_t>> DirectoryId(

@@ -1,13 +1,4 @@
-// Memory that files are slow to be read into.
-//
-// The kernel copies what it holds of a file with `rep movsb` where the
-// processor calls that fast. AMD's family 25 (Zen 3, where it was measured, and
-// Zen 4) does, but takes two to three times as long where the target lies 1 to
-// 31 bytes further in its page than the source in its own. Large memory of
-// glibc's malloc starts 16 bytes into a page, so that is what an array is often
-// restored to whose bytes start with a page of its file. Reading them to memory
-// that lies as they do first, and copying that by other instructions, takes
-// half as long.
+// What the file system is, and whether its files are slow to be read.
 
 #ifndef BELAY_STORAGE_FILE_SYSTEM_H_
 #define BELAY_STORAGE_FILE_SYSTEM_H_
@@ -22,6 +13,17 @@
 #include "plan/shards.h"
 
 namespace belay {
+
+// Memory that files are slow to be read into.
+//
+// The kernel copies what it holds of a file with `rep movsb` where the
+// processor calls that fast. AMD's family 25 (Zen 3, where it was measured, and
+// Zen 4) does, but takes two to three times as long where the target lies 1 to
+// 31 bytes further in its page than the source in its own. Large memory of
+// glibc's malloc starts 16 bytes into a page, so that is what an array is often
+// restored to whose bytes start with a page of its file. Reading them to memory
+// that lies as they do first, and copying that by other instructions, takes
+// half as long.
 
 // Addresses and offsets that are equal modulo this lie in pages alike.
 inline constexpr int64_t kPlaces = 4096;

@@ -1,4 +1,4 @@
-// Bytes that are known, but need not be written yet.
+// Writes that may come later, and files that have to be synced.
 
 #ifndef BELAY_STORAGE_FILES_TO_SYNC_H_
 #define BELAY_STORAGE_FILES_TO_SYNC_H_
@@ -14,6 +14,8 @@
 #include "storage/posix_file.h"
 
 namespace belay {
+
+// Bytes that are known, but need not be written yet.
 
 // What one file lacks, which is there already.
 struct LaterWrite {

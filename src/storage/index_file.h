@@ -1,4 +1,4 @@
-// The bytes of an HDF5 file of a step, to be read without libhdf5.
+// Reading and writing index.h5.
 
 #ifndef BELAY_STORAGE_INDEX_FILE_H_
 #define BELAY_STORAGE_INDEX_FILE_H_
@@ -17,6 +17,8 @@
 #include "storage/posix_file.h"
 
 namespace belay {
+
+// The bytes of an HDF5 file of a step, to be read without libhdf5.
 
 // How long an open file would be without its holes; more, if the file system
 // may have compressed it.

@@ -1,4 +1,4 @@
-// Texts of an index that stand there once, and in memory many times.
+// The bytes of an index, made without HDF5.
 
 #ifndef BELAY_STORAGE_INDEX_IMAGE_H_
 #define BELAY_STORAGE_INDEX_IMAGE_H_
@@ -15,6 +15,8 @@
 #include "plan/plan.h"
 
 namespace belay {
+
+// Texts of an index that stand there once, and in memory many times.
 
 // Charges the copies that readers make: of a key and a file name for each
 // dataset, and of a key for each value of the graph. A file could say one long

@@ -1,4 +1,4 @@
-// Who holds the lease of a directory, as text in its file.
+// The lease of a directory: its file and its text.
 
 #ifndef BELAY_STORAGE_LEASE_H_
 #define BELAY_STORAGE_LEASE_H_
@@ -13,6 +13,8 @@
 #include "storage/file_lock.h"
 
 namespace belay {
+
+// Who holds the lease of a directory, as text in its file.
 
 struct LeaseOwner {
   std::string host;

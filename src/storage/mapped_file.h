@@ -1,4 +1,4 @@
-// A file as memory that is read from it when it is looked at.
+// Memory of files: mapped, page by page, or for scratch.
 
 #ifndef BELAY_STORAGE_MAPPED_FILE_H_
 #define BELAY_STORAGE_MAPPED_FILE_H_
@@ -13,6 +13,8 @@
 #include "core/process.h"
 
 namespace belay {
+
+// A file as memory that is read from it when it is looked at.
 
 // Move only. The system gives pages back when memory is short, so that the file
 // may be larger than memory. A read error, or the end of a file that has become

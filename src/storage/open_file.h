@@ -1,4 +1,4 @@
-// Opening files, and nothing else that has a name.
+// Opening and reading regular files, and nothing else that has a name.
 
 #ifndef BELAY_STORAGE_OPEN_FILE_H_
 #define BELAY_STORAGE_OPEN_FILE_H_
@@ -13,6 +13,8 @@
 #include "core/process.h"
 
 namespace belay {
+
+// Opening files, and nothing else that has a name.
 
 // Opens a file with flags of open(2), and returns its descriptor, which the
 // caller closes. Does not wait for the other end of a pipe. A file that is made

@@ -1,4 +1,4 @@
-// Calls of the operating system that a signal may interrupt.
+// Files by POSIX calls, which a signal may interrupt.
 
 #ifndef BELAY_STORAGE_POSIX_FILE_H_
 #define BELAY_STORAGE_POSIX_FILE_H_
@@ -18,6 +18,8 @@
 #include "core/errno_status.h"
 
 namespace belay {
+
+// Calls of the operating system that a signal may interrupt.
 
 // Repeats a call as long as a signal interrupts it; returns what it returned.
 template <typename Call>

@@ -1,4 +1,4 @@
-// Data files that stay open from one job to the next.
+// Reading the boxes of a restore from data files that stay open.
 
 #ifndef BELAY_STORAGE_READER_H_
 #define BELAY_STORAGE_READER_H_
@@ -30,6 +30,8 @@
 #include "storage/two_phase.h"
 
 namespace belay {
+
+// Data files that stay open from one job to the next.
 
 // The files of one step that were read last. For one thread at a time.
 class OpenFiles {

@@ -1,8 +1,4 @@
-// File domains: which rank writes which part of a portion of a file.
-//
-// In:  the segments that each rank has of the portion. Out: where the domain of
-//      each rank begins. A domain weighs at most about twice the mean: bytes,
-//      and memory for the place of each segment.
+// Writing in two phases: which rank writes which part of a portion of a file.
 
 #ifndef BELAY_STORAGE_TWO_PHASE_H_
 #define BELAY_STORAGE_TWO_PHASE_H_
@@ -16,6 +12,12 @@
 #include "mpi/mpi_file.h"
 
 namespace belay {
+
+// File domains: which rank writes which part of a portion of a file.
+//
+// In:  the segments that each rank has of the portion. Out: where the domain of
+//      each rank begins. A domain weighs at most about twice the mean: bytes,
+//      and memory for the place of each segment.
 
 using Segments = std::vector<IoSegment>;
 

@@ -1,4 +1,4 @@
-// The part of FindHdf5Damage that calls HDF5.
+// Whether other programs can read a step, asked of libhdf5.
 
 #ifndef BELAY_STORAGE_VERIFY_HDF5_H_
 #define BELAY_STORAGE_VERIFY_HDF5_H_
@@ -10,6 +10,8 @@
 #include "plan/plan.h"
 
 namespace belay {
+
+// The part of FindHdf5Damage that calls HDF5.
 
 // Does what FindHdf5Damage says, in this process. Returns the lines as a
 // WireReader gets texts.

@@ -51,6 +51,8 @@ def check(tree):
     if not CHECKED.fullmatch(path):
       continue
     lines = text.split("\n")
+    if "Agreement::" in text and not path.startswith("src/mpi/"):
+      problems.append(f"{path}: only src/mpi makes agreed errors")
     for function in cpp.functions(text):
       body, *lambdas = cpp.split_lambdas(function.body or "")
       where = f"{path}:{function.line}: {function.name}"
@@ -82,6 +84,8 @@ BAD = [
       "    BELAY_RETURN_IF_ERROR(B());\n    BELAY_RETURN_IF_AGREED(C());\n"
       "    return Ok();\n  });\n}\n"}, "mixes"),
 ]
+BAD.append(({"src/save/a.cc": "Agreed<> A() { return Agreement::Of(b); }\n"},
+            "only src/mpi"))
 GOOD = [
     {"src/storage/a.cc": "Status Save(int n) {\n  int a[2] = {1, 2};\n"
                        "  BELAY_RETURN_IF_AGREED(OnRoot(t, [&] {\n"
