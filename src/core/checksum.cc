@@ -16,7 +16,7 @@ namespace {
 
 // Polynomials are reflected: the top bit is the coefficient of x^0.
 constexpr uint32_t kPolynomial = 0x82F63B78;
-constexpr uint32_t kOne = 0x80000000;
+constexpr uint32_t kUnit = 0x80000000;
 constexpr uint32_t kXToThe8 = 0x00800000;
 
 // The buffer lengths of ISA-L are int.
@@ -52,7 +52,7 @@ uint32_t CallIsal(IsalFunction function, uint32_t state, const void* data,
 
 constexpr uint32_t MultiplyPortable(uint32_t a, uint32_t b) {
   uint32_t product = 0;
-  for (uint32_t bit = kOne; bit != 0; bit >>= 1) {
+  for (uint32_t bit = kUnit; bit != 0; bit >>= 1) {
     if (a & bit) product ^= b;
     b = (b >> 1) ^ ((b & 1) ? kPolynomial : 0);
   }
@@ -96,7 +96,7 @@ constexpr std::array<uint32_t, 64> kZeroFactors = MakeZeroFactors();
 
 // Returns x^(8 * bytes).
 uint32_t ZeroFactor(uint64_t bytes) {
-  uint32_t factor = kOne;
+  uint32_t factor = kUnit;
   for (size_t i = 0; bytes != 0; ++i, bytes >>= 1) {
     if (bytes & 1) factor = Multiply(factor, kZeroFactors[i]);
   }

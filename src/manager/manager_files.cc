@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <ranges>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -101,7 +100,8 @@ StatusOr<std::string> NextAside(const std::string& dir,
 StatusOr<AsideOutcome> SetAside(const AsideOrder& order,
                                 const std::vector<int64_t>& steps) {
   AsideOutcome outcome;
-  for (const int64_t step : std::ranges::reverse_view(steps)) {
+  for (auto at = steps.rbegin(); at != steps.rend(); ++at) {
+    const int64_t step = *at;
     bool is_gone = false;
     if (order.how == NewerSteps::kDelete) {
       BELAY_ASSIGN_OR_RETURN(is_gone, Delete(order, step, outcome.notes));

@@ -18,7 +18,7 @@ namespace {
 
 // What all ranks have is left to rank 0 to tell; the others wait so long for
 // the end that it brings, should it not have the error after all.
-constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::seconds kPatienceForRoot{5};
 
 bool IsMpiUp() {
   int initialized = 0, finalized = 0;
@@ -34,7 +34,7 @@ void EndOnError(const std::string& where, const Status& error) {
   int rank = 0;
   if (is_up) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank != 0 && NamesItsRank(std::string(error.message()))) {
-    std::this_thread::sleep_for(kPatience);
+    std::this_thread::sleep_for(kPatienceForRoot);
   }
   std::fflush(stdout);
   std::fprintf(stderr, "%s: %s\n", where.c_str(),

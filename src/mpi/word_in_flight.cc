@@ -57,7 +57,7 @@ Status WordInFlight::Cell::Attach(const std::shared_ptr<Cell>& cell,
 
 int WordInFlight::Cell::OnFree(MPI_Comm freed, int, void* attribute, void*) {
   constexpr std::chrono::seconds kPatience{10};
-  constexpr std::chrono::microseconds kNap{20};
+  constexpr std::chrono::microseconds kFreeNap{20};
   const std::unique_ptr<std::shared_ptr<Cell>> held(
       static_cast<std::shared_ptr<Cell>*>(attribute));
   Cell& cell = **held;
@@ -76,7 +76,7 @@ int WordInFlight::Cell::OnFree(MPI_Comm freed, int, void* attribute, void*) {
       new std::shared_ptr<Cell>(*held);  // NOLINT
       break;
     }
-    std::this_thread::sleep_for(kNap);
+    std::this_thread::sleep_for(kFreeNap);
   }
   return MPI_SUCCESS;
 }

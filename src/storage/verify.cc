@@ -56,9 +56,10 @@ std::string FilesOf(const SavedCheckpoint& saved, int32_t array,
                     const Box& box) {
   constexpr size_t kMostNames = 8;
   std::vector<std::string> names;
-  const auto all = std::ranges::equal_range(saved.datasets, array, {},
-                                            &StoredDataset::array);
-  for (const StoredDataset& dataset : all) {
+  for (auto at = std::ranges::lower_bound(saved.datasets, array, {},
+                                          &StoredDataset::array);
+       at != saved.datasets.end() && at->array == array; ++at) {
+    const StoredDataset& dataset = *at;
     if (!Intersect(dataset.box, box)) continue;
     std::string name = Shortened(saved.files[dataset.file].name);
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
