@@ -29,9 +29,9 @@ StatusOr<std::set<std::string>> PrefixesIn(const std::string& path) {
        entries.increment(error)) {
     const std::string name = entries->path().filename().string();
     const size_t end = name.find_last_of('_');
-    const bool is_step = end != name.npos && end + 1 < name.size() &&
-                         name.find_first_not_of("0123456789", end + 1) ==
-                             name.npos;
+    const bool is_step =
+        end != name.npos && end + 1 < name.size() &&
+        name.find_first_not_of("0123456789", end + 1) == name.npos;
     if (is_step) prefixes.insert(name.substr(0, end));
   }
   if (!error) return prefixes;
@@ -40,6 +40,11 @@ StatusOr<std::set<std::string>> PrefixesIn(const std::string& path) {
 }
 
 }  // namespace
+
+std::string WordFor(const Status& failure) {
+  const bool is_damage = absl::IsDataLoss(failure) || absl::IsNotFound(failure);
+  return is_damage ? "damaged" : "unreadable";
+}
 
 StatusOr<std::vector<StepDirectory>> StepsIn(const std::string& path) {
   const StatusOr<std::set<std::string>> prefixes = PrefixesIn(path);
@@ -70,10 +75,10 @@ StatusOr<std::string> FindStep(const std::string& path,
                        [&](const StepDirectory& s) { return s.step == *step; });
   if (found.size() == 1) return found[0].path;
   if (found.empty()) {
-    return absl::NotFoundError(absl::StrFormat(
-        "open step %d of \"%s\": no such step (%s, %d to %d)", *step, path,
-        CountText(std::ssize(*steps), "step"), steps->front().step,
-        steps->back().step));
+    return absl::NotFoundError(
+        absl::StrFormat("open step %d of \"%s\": no such step (%s, %d to %d)",
+                        *step, path, CountText(std::ssize(*steps), "step"),
+                        steps->front().step, steps->back().step));
   }
   return absl::InvalidArgumentError(absl::StrFormat(
       "open step %d of \"%s\": several series have it; name \"%s\" or \"%s\"",
@@ -106,7 +111,7 @@ int ListStepsOf(const std::string& path, bool json) {
     }
     Print("%-10d  %6s  %10s  %-20s  %s\n", step.step,
           info.ok() ? absl::StrCat(info->arrays.size()) : "?",
-          info.ok() ? BytesText(info->bytes) : "damaged",
+          info.ok() ? BytesText(info->bytes) : WordFor(info.status()),
           info.ok() ? TimeText(info->time) : "?", step.path);
   }
   if (json) PrintJson({{"path", TextJson(path)}, {"steps", std::move(all)}});

@@ -22,6 +22,10 @@ struct StepDirectory {
 // Errors: NotFound - no such directory, or no step in it.
 StatusOr<std::vector<StepDirectory>> StepsIn(const std::string& path);
 
+// What a step is that cannot be read for this reason: "damaged" or
+// "unreadable".
+std::string WordFor(const Status& failure);
+
 // Returns the directory of that step in a directory of steps, and `path` itself
 // if no step is given.
 // Errors: NotFound - no such directory or step; InvalidArgument - steps of that

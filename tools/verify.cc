@@ -32,14 +32,10 @@ Json ToJson(const CheckpointInfo& info, const VerifyResult& result) {
   for (const std::string& line : result.damage) {
     damage.push_back(TextJson(line));
   }
-  return {{"path", TextJson(info.path)},
-          {"step", info.step},
-          {"arrays", info.arrays.size()},
-          {"blocks", result.blocks},
-          {"bytes", result.bytes},
-          {"checksums", info.has_checksums},
-          {"sound", result.damage.empty()},
-          {"damage", std::move(damage)}};
+  return {{"path", TextJson(info.path)},    {"step", info.step},
+          {"arrays", info.arrays.size()},   {"blocks", result.blocks},
+          {"bytes", result.bytes},          {"checksums", info.has_checksums},
+          {"sound", result.damage.empty()}, {"damage", std::move(damage)}};
 }
 
 void PrintText(const std::string& step, const CheckpointInfo& info,
@@ -84,24 +80,29 @@ StatusOr<Verified> VerifyStep(const std::string& step, bool quiet) {
 int VerifyAll(const std::string& path, const VerifyOptions& options) {
   const StatusOr<std::vector<StepDirectory>> steps = StepsIn(path);
   if (!steps.ok()) return Fail(steps.status(), options.json);
-  int64_t damaged = 0;
+  int64_t damaged = 0, unreadable = 0;  // the first counts both
   Json all = Json::array();
   for (const StepDirectory& step : *steps) {
     const StatusOr<Verified> verified = VerifyStep(step.path, options.quiet);
     const bool is_sound = verified.ok() && verified->result.damage.empty();
     damaged += is_sound ? 0 : 1;
+    const bool is_unreadable =
+        !verified.ok() && WordFor(verified.status()) == "unreadable";
+    unreadable += is_unreadable ? 1 : 0;
     if (options.json) {
       all.push_back(
           verified.ok()
               ? ToJson(verified->info, verified->result)
-              : Json{{"path", TextJson(step.path)},
-                     {"step", step.step},
-                     {"sound", false},
-                     {"damage", {PrintableText(verified.status().ToString())}}});
+              : Json{
+                    {"path", TextJson(step.path)},
+                    {"step", step.step},
+                    {"sound", false},
+                    {"damage", {PrintableText(verified.status().ToString())}}});
     } else if (verified.ok()) {
       PrintText(step.path, verified->info, verified->result, options.quiet);
     } else {
-      Print("damaged: %s\n", verified.status().ToString());
+      Print("%s: %s\n", WordFor(verified.status()),
+            verified.status().ToString());
     }
   }
   if (options.json) {
@@ -109,7 +110,10 @@ int VerifyAll(const std::string& path, const VerifyOptions& options) {
                {"sound", damaged == 0},
                {"steps", std::move(all)}});
   } else if (damaged > 0 || !options.quiet) {
-    Print("%d of %s damaged\n", damaged, CountText(std::ssize(*steps), "step"));
+    Print(
+        "%d of %s damaged%s\n", damaged - unreadable,
+        CountText(std::ssize(*steps), "step"),
+        unreadable == 0 ? "" : absl::StrFormat(", %d unreadable", unreadable));
   }
   return damaged == 0 ? 0 : 1;
 }

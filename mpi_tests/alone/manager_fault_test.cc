@@ -244,6 +244,7 @@ TEST_F(ManagerFaultTest, ASecondManagerIsRefusedWhileTheFirstLives) {
   const std::string message =
       SameError(Manage().status(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(message, HasSubstr("held by process"));
+  EXPECT_THAT(message, HasSubstr("close the other one first"));
   EXPECT_EQ(Manage({.read_only = true}).status(), absl::OkStatus());
   first.reset();
   const auto second = Manage();

@@ -100,8 +100,9 @@ TEST_F(TypeHandlerTest, UnsupportedTypesAreAnErrorOnAllRanks) {
   const Status expected = absl::InvalidArgumentError(
       absl::StrCat("list \"p\": no handler for type "
                    "belay::testing::Polynomial: register one "
-                   "with RegisterTypeHandler<belay::testing::Polynomial>, or "
-                   "give an object a member void Track(belay::Tracker&)",
+                   "with RegisterTypeHandler<belay::testing::Polynomial>; an "
+                   "object with a member void Track(belay::Tracker&) goes into "
+                   "a Checkpoint, not into a State",
                    OfRank(size_ - 1)));
   EXPECT_EQ(SaveOne(state, none), expected);
   ASSERT_EQ(SaveOne(plain, none), absl::OkStatus());

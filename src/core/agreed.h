@@ -4,8 +4,8 @@
 // Whether an error is agreed decides between an error and a deadlock: a rank
 // that returns alone leaves the others waiting in the next exchange. Collective
 // functions therefore return Agreed<T>, which is made of a value, or of the
-// error of another Agreed. Where an error begins, only the agreements in
-// src/mpi can make one; a Status of this rank alone does not convert to it.
+// error of another Agreed. Only the agreements in src/mpi can turn the Status
+// of a rank into such an error.
 //
 //   BELAY_RETURN_IF_AGREED(expr)              returns the error of an Agreed
 //   BELAY_ASSIGN_OR_RETURN_AGREED(lhs, expr)  the same, or assigns its value
@@ -30,7 +30,8 @@ class Agreed;
 class AgreedError {
  public:
   const Status& status() const { return error_; }
-  // What a public function returns, whose comment says that it is collective.
+  // For public functions, which return a Status; their comments say that they
+  // are collective.
   operator absl::Status() && { return std::move(error_); }
   template <typename T>
   operator absl::StatusOr<T>() && {
@@ -59,7 +60,7 @@ class [[nodiscard]] Agreed {
   const Status& status() const { return result_.status(); }
   // Requires an error.
   AgreedError error() const { return AgreedError(result_.status()); }
-  // The same without the value.
+  // Success or the same error, without the value.
   Agreed<void> ended() const;
 
   T& value() & { return result_.value(); }

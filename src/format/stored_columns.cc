@@ -105,7 +105,7 @@ bool ColumnSelection::Find(const std::vector<std::string>& keys) {
     }
     if (first == column.rows || TextOf(column, first) != key) continue;
     arrays_.push_back(static_cast<uint32_t>(first));
-    // Of two with one key it would be unclear which is meant.
+    // Two arrays with this key: it is unclear which is meant.
     if (first + 1 < column.rows && TextOf(column, first + 1) <= key) {
       return false;
     }

@@ -101,9 +101,10 @@ StatusOr<std::vector<std::string>> ProgramFor(const std::string& work) {
   const bool is_beside = ::access(beside.c_str(), X_OK) == 0;
   if (!is_beside && ::access(installed.c_str(), X_OK) != 0) {
     return absl::FailedPreconditionError(
-        Cat("the program that reads files by HDF5 is missing: install it with "
-            "the library (need \"",
-            beside, "\" or \"", installed, "\")"));
+        Cat("the program that reads files by HDF5 is missing (need \"", beside,
+            "\" or \"", installed,
+            "\"): copy belay/read-hdf5 there, from the folder in which "
+            "libbelay is installed"));
   }
   std::vector<std::string> command = {is_beside ? beside : installed,
                                       BELAY_VERSION, work};

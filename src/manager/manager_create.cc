@@ -1,4 +1,5 @@
-// Beginning of a manager, and what it knows.
+// Creates managers, reads their files, and applies the variables of an
+// operator.
 #include <unistd.h>
 
 #include <algorithm>

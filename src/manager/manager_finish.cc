@@ -1,4 +1,5 @@
-// What follows once a step is committed, also in the background.
+// What follows once a step is committed, also in the background: records,
+// clocks, and old steps that go.
 #include <algorithm>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// The rules of belay/manager/retention_policy.h.
+// The rules of belay/manager/retention_policy.h, and what they keep of a run.
 #include "manager/retention_plan.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A step that is chosen now and restored later.
+// Which step a restore reads: the one that is named, or the newest.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -108,7 +108,8 @@ StatusOr<std::string> ResolveStep(const std::string& path) {
   if (absl::IsInvalidArgument(steps.status())) {
     return absl::NotFoundError(
         absl::StrFormat("open \"%s\": not a directory; need a step directory "
-                        "or a directory of steps",
+                        "or a directory of steps (Checkpoint::Restore reads "
+                        "HDF5 files of other programs)",
                         path));
   }
   BELAY_RETURN_IF_ERROR(steps.status());

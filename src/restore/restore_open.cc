@@ -1,4 +1,5 @@
-// Stage open of a restore: which checkpoint it is, and what its index says.
+// Stage open of a restore: which checkpoint it is, what its index says, and
+// the arguments of single values.
 #include <algorithm>
 #include <optional>
 #include <string>

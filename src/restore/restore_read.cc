@@ -1,4 +1,5 @@
-// Stage plan of a restore: who reads what of all that ranks want.
+// Stages plan and read of a restore: who reads what of all that ranks want,
+// and how it reaches them.
 #include <cstring>
 #include <optional>
 #include <string>

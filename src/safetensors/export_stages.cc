@@ -1,4 +1,5 @@
-// Stage plan of an export: which files there will be, and who writes what.
+// Stage plan of an export: what is selected, which files there will be, and
+// who writes what.
 #include "safetensors/export_stages.h"
 
 #include <algorithm>

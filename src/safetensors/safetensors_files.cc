@@ -1,5 +1,6 @@
-// Reading an index. JSON is read event by event, as that of a header: a tree of
-// what nobody asks for would take ten times the memory of the file.
+// Safetensors files that are read: their index and their headers. JSON is read
+// event by event: a tree of what nobody asks for would take ten times the
+// memory of the file.
 #include "safetensors/safetensors_files.h"
 
 #include <algorithm>

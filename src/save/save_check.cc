@@ -1,4 +1,5 @@
-// Stage compare of a save: whether replicas are equal.
+// Stages compare and verify of a save: whether replicas are equal, and whether
+// the data files hold what was written.
 #include <cstdint>
 #include <span>
 #include <utility>

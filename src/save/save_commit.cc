@@ -1,4 +1,6 @@
-// Stage reserve of a save: the directory, its files with all metadata, space.
+// Stages reserve and commit of a save: the step's directory and files are
+// made, the index is written, the step gets its name; and what is removed
+// where that fails.
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>

@@ -359,7 +359,8 @@ StatusOr<TypeHandlerPtr> HandlerFor(const TypedValue& value,
   return absl::InvalidArgumentError(
       Cat("list \"", value.key, "\": no handler for type ", type,
           ": register one with RegisterTypeHandler<", type,
-          ">, or give an object a member void Track(belay::Tracker&)"));
+          ">; an object with a member void Track(belay::Tracker&) goes into a "
+          "Checkpoint, not into a State"));
 }
 
 StatusOr<HandlerListing> ListForSave(const State& state,

@@ -146,6 +146,12 @@ Status HeldBy(const std::string& path, const std::optional<LeaseOwner>& owner,
                      "manager may save here at a time"));
   }
   const std::string who = OwnerText(*owner);
+  if (owner->host == me.host && owner->pid == me.pid) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        start, "held by ", who,
+        ", which is this one; only one manager may save here at a time: close "
+        "the other one first, or choose another directory or prefix"));
+  }
   if (owner->host == me.host && !IsRunning(*owner)) {
     return absl::FailedPreconditionError(absl::StrCat(
         start, "taken by ", who,

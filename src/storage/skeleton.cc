@@ -1,4 +1,3 @@
-// Apart from skeleton.cc, since read-hdf5 creates no files.
 #include "storage/skeleton.h"
 
 #include <algorithm>

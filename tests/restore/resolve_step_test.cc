@@ -85,7 +85,8 @@ TEST_F(ResolveTest, WhatIsNoCheckpoint) {
   EXPECT_EQ(
       error(Path("file")),
       "open \"" + Path("file") +
-          "\": not a directory; need a step directory or a directory of steps");
+          "\": not a directory; need a step directory or a directory of steps "
+          "(Checkpoint::Restore reads HDF5 files of other programs)");
   // A step whose index is gone, by its path and by that of the run.
   std::filesystem::create_directory(Path("step_00000001"));
   Put("step_00000001/data_00000_of_00001.h5", "");

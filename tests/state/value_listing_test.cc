@@ -91,8 +91,9 @@ TEST(ValueListingTest, ATypeWithoutHandlerIsNamed) {
   state.Add("p", value);
   const Status expected = absl::InvalidArgumentError(
       "list \"p\": no handler for type belay::testing::Polynomial: register "
-      "one with RegisterTypeHandler<belay::testing::Polynomial>, or give an "
-      "object a member void Track(belay::Tracker&)");
+      "one with RegisterTypeHandler<belay::testing::Polynomial>; an "
+      "object with a member void Track(belay::Tracker&) goes into a "
+      "Checkpoint, not into a State");
   const TypeHandlerRegistry none;
   EXPECT_EQ(Save(state, none).status(), expected);
   EXPECT_EQ(ToRead(state, none).status(), expected);
@@ -109,8 +110,9 @@ TEST(ValueListingTest, ATypeWithoutHandlerInsideAListHasAWholeKey) {
             absl::InvalidArgumentError(
                 "list \"model/p/0\": no handler for type "
                 "belay::testing::Polynomial: register one with "
-                "RegisterTypeHandler<belay::testing::Polynomial>, or give an "
-                "object a member void Track(belay::Tracker&)"));
+                "RegisterTypeHandler<belay::testing::Polynomial>; an "
+                "object with a member void Track(belay::Tracker&) goes into a "
+                "Checkpoint, not into a State"));
 }
 
 TEST(ValueListingTest, AnEntryForNumbersTakesPrecedence) {
