@@ -6,7 +6,6 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,6 +18,8 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "core/catch_exceptions.h"
@@ -73,6 +74,7 @@ bool ReceiveAll(int socket, void* data, size_t bytes, Clock::time_point until) {
 namespace {
 
 constexpr auto kNever = std::chrono::steady_clock::time_point::max();
+constexpr char kHasBegun = 'b';  // the first byte from a child
 
 // Bytes of address space that this process has, with its libraries.
 int64_t AddressSpace() {
@@ -103,11 +105,27 @@ void LimitCpu(double seconds) {
   ::setrlimit(RLIMIT_CPU, &limit);
 }
 
-// Ends with the parent, leaves no core behind, and takes no more than it may.
-// Returns the shared memory.
+// Ends this process when the parent has closed its end of the socket, or has
+// ended: also while this one computes. (A signal at the end of the parent would
+// come when the thread ends that started the child.)
+void EndWithParent() {
+  const auto wait = [] {
+    pollfd gone = {kChildSocket, POLLRDHUP, 0};
+    while (::poll(&gone, 1, -1) < 0 && errno == EINTR) {
+    }
+    ::_exit(0);
+  };
+  try {
+    std::thread(wait).detach();
+  } catch (const std::system_error&) {
+    // It ends when it would answer.
+  }
+}
+
+// Ends with the parent, leaves no core behind, takes no more than it may, and
+// says that it has begun. Returns the shared memory.
 std::span<std::byte> BeginAsChild() {
   ChildBegin begin;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (!ReceiveAll(kChildSocket, &begin, sizeof(begin), kNever) ||
       ::getppid() != begin.parent) {
     ::_exit(0);
@@ -123,7 +141,9 @@ std::span<std::byte> BeginAsChild() {
     shared = {static_cast<std::byte*>(memory), bytes};
     ::close(kChildMemory);
   }
+  EndWithParent();
   LimitMemory(begin.memory_bytes);
+  if (!SendAll(kChildSocket, &kHasBegun, sizeof(kHasBegun))) ::_exit(0);
   return shared;
 }
 
@@ -206,11 +226,32 @@ class HighDescriptor {
   int number_;
 };
 
+// Sets the size of a file. One that is larger than the program's files may be
+// is an error, and not the signal that would end the program.
+int SetSize(int file, int64_t bytes) {
+  sigset_t too_large;
+  sigset_t before;
+  sigset_t pending;
+  sigemptyset(&too_large);
+  sigaddset(&too_large, SIGXFSZ);
+  sigpending(&pending);
+  ::pthread_sigmask(SIG_BLOCK, &too_large, &before);
+  const int result = ::ftruncate(file, bytes);
+  const int error = errno;
+  if (result != 0 && error == EFBIG && sigismember(&pending, SIGXFSZ) == 0) {
+    const timespec now = {};
+    ::sigtimedwait(&too_large, nullptr, &now);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return result;
+}
+
 // Memory of a fixed size: a child that shortens it would end this process.
 int NewMemory(int64_t bytes) {
   const int memory = ::memfd_create("belay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (memory < 0) return memory;
-  if (::ftruncate(memory, bytes) == 0 &&
+  if (SetSize(memory, bytes) == 0 &&
       ::fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ==
           0) {
     return memory;
@@ -360,12 +401,14 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : name_(std::move(other.name_)),
       pid_(std::exchange(other.pid_, -1)),
       socket_(std::exchange(other.socket_, -1)),
+      has_begun_(other.has_begun_),
       shared_(std::exchange(other.shared_, {})) {}
 
 ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
   std::swap(name_, other.name_);
   std::swap(pid_, other.pid_);
   std::swap(socket_, other.socket_);
+  std::swap(has_begun_, other.has_begun_);
   std::swap(shared_, other.shared_);
   return *this;
 }
@@ -395,7 +438,7 @@ StatusOr<std::string> ChildProcess::Ask(std::string_view request,
                           .cpu_seconds = cpu_seconds};
   ChildHead back;
   if (!is_running() || !SendAll(socket_, &head, sizeof(head)) ||
-      !SendAll(socket_, request.data(), request.size()) ||
+      !SendAll(socket_, request.data(), request.size()) || !HasBegun(until) ||
       !ReceiveAll(socket_, &back, sizeof(back), until)) {
     return Lost(deadline_seconds);
   }
@@ -413,6 +456,15 @@ StatusOr<std::string> ChildProcess::Ask(std::string_view request,
   const auto code = static_cast<absl::StatusCode>(back.code);
   if (code == absl::StatusCode::kOk) return answer;
   return Status(code, answer);
+}
+
+// Whether the child has said so, before `until`.
+bool ChildProcess::HasBegun(Clock::time_point until) {
+  if (has_begun_) return true;
+  char first = 0;
+  has_begun_ =
+      ReceiveAll(socket_, &first, sizeof(first), until) && first == kHasBegun;
+  return has_begun_;
 }
 
 // The child does not answer as it should: says why, and ends it.
@@ -436,7 +488,16 @@ Status ChildProcess::Lost(double deadline_seconds) {
     return absl::DeadlineExceededError(
         Cat(name_, ": no answer within ", deadline_seconds, " s"));
   }
-  return WhyEnded(name_, ended > 0 ? std::optional<int>(how) : std::nullopt);
+  const bool is_known = ended > 0;
+  if (!has_begun_) {
+    return absl::UnavailableError(
+        Cat(name_, ": the program for it has ended before it began (",
+            is_known && WIFSIGNALED(how) ? Cat("signal ", WTERMSIG(how))
+            : is_known                   ? Cat("exit code ", WEXITSTATUS(how))
+                                         : std::string("nobody knows why"),
+            "): it, or a library that it loads, may be damaged"));
+  }
+  return WhyEnded(name_, is_known ? std::optional<int>(how) : std::nullopt);
 }
 
 }  // namespace belay

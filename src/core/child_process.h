@@ -94,7 +94,7 @@ class ChildProcess {
   // it passes count here.
   // Errors: that of the answer; ResourceExhausted - the child took more memory
   //   or time to compute; DataLoss - it crashed; DeadlineExceeded; Unavailable
-  //   - it has ended otherwise. There is no child any more but after an answer.
+  //   - it has ended otherwise, or could not begin. There is no child any more but after an answer.
   StatusOr<std::string> Ask(std::string_view request, double cpu_seconds,
                             double deadline_seconds);
 
@@ -102,12 +102,14 @@ class ChildProcess {
   std::span<const std::byte> shared() const { return shared_; }
 
  private:
+  bool HasBegun(std::chrono::steady_clock::time_point until);
   Status Lost(double deadline_seconds);
   void End();
 
   std::string name_;
   pid_t pid_ = -1;
   int socket_ = -1;
+  bool has_begun_ = false;  // no file was looked at before
   std::span<std::byte> shared_;
 };
 

@@ -1,12 +1,11 @@
 #include "hdf5/program.h"
 
-#include <dlfcn.h>
 #include <hdf5.h>
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
+#include <cstdio>
+#include <fstream>
 #include <mutex>
 #include <set>
 #include <string>
@@ -59,19 +58,21 @@ namespace {
 
 constexpr char kName[] = "/belay/read-hdf5";
 
-// The folder of the file that has this function: the library, or a program.
-// A relative name is what a program was started by, and may be any file's.
+// The folder of the file that has this function: the library, or a program. The
+// kernel knows it, whatever name the program was started by or loaded it by.
 std::string FolderOfLibrary() {
-  Dl_info info = {};
-  const bool is_known =
-      ::dladdr(reinterpret_cast<const void*>(&FolderOfLibrary), &info) != 0 &&
-      info.dli_fname != nullptr && info.dli_fname[0] == '/';
-  const std::unique_ptr<char, decltype(&std::free)> real(
-      ::realpath(is_known ? info.dli_fname : "/proc/self/exe", nullptr),
-      &std::free);
-  if (real == nullptr) return {};
-  const std::string path(real.get());
-  return path.substr(0, path.rfind('/'));
+  const auto here = reinterpret_cast<uintptr_t>(&FolderOfLibrary);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    const size_t path = line.find('/');
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2 ||
+        here < begin || here >= end || path == line.npos) {
+      continue;
+    }
+    return line.substr(path, line.rfind('/') - path);
+  }
+  return {};
 }
 
 StatusOr<std::vector<std::string>> PluginFolders() {

@@ -373,8 +373,8 @@ StatusOr<bool> CheckpointManager::ShouldSave(std::optional<int64_t> step) {
   if (stopping.reason && !stopping.is_last_save_owed) return false;
   if (!stopping.reason && asks_root) return stopping.rules_save;
   if (!decision) decision = DecideAsTold(impl, request);
-  if (stopping.reason)
-    BELAY_RETURN_IF_AGREED(SameOnAllRanks(decision->status()));
+  // Nothing is told any more: a mistake of this rank stays its own.
+  if (stopping.reason && !decision->ok()) return decision->status();
   return decision->ok() && (*decision)->save;
 }
 

@@ -1,6 +1,7 @@
 // Stages reserve and commit of a save: the step's directory and files are
 // made, the index is written, the step gets its name; and what is removed
 // where that fails.
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
@@ -107,7 +108,9 @@ Status CreateMyFiles(const SaveFrame& frame, uint64_t nonce, bool reuse,
 // it in the environment.
 StatusOr<int64_t> TimeToStore(const SaveTarget& target) {
   const char* const value = std::getenv(kSourceDate);
-  if (value == nullptr || *value == '\0') return target.time;
+  if (value == nullptr || *value == '\0') {
+    return std::clamp<int64_t>(target.time, 0, kMaxTime);  // a clock may be off
+  }
   const std::string_view text(value);
   const char* const last = text.data() + text.size();
   int64_t time = 0;

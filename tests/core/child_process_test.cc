@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -204,7 +205,29 @@ TEST(ChildProcessTest, WhatIsNoSuchProgram) {
   auto child = ChildProcess::Start("do it", {"/bin/false"}, {});
   ASSERT_TRUE(child.ok()) << child.status();
   ExpectError(child->Ask("", kCpu, kDeadline).status(),
-              absl::StatusCode::kUnavailable, "has ended (exit code 1)");
+              absl::StatusCode::kUnavailable,
+              "has ended before it began (exit code 1)");
+}
+
+TEST(ChildProcessTest, OutlivesTheThreadThatStartedIt) {
+  ChildProcess child;
+  std::thread([&] {
+    child = Start("append");
+    EXPECT_EQ(*child.Ask("a", kCpu, kDeadline), "a");
+  }).join();
+  EXPECT_EQ(*child.Ask("b", kCpu, kDeadline), "ab");
+}
+
+TEST(ChildProcessTest, ALimitOfFilesIsAnError) {
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 1 << 20;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto child = ChildProcess::Start(
+      "do it", {BELAY_CHILD_PROGRAM, "share"}, {.shared_bytes = 2 << 20});
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_FALSE(child.ok());
 }
 
 TEST(ChildProcessTest, FaultPointsCountInTheParent) {
