@@ -41,9 +41,8 @@ StatusOr<std::set<std::string>> PrefixesIn(const std::string& path) {
 
 }  // namespace
 
-std::string WordFor(const Status& failure) {
-  const bool is_damage = absl::IsDataLoss(failure) || absl::IsNotFound(failure);
-  return is_damage ? "damaged" : "unreadable";
+bool IsDamage(const Status& failure) {
+  return absl::IsDataLoss(failure) || absl::IsNotFound(failure);
 }
 
 StatusOr<std::vector<StepDirectory>> StepsIn(const std::string& path) {
@@ -111,7 +110,9 @@ int ListStepsOf(const std::string& path, bool json) {
     }
     Print("%-10d  %6s  %10s  %-20s  %s\n", step.step,
           info.ok() ? absl::StrCat(info->arrays.size()) : "?",
-          info.ok() ? BytesText(info->bytes) : WordFor(info.status()),
+          info.ok()                 ? BytesText(info->bytes)
+          : IsDamage(info.status()) ? "damaged"
+                                    : "unreadable",
           info.ok() ? TimeText(info->time) : "?", step.path);
   }
   if (json) PrintJson({{"path", TextJson(path)}, {"steps", std::move(all)}});

@@ -22,9 +22,9 @@ struct StepDirectory {
 // Errors: NotFound - no such directory, or no step in it.
 StatusOr<std::vector<StepDirectory>> StepsIn(const std::string& path);
 
-// What a step is that cannot be read for this reason: "damaged" or
-// "unreadable".
-std::string WordFor(const Status& failure);
+// Whether a step that cannot be read for this reason is damaged: another user,
+// or another version, may read what is not.
+bool IsDamage(const Status& failure);
 
 // Returns the directory of that step in a directory of steps, and `path` itself
 // if no step is given.

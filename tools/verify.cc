@@ -86,8 +86,7 @@ int VerifyAll(const std::string& path, const VerifyOptions& options) {
     const StatusOr<Verified> verified = VerifyStep(step.path, options.quiet);
     const bool is_sound = verified.ok() && verified->result.damage.empty();
     damaged += is_sound ? 0 : 1;
-    const bool is_unreadable =
-        !verified.ok() && WordFor(verified.status()) == "unreadable";
+    const bool is_unreadable = !verified.ok() && !IsDamage(verified.status());
     unreadable += is_unreadable ? 1 : 0;
     if (options.json) {
       all.push_back(
@@ -101,7 +100,7 @@ int VerifyAll(const std::string& path, const VerifyOptions& options) {
     } else if (verified.ok()) {
       PrintText(step.path, verified->info, verified->result, options.quiet);
     } else {
-      Print("%s: %s\n", WordFor(verified.status()),
+      Print("%s: %s\n", is_unreadable ? "unreadable" : "damaged",
             verified.status().ToString());
     }
   }
