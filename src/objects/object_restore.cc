@@ -140,9 +140,10 @@ Agreed<OpenedGraph> ShareGraph(RestoreFrame& frame,
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes,
       FromRoot(frame.context, [&] { return EncodeStoredGraph(saved); }));
-  StatusOr<ObjectGraph> graph = DecodeGraph(std::string_view(bytes).substr(1));
-  BELAY_RETURN_IF_AGREED(Agree(frame.context, graph.status()));
-  return OpenedGraph{.graph = *std::move(graph), .by_name = bytes[0] == 'n'};
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      ObjectGraph graph,
+      AgreeOn(frame.context, DecodeGraph(std::string_view(bytes).substr(1))));
+  return OpenedGraph{.graph = std::move(graph), .by_name = bytes[0] == 'n'};
 }
 
 // Puts together what the ranks found. Collective; agreed.

@@ -149,6 +149,21 @@ Agreed<> BeginRestore(RestoreFrame& frame, const RestoreSource& source,
 
 // A restore, from the open step to the values of the program.
 
+Agreed<BlockCounts> CompareTogether(CommContext& context,
+                                    const std::string& operation,
+                                    const ReadBlocks& read) {
+  BELAY_RETURN_IF_AGREED(XorToRoot(context, read.registers));
+  BELAY_RETURN_IF_AGREED(SumAll(context, read.covered));
+  BlockCounts counts;
+  BELAY_RETURN_IF_AGREED(OnRoot(context, [&] {
+    return CompareChecksums(read.saved, read.plan, operation, read.registers,
+                            read.covered, counts);
+  }));
+  std::vector<int64_t> shared = {counts.verified, counts.partial};
+  BELAY_RETURN_IF_AGREED(MaxAll(context, shared));
+  return BlockCounts{.verified = shared[0], .partial = shared[1]};
+}
+
 namespace {
 
 // Compares what was read with its checksums. Collective.

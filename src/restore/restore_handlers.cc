@@ -137,11 +137,12 @@ Status ListFitted(const RestoreFrame& frame, ValuesToRead values,
 // Whether handlers want more, and lists it. Collective; agreed.
 Agreed<bool> ListMoreTogether(RestoreFrame& frame, HandlerListing& listing) {
   frame.stages.Enter("handlers");
-  StatusOr<HandlerListing> more = ListMore(listing, *frame.handlers);
-  BELAY_RETURN_IF_AGREED(Agree(frame.context, more.status()));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      HandlerListing more,
+      AgreeOn(frame.context, ListMore(listing, *frame.handlers)));
   // What the last listing keeps may be borrowed by what comes now.
-  more->kept.insert(more->kept.end(), listing.kept.begin(), listing.kept.end());
-  listing = *std::move(more);
+  more.kept.insert(more.kept.end(), listing.kept.begin(), listing.kept.end());
+  listing = std::move(more);
   std::vector<int64_t> any = {listing.handled.empty() ? 0 : 1};
   BELAY_RETURN_IF_AGREED(MaxAll(frame.context, any));
   return any[0] != 0;

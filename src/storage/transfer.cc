@@ -423,12 +423,12 @@ Agreed<> WriteDataset(CommContext& context, const h5::Handle& file,
                       const WriteJob& job, int32_t index, Orders& orders,
                       WriteCounts& counts) {
   const h5::DatasetSpec& spec = (*job.datasets)[index];
-  StatusOr<h5::Handle> dataset = h5::OpenDataset(file, spec.path);
-  BELAY_RETURN_IF_AGREED(Agree(context, dataset.status()));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      h5::Handle dataset, AgreeOn(context, h5::OpenDataset(file, spec.path)));
   Status status;
   for (int32_t i = 0; i < (*job.calls)[index]; ++i) {
     const Call call = orders.Next(index);
-    status.Update(h5::WriteHyperslabTogether(*dataset, call.box,
+    status.Update(h5::WriteHyperslabTogether(dataset, call.box,
                                              h5::TypeOf(spec), call.data()));
     ++counts.collective_io;
     counts.io_calls += call.data() == nullptr ? 0 : 1;
