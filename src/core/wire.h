@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,10 +22,47 @@ namespace belay {
 
 // Plain values to bytes and back, for messages between ranks and for
 // fingerprints. Native byte order; never written to disk.
+//
+// One function beside a struct lists its fields in the order of the message,
+// and both writes and reads them. It must not change what it writes.
+//
+//   template <typename Archive>
+//   void Fields(Archive& archive, Lease& lease) {
+//     archive(lease.holder, lease.steps, lease.box);
+//   }
+//   std::string bytes = Encode(lease);
+//   std::optional<Lease> same = Decode<Lease>(bytes);
+//
+// A field is a number, an enum, a string, a Shape, a Box, a struct that has
+// Fields, or a vector, map, pair or optional of these.
+
+class WireReader;
+class WireWriter;
+
+namespace wire_internal {
+
+template <typename T>
+concept Plain = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+template <typename T, typename Archive>
+concept HasFields = requires(Archive& archive, T& value) {
+  Fields(archive, value);
+};
+template <typename T, template <typename...> typename Of>
+inline constexpr bool kIs = false;
+template <template <typename...> typename Of, typename... Ts>
+inline constexpr bool kIs<Of<Ts...>, Of> = true;
+template <typename T>
+inline constexpr bool kNever = false;
+
+}  // namespace wire_internal
 
 // Appends values to a byte string.
 class WireWriter {
  public:
+  template <typename... Ts>
+  void operator()(const Ts&... values) {
+    (PutField(values), ...);
+  }
   template <typename T>
   void Put(const T& value) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -49,6 +88,32 @@ class WireWriter {
   std::string Take() { return std::move(bytes_); }
 
  private:
+  template <typename T>
+  void PutField(const T& value) {
+    using wire_internal::kIs;
+    if constexpr (wire_internal::Plain<T>) {
+      Put(value);
+    } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+      PutText(value);
+    } else if constexpr (std::is_same_v<T, Shape>) {
+      PutShape(value);
+    } else if constexpr (std::is_same_v<T, Box>) {
+      PutBox(value);
+    } else if constexpr (kIs<T, std::pair>) {
+      (*this)(value.first, value.second);
+    } else if constexpr (kIs<T, std::optional>) {
+      Put(value.has_value());
+      if (value) PutField(*value);
+    } else if constexpr (kIs<T, std::vector> || kIs<T, std::map>) {
+      Put<uint64_t>(value.size());
+      for (const auto& element : value) PutField(element);
+    } else {
+      static_assert(wire_internal::HasFields<T, WireWriter>,
+                    "write a function Fields for it beside the struct");
+      Fields(*this, const_cast<T&>(value));
+    }
+  }
+
   std::string bytes_;
 };
 
@@ -58,6 +123,10 @@ class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
 
+  template <typename... Ts>
+  void operator()(Ts&... values) {
+    (GetField(values), ...);
+  }
   template <typename T>
   T Get() {
     T value{};
@@ -103,6 +172,44 @@ class WireReader {
   bool ok() const { return ok_; }
 
  private:
+  template <typename T>
+  void GetField(T& value) {
+    using wire_internal::kIs;
+    if constexpr (std::is_same_v<T, bool>) {
+      value = Get<uint8_t>() != 0;
+    } else if constexpr (wire_internal::Plain<T>) {
+      value = Get<T>();
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      value = GetText();
+    } else if constexpr (std::is_same_v<T, Shape>) {
+      value = GetShape();
+    } else if constexpr (std::is_same_v<T, Box>) {
+      value = GetBox();
+    } else if constexpr (kIs<T, std::pair>) {
+      (*this)(value.first, value.second);
+    } else if constexpr (kIs<T, std::optional>) {
+      value.reset();
+      if (Get<uint8_t>() != 0) GetField(value.emplace());
+    } else if constexpr (kIs<T, std::vector>) {
+      value = GetAll<typename T::value_type>([&] {
+        typename T::value_type element{};
+        GetField(element);
+        return element;
+      });
+    } else if constexpr (kIs<T, std::map>) {
+      value.clear();
+      const auto size = Get<uint64_t>();
+      for (uint64_t i = 0; i < size && ok_; ++i) {
+        std::pair<typename T::key_type, typename T::mapped_type> entry;
+        GetField(entry);
+        value.insert(std::move(entry));
+      }
+    } else {
+      static_assert(wire_internal::HasFields<T, WireReader>,
+                    "write a function Fields for it beside the struct");
+      Fields(*this, value);
+    }
+  }
   bool Has(size_t size) {
     ok_ = ok_ && size <= bytes_.size() - position_;
     return ok_;
@@ -112,6 +219,23 @@ class WireReader {
   size_t position_ = 0;
   bool ok_ = true;
 };
+
+template <typename T>
+std::string Encode(const T& value) {
+  WireWriter out;
+  out(value);
+  return out.Take();
+}
+
+// Returns nothing if the bytes are not exactly one value of this type.
+template <typename T>
+std::optional<T> Decode(std::string_view bytes) {
+  WireReader in(bytes);
+  T value{};
+  in(value);
+  if (!in.ok() || !in.done()) return std::nullopt;
+  return value;
+}
 
 // What is sent to one rank: bytes at whose end others are added, in memory that
 // is used again.
