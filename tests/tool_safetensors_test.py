@@ -143,8 +143,10 @@ class SafetensorsTest(ToolCase):
             out = f"out_{number}"
             memory[number] = [
                 self.most_memory("import", "many.safetensors", out),
-                self.most_memory("copy", f"{out}/step_00000000", f"{out}_copy")]
-        for i, most in enumerate((2900, 3900)):
+                self.most_memory("copy", f"{out}/step_00000000", f"{out}_copy"),
+                self.most_memory("plan", out, "--ranks", "1"),
+                self.most_memory("plan", out, "--ranks", "4")]
+        for i, most in enumerate((2900, 3900, 2300, 5000)):
             bytes_each = (memory[count][i] - memory[1][i]) / count
             self.assertLess(bytes_each, most)
 

@@ -3,11 +3,12 @@
 Usage: tool_steps_test.py BELAY GOLDEN_DIR VERSION
 """
 import json
+import os
 import shutil
 import subprocess
 import unittest
 
-from tool_case import BELAY, PER_TASK, SHARED, TIME, ToolCase
+from tool_case import BELAY, PER_TASK, SHARED, STRUCTS, TIME, ToolCase
 
 
 class StepsTest(ToolCase):
@@ -26,6 +27,21 @@ class StepsTest(ToolCase):
         self.assertEqual(
             (code, [step["sound"] for step in json.loads(out)["steps"]]),
             (1, [False, True]))
+
+    def test_a_step_that_cannot_be_read_is_not_damaged(self):
+        # The index of the other step has more bytes of metadata.
+        self.take(SHARED, STRUCTS)
+        os.environ["BELAY_MAX_METADATA_BYTES"] = "30000"
+        self.addCleanup(os.environ.pop, "BELAY_MAX_METADATA_BYTES")
+        code, out, err = self.belay("steps", "run")
+        self.assertEqual(code, 1)
+        lines = out.splitlines()[1:]
+        self.assertEqual([line.split()[2] for line in lines],
+                         ["unreadable", "116"], out + err)
+        code, out, err = self.belay("verify", "--all", "run")
+        self.assertEqual((code, err), (1, ""))
+        self.assertTrue(out.startswith("unreadable: "), out)
+        self.assertTrue(out.endswith("0 of 2 steps damaged, 1 unreadable\n"))
 
     def test_a_step_of_a_directory_by_its_number(self):
         for command in ["ls"], ["verify"], ["graph"], ["show", "types"]:
