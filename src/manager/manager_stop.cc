@@ -292,12 +292,11 @@ Status WatchTimeLimit(Impl& impl) {
 Agreed<> FinishExchange(Impl& impl) {
   Stopping& stopping = impl.stopping;
   if (!stopping.exchange.is_started()) return {};
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const uint64_t word,
-      stopping.exchange.Finish(
-          impl.values.comm(), impl.options.save.deadline_seconds,
-          Cat("decide whether to save \"", impl.dir, "\"")));
-  const StopVote vote = UnpackVote(word);
+  const StatusOr<uint64_t> word = stopping.exchange.Finish(
+      impl.values.comm(), impl.options.save.deadline_seconds,
+      Cat("decide whether to save \"", impl.dir, "\""));
+  if (!word.ok()) return MpiFailed(word.status());
+  const StopVote vote = UnpackVote(*word);
   Apply(vote, impl);
   Agreed<> flushed = TakeFlushVote(impl, vote.flush);
   Status failure = std::exchange(stopping.failure, absl::OkStatus());

@@ -100,13 +100,8 @@ Status Difference(const CommContext& context, const Compared& mine,
 // After a comparison that failed: names the lowest rank that differs.
 Agreed<> NameDifferent(CommContext& context, const Compared& mine) {
   Compared of_root = mine;
-  Status status = Exchange(
-      context,
-      [&](MPI_Request* request) {
-        return MPI_Ibcast(&of_root, sizeof(of_root), MPI_BYTE, 0,
-                          context.comm.raw(), request);
-      },
-      "MPI_Ibcast");
+  Status status = Exchange(context, "MPI_Ibcast", MPI_Ibcast, &of_root,
+                           sizeof(of_root), MPI_BYTE, 0);
   if (status.ok()) status = Difference(context, mine, of_root);
   return Agree(context, status);
 }
@@ -123,15 +118,10 @@ Agreed<> Compare(CommContext& context, std::string_view what,
   // The minimum of the complement is the complement of the maximum.
   uint64_t ballot[] = {own.ok() ? size : static_cast<uint64_t>(context.rank()),
                        all, ~all};
-  const Status sent = Exchange(
-      context,
-      [&](MPI_Request* request) {
-        return MPI_Iallreduce(MPI_IN_PLACE, ballot, 3, MPI_UINT64_T, MPI_MIN,
-                              context.comm.raw(), request);
-      },
-      "MPI_Iallreduce");
-  if (!sent.ok()) return Agreement::Of(sent);
-  if (ballot[0] > size) return Agreement::Of(DifferentCalls());
+  const Status sent = Exchange(context, "MPI_Iallreduce", MPI_Iallreduce,
+                               MPI_IN_PLACE, ballot, 3, MPI_UINT64_T, MPI_MIN);
+  if (!sent.ok()) return MpiFailed(sent);
+  if (ballot[0] > size) return SameOnAllRanks(DifferentCalls());
   if (ballot[0] != size) return Agree(context, own);
   if (ballot[1] == ~ballot[2]) return {};
   return NameDifferent(context, ComparedBy(what, fingerprint, value()));

@@ -126,15 +126,10 @@ Agreed<std::vector<int64_t>> ExchangeCounts(CommContext& context,
     told[rank].count = to[rank];
   }
   std::vector<Note> heard(context.size());
-  const Status sent = Exchange(
-      context,
-      [&](MPI_Request* request) {
-        return MPI_Ialltoall(told.data(), sizeof(Note), MPI_BYTE, heard.data(),
-                             sizeof(Note), MPI_BYTE, context.comm.raw(),
-                             request);
-      },
-      "MPI_Ialltoall");
-  if (!sent.ok()) return Agreement::Of(sent).error();
+  const Status sent =
+      Exchange(context, "MPI_Ialltoall", MPI_Ialltoall, told.data(),
+               sizeof(Note), MPI_BYTE, heard.data(), sizeof(Note), MPI_BYTE);
+  if (!sent.ok()) return MpiFailed(sent);
   // Every rank sees a failure of any, and if not all fingerprints are equal,
   // every rank sees one that is not its own.
   std::vector<int64_t> counts;
@@ -159,15 +154,10 @@ Agreed<> ExchangeBytes(CommContext& context,
     status.Update(received.Add(from[rank].data(), from[rank].size()));
     if (rank != context.rank()) context.bytes_sent += to[rank].size();
   }
-  status.Update(Exchange(
-      context,
-      [&](MPI_Request* request) {
-        return MPI_Ialltoallw(MPI_BOTTOM, sent.counts(), sent.displacements(),
-                              sent.types(), MPI_BOTTOM, received.counts(),
-                              received.displacements(), received.types(),
-                              context.comm.raw(), request);
-      },
-      "MPI_Ialltoallw"));
+  status.Update(Exchange(context, "MPI_Ialltoallw", MPI_Ialltoallw, MPI_BOTTOM,
+                         sent.counts(), sent.displacements(), sent.types(),
+                         MPI_BOTTOM, received.counts(),
+                         received.displacements(), received.types()));
   status.Update(fault::Point("MPI_Ialltoallw"));
   return Agree(context, status);
 }

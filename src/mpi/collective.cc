@@ -29,35 +29,25 @@ Status SendToAll(CommContext& context, PacketKind kind, std::string& bytes,
   constexpr std::string_view kSite = "MPI_Ibcast";
   Packet packet;
   if (context.rank() == root) packet = Packet(kind, bytes);
-  Status status = Exchange(
-      context,
-      [&](MPI_Request* request) {
-        return MPI_Ibcast(&packet, sizeof(packet), MPI_BYTE, root,
-                          context.comm.raw(), request);
-      },
-      kSite);
-  if (status.ok() && context.rank() != root) {
-    status = packet.Unpack(kind, bytes);
+  BELAY_RETURN_IF_ERROR(Exchange(context, kSite, MPI_Ibcast, &packet,
+                                 sizeof(packet), MPI_BYTE, root));
+  if (context.rank() != root) {
+    BELAY_RETURN_IF_ERROR(packet.Unpack(kind, bytes));
   }
-  if (!status.ok() || packet.is_whole()) return status;
+  if (packet.is_whole()) return absl::OkStatus();
   return ForEachPart(
       packet.size(), context.part_bytes, [&](int64_t at, int count) {
-        return Exchange(
-            context,
-            [&](MPI_Request* request) {
-              return MPI_Ibcast(bytes.data() + at, count, MPI_BYTE, root,
-                                context.comm.raw(), request);
-            },
-            kSite);
+        return Exchange(context, kSite, MPI_Ibcast, bytes.data() + at, count,
+                        MPI_BYTE, root);
       });
 }
 
-std::span<std::byte> BytesOf(std::string& bytes) {
+std::span<std::byte> WritableBytes(std::string& bytes) {
   return std::as_writable_bytes(std::span(bytes));
 }
 
-// What an error of this rank says.
-std::string TextOf(const CommContext& context, const Status& error) {
+// The message of an error of this rank, as other ranks get it.
+std::string NameRank(const CommContext& context, const Status& error) {
   const Comm& whole = context.whole != nullptr ? *context.whole : context.comm;
   return WithRank(std::string(error.message()), whole.rank(), whole.size());
 }
@@ -67,24 +57,19 @@ Agreed<> TellFailure(CommContext& context, const Status& mine, int from) {
   std::string bytes;
   if (context.rank() == from) {
     bytes = Cat(std::string(1, static_cast<char>(mine.code())),
-                TextOf(context, mine));
+                NameRank(context, mine));
   }
   const Status sent = SendToAll(context, PacketKind::kFailure, bytes, from);
-  if (!sent.ok()) return Agreement::Of(sent);
-  return Agreement::Of(
+  if (!sent.ok()) return MpiFailed(sent);
+  return SameOnAllRanks(
       Status(static_cast<absl::StatusCode>(bytes[0]), bytes.substr(1)));
 }
 
 // One all-reduce; `values` is in place.
 Status ReduceToAll(CommContext& context, void* values, int count,
                    MPI_Datatype type, MPI_Op operation) {
-  return Exchange(
-      context,
-      [&](MPI_Request* request) {
-        return MPI_Iallreduce(MPI_IN_PLACE, values, count, type, operation,
-                              context.comm.raw(), request);
-      },
-      "MPI_Iallreduce");
+  return Exchange(context, "MPI_Iallreduce", MPI_Iallreduce, MPI_IN_PLACE,
+                  values, count, type, operation);
 }
 
 // Scatter without agreement.
@@ -108,16 +93,12 @@ Status SendToEach(CommContext& context, const std::vector<std::string>& parts,
     }
   }
   Packet packet;
-  status.Update(Exchange(
-      context,
-      [&](MPI_Request* request) {
-        return MPI_Iscatter(packets.data(), sizeof(packet), MPI_BYTE, &packet,
-                            sizeof(packet), MPI_BYTE, 0, context.comm.raw(),
-                            request);
-      },
-      "MPI_Iscatter"));
+  status.Update(Exchange(context, "MPI_Iscatter", MPI_Iscatter, packets.data(),
+                         sizeof(packet), MPI_BYTE, &packet, sizeof(packet),
+                         MPI_BYTE, 0));
   if (status.ok()) status = packet.Unpack(PacketKind::kScatter, mine);
-  if (status.ok() && !packet.is_whole()) parcels.Receive(BytesOf(mine), 0);
+  if (status.ok() && !packet.is_whole())
+    parcels.Receive(WritableBytes(mine), 0);
   status.Update(parcels.Finish());
   return status;
 }
@@ -130,7 +111,7 @@ constexpr char kInParts = 101;
 std::string EncodeOutcome(const CommContext& context,
                           StatusOr<RootMessages>& messages) {
   if (!messages.ok()) {
-    return TextOf(context, messages.status()) +
+    return NameRank(context, messages.status()) +
            static_cast<char>(messages.status().code());
   }
   const char kind = messages->parts.empty() ? kWhole : kInParts;
@@ -158,7 +139,7 @@ Agreed<> Reduce(CommContext& context, std::span<int64_t> values,
       ForEachPart(ballot.size(), most, [&](int64_t at, int count) {
         return ReduceToAll(context, ballot.data() + at, count, type, operation);
       });
-  if (!sent.ok()) return Agreement::Of(sent);
+  if (!sent.ok()) return MpiFailed(sent);
   if (ballot.back() != sound) return Agree(context, own);
   std::copy_n(ballot.begin(), values.size(), values.begin());
   return {};
@@ -166,26 +147,16 @@ Agreed<> Reduce(CommContext& context, std::span<int64_t> values,
 
 }  // namespace
 
-Status Exchange(CommContext& context,
-                absl::FunctionRef<int(MPI_Request*)> start,
-                std::string_view site) {
-  ++context.messages;
-  MPI_Request request = MPI_REQUEST_NULL;
-  const Status started = MpiError(start(&request), site);
-  if (!started.ok()) return started;
-  context.deadline.CountCollective();
-  return context.deadline.Wait(request);
-}
-
 Agreed<> Agree(CommContext& context, const Status& mine) {
   Status own = mine;
   own.Update(fault::Point("agree"));
   int64_t lowest = own.ok() ? context.size() : context.rank();
   const Status sent = ReduceToAll(context, &lowest, 1, MPI_INT64_T, MPI_MIN);
-  if (!sent.ok()) return Agreement::Of(sent);
+  if (!sent.ok()) return MpiFailed(sent);
   if (lowest == context.size()) return {};
-  if (lowest < 0 || lowest > context.size())
-    return Agreement::Of(DifferentCalls());
+  if (lowest < 0 || lowest > context.size()) {
+    return SameOnAllRanks(DifferentCalls());
+  }
   return TellFailure(context, own, static_cast<int>(lowest));
 }
 
@@ -204,21 +175,16 @@ Agreed<std::vector<std::string>> Gather(CommContext& context,
                                         const std::string& mine) {
   const Packet packet(PacketKind::kGather, mine);
   std::vector<Packet> packets(context.is_root() ? context.size() : 0);
-  Status status = Exchange(
-      context,
-      [&](MPI_Request* request) {
-        return MPI_Igather(&packet, sizeof(packet), MPI_BYTE, packets.data(),
-                           sizeof(packet), MPI_BYTE, 0, context.comm.raw(),
-                           request);
-      },
-      "MPI_Igather");
+  Status status =
+      Exchange(context, "MPI_Igather", MPI_Igather, &packet, sizeof(packet),
+               MPI_BYTE, packets.data(), sizeof(packet), MPI_BYTE, 0);
   std::vector<std::string> all(packets.size());
   Parcels parcels(context, kGatherTag);
   for (size_t rank = 0; rank < packets.size(); ++rank) {
     const Status whole = packets[rank].Unpack(PacketKind::kGather, all[rank]);
     status.Update(whole);
     if (whole.ok() && !packets[rank].is_whole()) {
-      parcels.Receive(BytesOf(all[rank]), static_cast<int>(rank));
+      parcels.Receive(WritableBytes(all[rank]), static_cast<int>(rank));
     }
   }
   if (!packet.is_whole()) parcels.Send(std::as_bytes(std::span(mine)), 0);
@@ -253,13 +219,12 @@ Agreed<RootMessage> FromRootInParts(
   RootMessage message;
   if (context.is_root()) message.common = EncodeOutcome(context, messages);
   Status status = SendToAll(context, PacketKind::kFromRoot, message.common, 0);
-  if (!status.ok()) return Agreement::Of(status).error();
+  if (!status.ok()) return MpiFailed(status);
   const char kind = message.common.back();
   message.common.pop_back();
   if (kind != kWhole && kind != kInParts) {
-    return Agreement::Of(
-               Status(static_cast<absl::StatusCode>(kind), message.common))
-        .error();
+    const auto code = static_cast<absl::StatusCode>(kind);
+    return SameOnAllRanks(Status(code, message.common)).error();
   }
   if (kind == kInParts) {
     status = SendToEach(context, messages->parts, message.part);
@@ -273,15 +238,10 @@ Agreed<> XorToRoot(CommContext& context, std::span<uint32_t> values) {
   const int64_t most = std::max<int64_t>(1, context.part_bytes / 4);
   Status status = ForEachPart(values.size(), most, [&](int64_t at, int count) {
     uint32_t* part = values.data() + at;
-    return Exchange(
-        context,
-        [&](MPI_Request* request) {
-          return MPI_Ireduce(context.is_root() ? MPI_IN_PLACE : part,
-                             context.is_root() ? part : nullptr, count,
-                             MPI_UINT32_T, MPI_BXOR, 0, context.comm.raw(),
-                             request);
-        },
-        "MPI_Ireduce");
+    const bool is_root = context.is_root();
+    return Exchange(context, "MPI_Ireduce", MPI_Ireduce,
+                    is_root ? MPI_IN_PLACE : part, is_root ? part : nullptr,
+                    count, MPI_UINT32_T, MPI_BXOR, 0);
   });
   return Finish(context, std::move(status), "MPI_Ireduce");
 }
@@ -354,16 +314,9 @@ Agreed<> GatherParts(CommContext& context, std::span<const GatherPart> parts,
 Agreed<std::vector<std::string>> AllGather(CommContext& context,
                                            const std::string& mine) {
   const auto size = static_cast<int64_t>(mine.size());
-  const void* own = &size;  // void: clang-tidy takes long for another type
   std::vector<int64_t> sizes(context.size());
-  void* all_sizes = sizes.data();
-  Status status = Exchange(
-      context,
-      [&](MPI_Request* request) {
-        return MPI_Iallgather(own, 1, MPI_INT64_T, all_sizes, 1, MPI_INT64_T,
-                              context.comm.raw(), request);
-      },
-      "MPI_Iallgather");
+  Status status = Exchange(context, "MPI_Iallgather", MPI_Iallgather, &size, 1,
+                           MPI_INT64_T, sizes.data(), 1, MPI_INT64_T);
   status.Update(fault::Point("MPI_Iallgather"));
   std::vector<std::string> all(context.size());
   if (status.ok()) {

@@ -20,27 +20,36 @@
 #include "belay/comm.h"
 #include "belay/status.h"
 #include "core/agreed.h"
+#include "core/status_macros.h"
 #include "mpi/deadline.h"
+#include "mpi/mpi_error.h"
 
 namespace belay {
 
-// Makes agreed results, in src/mpi: of what all ranks have been told.
+// Makes agreed errors. Only src/mpi calls it.
 struct Agreement {
-  static Agreed<> Of(Status status) {
-    if (status.ok()) return {};
-    return AgreedError(std::move(status));
+  static AgreedError Error(Status error) {
+    return AgreedError(std::move(error));
   }
 };
 
-// The result of what all ranks have computed from the same values: each has the
-// same. Not for what depends on the rank, its memory or its files.
+// An agreed result that every rank has computed from the same values. Not for
+// a result that depends on the rank, its memory or its files.
 template <typename T>
 Agreed<T> SameOnAllRanks(StatusOr<T> result) {
-  if (!result.ok()) return Agreement::Of(result.status()).error();
+  if (!result.ok()) return Agreement::Error(result.status());
   return *std::move(result);
 }
 inline Agreed<> SameOnAllRanks(Status result) {
-  return Agreement::Of(std::move(result));
+  if (result.ok()) return {};
+  return Agreement::Error(std::move(result));
+}
+
+// The error of an MPI call of this rank, after which ranks cannot agree any
+// more: this one returns, and others wait for it until their deadline ends the
+// job.
+inline AgreedError MpiFailed(Status error) {
+  return Agreement::Error(std::move(error));
 }
 
 // A communicator with the deadline and the counters of one Save or Restore.
@@ -61,12 +70,19 @@ struct CommContext {
   bool is_root() const { return comm.rank() == 0; }
 };
 
-// Starts one nonblocking MPI collective, waits for it under the deadline and
-// counts it. Passes no fault point. Collective, without agreement: for the
-// functions here and in those two headers.
-Status Exchange(CommContext& context,
-                absl::FunctionRef<int(MPI_Request*)> start,
-                std::string_view site);
+// Starts a nonblocking MPI collective, waits for it under the deadline and
+// counts it. `arguments` are those before the communicator. Passes no fault
+// point. Collective, without agreement: only for src/mpi.
+template <typename Start, typename... Arguments>
+Status Exchange(CommContext& context, std::string_view site, Start start,
+                Arguments... arguments) {
+  ++context.messages;
+  MPI_Request request = MPI_REQUEST_NULL;
+  BELAY_RETURN_IF_ERROR(
+      MpiError(start(arguments..., context.comm.raw(), &request), site));
+  context.deadline.CountCollective();
+  return context.deadline.Wait(request);
+}
 
 // Returns the same Status on all ranks: OK if all passed OK, else code and
 // message of the lowest failing rank with " [rank R of N]" appended. One small

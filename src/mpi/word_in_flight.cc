@@ -4,7 +4,6 @@
 #include <thread>
 #include <utility>
 
-#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "mpi/arrivals.h"
 #include "mpi/deadline.h"
@@ -12,8 +11,8 @@
 
 namespace belay {
 
-// What MPI may still write to. The object and the attributes of the two
-// communicators hold it together.
+// The memory that MPI may still write to, owned by the object and by an
+// attribute of each of two communicators.
 struct WordInFlight::Cell {
   Cell() = default;
   Cell(const Cell&) = delete;
@@ -61,16 +60,14 @@ int WordInFlight::Cell::OnFree(MPI_Comm freed, int, void* attribute, void*) {
   const std::unique_ptr<std::shared_ptr<Cell>> held(
       static_cast<std::shared_ptr<Cell>*>(attribute));
   Cell& cell = **held;
-  // Another communicator may get the same handle.
+  // A later communicator may get the same handle.
   if (cell.comm == freed) {
     cell.comm = MPI_COMM_NULL;
     cell.life = nullptr;
   }
   const auto end = std::chrono::steady_clock::now() + kPatience;
   for (int done = 0; cell.request != MPI_REQUEST_NULL;) {
-    if (TestRequest(cell.request, done) != MPI_SUCCESS || done) {
-      break;
-    }
+    if (TestRequest(cell.request, done) != MPI_SUCCESS || done) break;
     if (std::chrono::steady_clock::now() > end) {
       // MPI may still write to it: leave it behind.
       new std::shared_ptr<Cell>(*held);  // NOLINT
@@ -85,12 +82,11 @@ bool WordInFlight::is_started() const {
   return cell_ != nullptr && cell_->request != MPI_REQUEST_NULL;
 }
 
-// Makes what all words on a communicator share.
 StatusOr<std::shared_ptr<WordInFlight::Cell>> WordInFlight::Cell::Make(
     MPI_Comm comm, MPI_User_function* merge) {
   auto cell = std::make_shared<Cell>();
   cell->comm = comm;
-  cell->life = LifeOf(comm);
+  cell->life = FindLife(comm);
   BELAY_RETURN_IF_ERROR(
       MpiError(MPI_Op_create(merge, 1, &cell->op), "MPI_Op_create"));
   BELAY_RETURN_IF_ERROR(Attach(cell, comm));
@@ -98,19 +94,17 @@ StatusOr<std::shared_ptr<WordInFlight::Cell>> WordInFlight::Cell::Make(
   return cell;
 }
 
-Agreed<> WordInFlight::Start(const Comm& comm, uint64_t word,
-                             MPI_User_function* merge) {
+Status WordInFlight::Start(const Comm& comm, uint64_t word,
+                           MPI_User_function* merge) {
   if (cell_ == nullptr || cell_->comm != comm.raw()) {
-    StatusOr<std::shared_ptr<Cell>> made = Cell::Make(comm.raw(), merge);
-    if (!made.ok()) return Agreement::Of(made.status());
-    cell_ = *std::move(made);
+    BELAY_ASSIGN_OR_RETURN(cell_, Cell::Make(comm.raw(), merge));
   }
   cell_->word = word;
   ++cell_->number;
   const int code = MPI_Iallreduce(MPI_IN_PLACE, &cell_->word, 1, MPI_UINT64_T,
                                   cell_->op, comm.raw(), &cell_->request);
   if (code == MPI_SUCCESS) CountCollective(cell_->life);
-  return Agreement::Of(MpiError(code, "MPI_Iallreduce"));
+  return MpiError(code, "MPI_Iallreduce");
 }
 
 StatusOr<bool> WordInFlight::IsThere() const {
@@ -120,20 +114,20 @@ StatusOr<bool> WordInFlight::IsThere() const {
   return done != 0;
 }
 
-Agreed<uint64_t> WordInFlight::Finish(const Comm& comm, double deadline_seconds,
-                                      const std::string& operation) {
-  // Watching the time costs as much as a word that is on its way.
+StatusOr<uint64_t> WordInFlight::Finish(const Comm& comm,
+                                        double deadline_seconds,
+                                        const std::string& operation) {
+  // Starting to watch the time takes as long as the word itself.
   constexpr int kTests = 100;
-  int done = 0;
+  bool done = false;
   for (int i = 0; i < kTests && !done; ++i) {
-    BELAY_RETURN_IF_AGREED(
-        Agreement::Of(MpiError(TestRequest(cell_->request, done), "MPI_Test")));
+    BELAY_ASSIGN_OR_RETURN(done, IsThere());
   }
   if (!done) {
-    // What a rank tells of its arrival here must not count for a later one.
+    // The number keeps arrivals at this exchange apart from later ones.
     Deadline deadline(comm, deadline_seconds, operation, false, cell_->number);
     deadline.Enter("exchange");
-    BELAY_RETURN_IF_AGREED(Agreement::Of(deadline.Wait(cell_->request)));
+    BELAY_RETURN_IF_ERROR(deadline.Wait(cell_->request));
   }
   return cell_->word;
 }

@@ -2,9 +2,9 @@
 //
 // A nonblocking collective must be completed, but a program may end, or give
 // up after an error, without asking for the last one. So each belongs to its
-// communicator: freeing that, or MPI_Finalize, completes it, within a limit of
-// time, as ranks that gave up may never have begun theirs. The destructor does
-// not communicate.
+// communicator: MPI_Comm_free or MPI_Finalize completes it, within a limit of
+// time, since ranks that gave up may never have begun theirs. The destructor
+// does not communicate.
 
 #ifndef BELAY_MPI_WORD_IN_FLIGHT_H_
 #define BELAY_MPI_WORD_IN_FLIGHT_H_
@@ -17,7 +17,6 @@
 
 #include "belay/comm.h"
 #include "belay/status.h"
-#include "core/agreed.h"
 
 namespace belay {
 
@@ -27,23 +26,21 @@ class WordInFlight {
   WordInFlight() = default;
 
   // Begins to reduce `word` with `merge`, which is commutative. Returns at
-  // once. Collective. Same on all ranks: merge. Not while one is under way.
-  // Errors, not agreed: Internal - MPI's text.
-  Agreed<> Start(const Comm& comm, uint64_t word, MPI_User_function* merge);
+  // once. Collective, without agreement. Same on all ranks: merge. Not while a
+  // word is under way. Errors: Internal - MPI's text.
+  Status Start(const Comm& comm, uint64_t word, MPI_User_function* merge);
 
-  // Whether one is under way.
   bool is_started() const;
 
-  // Whether the word of all ranks is there, so that Finish need not wait.
-  // Requires is_started(). Errors: Internal - MPI's text.
+  // Returns true if Finish need not wait. Requires is_started().
+  // Errors: Internal - MPI's text.
   StatusOr<bool> IsThere() const;
 
-  // Waits for what was begun and returns the word of all ranks; ends the job
-  // after `deadline_seconds`, with a message that names `operation`. None is
-  // under way afterwards. Local, but the operation behind it is collective.
-  // Errors: Internal - MPI's text.
-  Agreed<uint64_t> Finish(const Comm& comm, double deadline_seconds,
-                          const std::string& operation);
+  // Waits for the word of all ranks and returns it; ends the job after
+  // `deadline_seconds`, with a message that names `operation`. Collective,
+  // without agreement. Errors: Internal - MPI's text.
+  StatusOr<uint64_t> Finish(const Comm& comm, double deadline_seconds,
+                            const std::string& operation);
 
  private:
   struct Cell;

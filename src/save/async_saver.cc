@@ -73,9 +73,9 @@ Status FinishLeftSaves() {
   for (BackgroundSaver* saver : savers) {
     if (!saver->is_pending() || !saver->is_own()) continue;
     const std::string path = saver->target().path;
-    const Agreed<> finished = saver->FinishLeft();
+    const Status finished = saver->FinishLeft();
     if (finished.ok() || !saver->is_root() || IsNeedless(path)) continue;
-    status.Update(finished.status());
+    status.Update(finished);
   }
   for (const GivenUp& save : all.given_up) {
     if (!IsNeedless(save.path)) status.Update(save.why);

@@ -293,22 +293,22 @@ Status BackgroundSaver::WhyLost() const {
   return absl::OkStatus();
 }
 
-Agreed<> BackgroundSaver::FinishLeft() {
+Status BackgroundSaver::FinishLeft() {
   SaveUnderWay& save = *under_way_;
   const std::string path = save.target.path;
   Leave(WhyLost());
-  if (!*is_comm_open_) return SameOnAllRanks(save.lost);
+  if (!*is_comm_open_) return save.lost;
   Deadline deadline(comm(), save.options.deadline_seconds,
                     absl::StrFormat("finish save \"%s\"", path));
   deadline.Enter("MPI_Finalize");
-  BELAY_RETURN_IF_AGREED(Wait());
-  if (!is_root_) return {};
+  const Agreed<std::optional<SaveResult>> ended = Wait();
+  if (!ended.ok() || !is_root_) return ended.status();
   Log(LogLevel::kWarning,
       InWordsOfProgram(Cat("save \"", path,
                            "\" in the background was finished in "
                            "MPI_Finalize, since ",
                            kNobodyWaited)));
-  return {};
+  return absl::OkStatus();
 }
 
 bool BackgroundSaver::is_own() const { return process_ == ::getpid(); }

@@ -113,11 +113,11 @@ class BackgroundSaver {
   // called.
   void Leave(const Status& lost);
 
-  // Waits for a save that nobody has waited for, in MPI_Finalize. Collective;
-  // agreed. No longer than its deadline, which ends the job. Calls no function
-  // of the program: it may be gone.
+  // Waits for a save that nobody has waited for, in MPI_Finalize. Collective,
+  // without agreement. No longer than its deadline, which ends the job. Calls
+  // no function of the program: it may be gone.
   // Errors: those of Wait and WhyLost.
-  Agreed<> FinishLeft();
+  Status FinishLeft();
 
   bool is_pending() const { return under_way_ != nullptr; }
   // Whether the program still owes a WaitForSnapshot. The same on all ranks.
@@ -155,8 +155,8 @@ class BackgroundSaver {
   // and `goes_on`.
   void Help(absl::FunctionRef<bool()> goes_on);
   // The same while a vote is under way.
-  // Errors: those of messages.
-  Agreed<> HelpUntilVoted();
+  // Errors: Internal - MPI's text.
+  Status HelpUntilVoted();
   // Ends the job if the thread is stuck.
   void CheckStalled();
 

@@ -151,7 +151,8 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::Wait() {
   while (under_way_ != nullptr) {
     BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", under_way_->target.path));
     if (word_.is_started()) {
-      BELAY_RETURN_IF_AGREED(HelpUntilVoted());
+      const Status helped = HelpUntilVoted();
+      if (!helped.ok()) return MpiFailed(helped);
       Agreed<std::optional<SaveResult>> ended = FinishVote();
       if (!ended.ok() || *ended) return ended;
     }
@@ -177,14 +178,14 @@ void BackgroundSaver::Help(absl::FunctionRef<bool()> goes_on) {
   while (goes_on() && HelpFlush(*save.flush, *save.progress)) deadline.GoOn();
 }
 
-Agreed<> BackgroundSaver::HelpUntilVoted() {
+Status BackgroundSaver::HelpUntilVoted() {
   Status status;
   Help([&] {
     const StatusOr<bool> is_there = word_.IsThere();
     status = is_there.status();
     return is_there.ok() && !*is_there;
   });
-  return SameOnAllRanks(status);
+  return status;
 }
 
 Agreed<std::optional<SaveResult>> BackgroundSaver::WaitBeforeNext() {
@@ -218,17 +219,18 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::Take(const Vote& all) {
 }
 
 Agreed<> BackgroundSaver::StartVote() {
-  return word_.Start(comm(), ToWord(MyVote()), &MergeWords);
+  const Status started = word_.Start(comm(), ToWord(MyVote()), &MergeWords);
+  if (!started.ok()) return MpiFailed(started);
+  return {};
 }
 
 Agreed<std::optional<SaveResult>> BackgroundSaver::FinishVote() {
   const SaveUnderWay& save = *under_way_;
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const uint64_t word,
-      word_.Finish(
-          comm(), save.options.deadline_seconds,
-          absl::StrFormat("poll or wait for save \"%s\"", save.target.path)));
-  return Take(FromWord(word));
+  const StatusOr<uint64_t> word = word_.Finish(
+      comm(), save.options.deadline_seconds,
+      absl::StrFormat("poll or wait for save \"%s\"", save.target.path));
+  if (!word.ok()) return MpiFailed(word.status());
+  return Take(FromWord(*word));
 }
 
 Agreed<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
@@ -239,8 +241,9 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   TakeResult();
   // Somebody may have polled as well as told the votes of another word.
   if (word_.is_started()) {
-    BELAY_RETURN_IF_AGREED(
-        word_.Finish(comm(), under_way_->options.deadline_seconds, "save"));
+    const StatusOr<uint64_t> word =
+        word_.Finish(comm(), under_way_->options.deadline_seconds, "save");
+    if (!word.ok()) return MpiFailed(word.status());
   }
   const std::unique_ptr<SaveUnderWay> save = std::move(under_way_);
   // Another operation of this name has been watched: when the save began.
