@@ -24,7 +24,7 @@ uint64_t Fnv1a(std::string_view text) {
   return hash;
 }
 
-// With the beginning and the end of a long name: they say what and where.
+// Keeps the beginning and the end of a long name: the operation and the path.
 void CopyName(std::string name, char (&to)[kMostName]) {
   constexpr size_t kMost = sizeof(to) - 1;
   constexpr size_t kBeginning = 30;
@@ -57,9 +57,8 @@ Arrivals::Arrivals(const Comm& comm, const std::string& operation,
       operation_(operation),
       hash_(Fnv1a(Cat(operation, " ", number))) {}
 
-// What was sent but not needed: ranks arrived late but not too late. Messages
-// of which this rank does not hear any more stay unreceived; MPI drops them
-// with the communicator.
+// Messages may be under way to referees that arrived in time and do not need
+// them. MPI drops them with the communicator.
 Arrivals::~Arrivals() {
   int finalized = 0;
   MPI_Finalized(&finalized);
@@ -73,7 +72,7 @@ Arrivals::~Arrivals() {
   }
 }
 
-int Arrivals::num_referees() const { return std::min(size_, kReferees); }
+int Arrivals::num_referees() const { return std::min(size_, 4); }
 
 void Arrivals::Tell(int64_t agreement) {
   for (int referee = 0; referee < num_referees(); ++referee) {
@@ -136,8 +135,8 @@ std::string Arrivals::Elsewhere(int rank) const {
 namespace {
 
 constexpr int kLeavingTag = 1001;
-// So long MPI_Finalize, where MPI waits for all ranks anyway, takes in what
-// others tell, so that MPI ends without messages that nobody has received.
+// MPI_Finalize, which waits for all ranks anyway, receives the messages of
+// others for so long, so that MPI ends without unreceived messages.
 constexpr std::chrono::seconds kLeavingPatience{2};
 constexpr std::chrono::microseconds kLeavingNap{20};
 
@@ -146,13 +145,13 @@ constexpr std::chrono::microseconds kLeavingNap{20};
 struct CommLife {
   struct Heard {
     int rank = 0;
-    int64_t collectives = 0;  // that it has begun
+    int64_t collectives = 0;  // begun by it
   };
 
   MPI_Comm comm = MPI_COMM_NULL;
   int rank = 0;
   int size = 1;
-  int64_t collectives = 0;  // that this rank has begun
+  int64_t collectives = 0;  // begun by this rank
   bool has_told = false;
   std::vector<Heard> heard;
 };
@@ -162,7 +161,7 @@ namespace {
 struct Lives {
   std::mutex mutex;  // guards the next two
   std::vector<CommLife*> open;
-  std::deque<int64_t> told;  // what MPI may still read
+  std::deque<int64_t> told;  // MPI may still read them
   std::atomic<int> key = MPI_KEYVAL_INVALID;
 };
 
@@ -172,8 +171,8 @@ Lives& AllLives() {
   return *all;
 }
 
-// Whom each rank tells: those 1, 2, 4, 8, ... after it. Where somebody waits
-// and somebody has left, one who waits comes right after one who does not.
+// Each rank tells those 1, 2, 4, 8, ... after it. If some wait and some have
+// left, a rank that waits comes right after one that has left.
 template <typename Function>
 void ForEachDistance(const CommLife& life, Function visit) {
   for (int64_t distance = 1; distance < life.size; distance *= 2) {
@@ -267,7 +266,7 @@ int OnFreeForget(MPI_Comm, int, void* attribute, void*) {
   const std::lock_guard<std::mutex> lock(all.mutex);
   auto* const life = static_cast<CommLife*>(attribute);
   std::erase(all.open, life);
-  delete life;  // NOLINT: what WatchLeaving made
+  delete life;  // NOLINT: WatchLeaving made it
   return MPI_SUCCESS;
 }
 
@@ -305,7 +304,7 @@ int WatchLeaving(MPI_Comm comm) {
   return code;
 }
 
-CommLife* LifeOf(MPI_Comm comm) {
+CommLife* FindLife(MPI_Comm comm) {
   const int key = AllLives().key;
   if (key == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL) return nullptr;
   int is_finalized = 0;

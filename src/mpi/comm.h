@@ -1,4 +1,4 @@
-// Communicators, and which ranks share a node.
+// Which ranks share a node.
 
 #ifndef BELAY_MPI_COMM_H_
 #define BELAY_MPI_COMM_H_
@@ -11,11 +11,8 @@
 
 namespace belay {
 
-// Which ranks share a node.
-
-// Returns the lowest rank that shares memory with this one: equal on all ranks
-// of a node, different between nodes. Collective; agreed. The communicator
-// remembers it: later calls send nothing.
+// Returns the lowest rank on the node of this one. Collective; agreed. Later
+// calls on the same communicator send nothing.
 Agreed<int32_t> NodeOfRank(CommContext& context);
 
 }  // namespace belay

@@ -26,7 +26,7 @@
 namespace belay {
 
 int TestRequest(MPI_Request& request, int& done) {
-  // Asks no error handler, but does not tell the error either.
+  // Calls no error handler, but does not return the error either.
   int code = MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE);
   if (code != MPI_SUCCESS || !done) return code;
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
@@ -47,26 +47,26 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr int64_t kTestsBeforeYield = 64;
-// Then naps. Where more ranks than cores wait, whoever wakes from one may wake
-// on another core: for tens of steps of the program two of its ranks then share
-// one while another core has less to do. Most waits of a save are over before.
+// Then a rank naps. If more ranks than cores wait, it may wake up on another
+// core, and for tens of steps of the program two ranks share one core. Most
+// waits of a save are shorter.
 constexpr std::chrono::microseconds kYieldTime{5000};
 constexpr std::chrono::microseconds kNap{20};
-// Whoever looks ten times as often has been stopped after so long, as when a
-// batch system suspends the job: that time does not count.
+// If a thread that looks ten times as often has not looked for so long, it was
+// stopped, as when a batch system suspends the job: that time does not count.
 constexpr Seconds kMostGap{10};
 constexpr int kMostNamedRanks = 16;
 constexpr std::string_view kHasLeft =
     " has called MPI_Finalize and will not make this call; let a rank that "
     "fails end all ranks with belay::Check or MPI_Abort";
-constexpr size_t kMostWork = 3;  // of so many ranks their work is told
-// Whoever knows most speaks first: referees one after the other, then ranks
-// that only know that no referee spoke, then the watchdogs.
+constexpr size_t kMostWork = 3;  // ranks of which a message names the work
+// The rank that knows most ends the job: referees one after the other, then
+// other ranks, then the watchdogs.
 constexpr Seconds kBetweenReferees{0.3};
 constexpr Seconds kGrace{2};
 constexpr Seconds kWatchdogGrace{4};
-// How often a rank that waits looks whether another one has left for good, and
-// how long it lets that one's own message come first.
+// How often a waiting rank looks for ranks that have left, and how long it lets
+// their own message come first.
 constexpr Seconds kBetweenLooks{0.01};
 constexpr Seconds kBeforeLeft{0.5};
 constexpr Seconds kBetweenLeft{1};
@@ -75,14 +75,13 @@ Clock::time_point After(Clock::time_point start, Seconds delay) {
   return start + std::chrono::duration_cast<Clock::duration>(delay);
 }
 
-// "rank 2 of 8", "ranks 2, 5 of 8", with an end to long lists.
+// "rank 2 of 8", "ranks 2, 5 of 8".
 std::string NameRanks(const std::vector<int>& ranks, int size) {
   return Cat(ranks.size() == 1 ? "rank " : "ranks ",
              FirstOf(ranks, kMostNamedRanks, ", "), " of ", size);
 }
 
-// Most agreements open within a few tests; giving up the core then only delays.
-// A rank that waits long lets go of its core: what it waits for may need it.
+// A rank that waits long lets go of its core, which the others may need.
 void GiveWay(Clock::time_point since) {
   if (Clock::now() - since < kYieldTime) {
     sched_yield();
@@ -91,23 +90,9 @@ void GiveWay(Clock::time_point since) {
   }
 }
 
-// Calls `poll` between tests that take long. The wait began `since`.
-Status WaitPolling(MPI_Request& request, Clock::time_point since,
-                   absl::FunctionRef<void()> poll) {
-  for (int64_t tests = 0;; ++tests) {
-    int is_done = 0;
-    const int code = TestRequest(request, is_done);
-    if (code != MPI_SUCCESS) return MpiError(code, "MPI_Test");
-    if (is_done) return absl::OkStatus();
-    if (tests < kTestsBeforeYield) continue;
-    poll();
-    GiveWay(since);
-  }
-}
-
 }  // namespace
 
-// No exit handlers: they may wait for the very thing that hangs.
+// Calls no exit handlers: they may wait for the thing that hangs.
 [[noreturn]] void EndJob(std::string_view text) {
   const std::string line = PrintableText(Cat("belay: deadline: ", text,
                                              "; ending the job with exit code ",
@@ -131,10 +116,9 @@ struct Deadline::Impl {
   std::string WhereTheyAre(const std::vector<int>& late) const;
   bool is_referee() const { return !is_foreign && arrivals.is_referee(); }
 
-  // The watchdog's thread; it makes no MPI call.
-  void StartWatchdog();
+  // Runs in the watchdog's thread; makes no MPI call.
   void Watch();
-  // Under the mutex: lets the time go on where it was.
+  // Leaves out the time in which nothing ran. Requires the mutex.
   void SkipGap(Clock::time_point now);
 
   Clock::duration GapSince(Clock::time_point then, Clock::time_point now) const;
@@ -148,9 +132,9 @@ struct Deadline::Impl {
   bool is_foreign = false;            // see OnForeign
   std::span<const std::string> work;  // of each rank in this stage
 
-  CommLife* life;                              // null if foreign
-  Clock::time_point look_at;                   // for ranks that have left
-  std::optional<Clock::time_point> tell_left;  // that one has
+  CommLife* life;                             // null if foreign
+  Clock::time_point look_at;                  // for ranks that have left
+  std::optional<Clock::time_point> end_left;  // end the job for one of them
 
   int64_t agreement = 0;
   Clock::time_point tell_at;        // of this agreement
@@ -168,7 +152,7 @@ struct Deadline::Impl {
   std::thread watchdog;
 };
 
-// A century is as good as no limit, and fits the clock.
+// Without a limit it takes a century, which fits the clock.
 Deadline::Impl::Impl(const Comm& of, double limit, std::string name,
                      bool has_watchdog, int64_t number)
     : rank(of.rank()),
@@ -176,9 +160,12 @@ Deadline::Impl::Impl(const Comm& of, double limit, std::string name,
       seconds(limit > 0 ? std::min(limit, 3e9) : 3e9),
       most_gap(std::min(kMostGap, seconds / 2)),
       operation(std::move(name)),
-      life(LifeOf(of.raw())),
+      life(FindLife(of.raw())),
       arrivals(of, operation, number) {
-  if (has_watchdog && limit > 0) StartWatchdog();
+  // Without a thread the agreements still watch.
+  if (has_watchdog && limit > 0) {
+    watchdog = StartThreadWithoutSignals([this] { Watch(); });
+  }
 }
 
 Deadline::Impl::~Impl() {
@@ -193,12 +180,7 @@ Deadline::Impl::~Impl() {
   if (!finalized && agreement > 0 && is_referee()) arrivals.Listen(agreement);
 }
 
-// Without a thread the agreements still watch.
-void Deadline::Impl::StartWatchdog() {
-  watchdog = StartThreadWithoutSignals([this] { Watch(); });
-}
-
-// How long nothing has run; zero if that was no longer than usual.
+// The time in which nothing ran; zero if it is no longer than usual.
 Clock::duration Deadline::Impl::GapSince(Clock::time_point then,
                                          Clock::time_point now) const {
   return now - then > most_gap ? now - then : Clock::duration::zero();
@@ -224,16 +206,16 @@ void Deadline::Impl::Watch() {
   }
 }
 
-// An agreement that is reached late still gets a little time for the arrivals.
+// Late agreements still get a little time for the arrivals.
 void Deadline::Impl::BeginGate() {
   const Seconds least = std::min(Seconds(1), seconds / 4);
   const Clock::time_point now = Clock::now();
   ++agreement;
   polled_at = now;
   look_at = After(now, kBetweenLooks);
-  tell_left.reset();
+  end_left.reset();
   std::lock_guard<std::mutex> lock(mutex);
-  // Where nobody looks in between, a long time was one of work.
+  // Without a watchdog, a long time was spent in work.
   if (watchdog.joinable()) SkipGap(now);
   tell_at = std::max(After(start, seconds / 2), After(now, least / 2));
   tell_again_at = tell_at;
@@ -246,7 +228,16 @@ void Deadline::Impl::BeginGate() {
 }
 
 Status Deadline::Impl::WaitFor(MPI_Request& request, Clock::time_point since) {
-  return WaitPolling(request, since, [this] { Poll(); });
+  for (int64_t tests = 0;; ++tests) {
+    int is_done = 0;
+    const int code = TestRequest(request, is_done);
+    if (code != MPI_SUCCESS) return MpiError(code, "MPI_Test");
+    if (is_done) return absl::OkStatus();
+    // Most agreements open within a few tests.
+    if (tests < kTestsBeforeYield) continue;
+    Poll();
+    GiveWay(since);
+  }
 }
 
 void Deadline::Impl::Poll() {
@@ -259,8 +250,7 @@ void Deadline::Impl::Poll() {
   if (life != nullptr && now >= look_at) LookForLeft(now);
   if (now < tell_at) return;
   if (now >= tell_again_at && !is_foreign) {
-    // Again and again: a referee that comes late does not count what ranks in
-    // other calls have told before.
+    // Repeatedly, since a late referee drops earlier messages.
     arrivals.Tell(agreement);
     tell_again_at = After(now, seconds / 8);
   }
@@ -268,22 +258,20 @@ void Deadline::Impl::Poll() {
   if (now >= give_up_at) GiveUp();
 }
 
-// One that has left is no late one: it will never come.
 void Deadline::Impl::LookForLeft(Clock::time_point now) {
   look_at = After(now, kBetweenLooks);
   const std::optional<LeftRank> left = FindLeftRank(*life);
   if (!left) return;
-  if (!tell_left) {
-    tell_left = After(now, kBeforeLeft + left->told_before * kBetweenLeft);
+  if (!end_left) {
+    end_left = After(now, kBeforeLeft + left->told_before * kBetweenLeft);
   }
-  if (now < *tell_left) return;
+  if (now < *end_left) return;
   EndOnError("belay", InWordsOfProgram(absl::FailedPreconditionError(
                           Cat(operation, ", stage ", stage, ": rank ",
                               left->rank, " of ", size, kHasLeft))));
 }
 
-// What is known of ranks that are late: what they do in this stage, or where
-// they wait instead.
+// The work of late ranks in this stage, or the other operation where they wait.
 std::string Deadline::Impl::WhereTheyAre(const std::vector<int>& late) const {
   std::string text;
   size_t told = 0;

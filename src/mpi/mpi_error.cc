@@ -16,8 +16,8 @@
 namespace belay {
 namespace {
 
-// What all ranks have is left to rank 0 to tell; the others wait so long for
-// the end that it brings, should it not have the error after all.
+// Rank 0 prints an error of all ranks and ends the job. The others wait so long
+// for that, in case it does not have the error.
 constexpr std::chrono::seconds kPatienceForRoot{5};
 
 bool IsMpiUp() {
@@ -48,8 +48,6 @@ void Check(const Status& status, const char* file, int line) {
   if (!status.ok()) EndOnError(Cat(file, ":", line), status);
 }
 
-// --- Mpi error ---
-
 namespace {
 
 absl::StatusCode CodeOf(int error_class) {
@@ -64,10 +62,10 @@ absl::StatusCode CodeOf(int error_class) {
     case MPI_ERR_ACCESS:
     case MPI_ERR_READ_ONLY:
       return absl::StatusCode::kPermissionDenied;
-    // What ROMIO makes of each error number that has no class of its own.
+    // ROMIO's class for error numbers without a class.
     case MPI_ERR_IO:
       return absl::StatusCode::kUnavailable;
-    // No two messages of one call differ in size.
+    // All messages of one call have one size.
     case MPI_ERR_TRUNCATE:
       return absl::StatusCode::kInvalidArgument;
     default:

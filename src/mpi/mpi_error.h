@@ -10,25 +10,22 @@
 
 namespace belay {
 
-// How a program ends on an error: all ranks of it, and with one message.
-
-// Prints `where` and the error, and ends all ranks of the job with exit code 1:
-// with MPI_Abort if MPI is initialised, else with std::exit. An error that all
-// ranks got is printed once.
+// Prints `where` and the error, once if all ranks got it, and ends all ranks of
+// the job with exit code 1: with MPI_Abort if MPI runs, else with std::exit.
 [[noreturn]] void EndOnError(const std::string& where, const Status& error);
 
-// MPI return codes as Status. Every MPI call of the library goes through here.
-
-// Returns OK for MPI_SUCCESS, else the Status that fits MPI's error class
-// (MPI_ERR_NO_SPACE, MPI_ERR_QUOTA: ResourceExhausted; MPI_ERR_FILE_EXISTS:
-// AlreadyExists; MPI_ERR_NO_SUCH_FILE: NotFound; MPI_ERR_ACCESS,
-// MPI_ERR_READ_ONLY: PermissionDenied; MPI_ERR_IO: Unavailable;
-// MPI_ERR_TRUNCATE, which says that ranks are in different calls:
-// InvalidArgument; others: Internal) with the message `SITE "OBJECT": MPI's
-// text`. Passes the fault point `site`. An empty object is left out.
+// Returns OK for MPI_SUCCESS, else the Status of MPI's error class:
+//   MPI_ERR_NO_SPACE MPI_ERR_QUOTA        ResourceExhausted
+//   MPI_ERR_FILE_EXISTS                   AlreadyExists
+//   MPI_ERR_NO_SUCH_FILE                  NotFound
+//   MPI_ERR_ACCESS MPI_ERR_READ_ONLY      PermissionDenied
+//   MPI_ERR_IO                            Unavailable
+//   MPI_ERR_TRUNCATE                      InvalidArgument: different calls
+//   others                                Internal
+// The message is `SITE "OBJECT": MPI's text`. Passes the fault point `site`.
 Status MpiStatus(int code, std::string_view site, std::string_view object = {});
 
-// The same without a fault point, for calls whose caller passes one.
+// The same without a fault point, which the caller passes.
 Status MpiError(int code, std::string_view site, std::string_view object = {});
 
 // The error of ranks that are in different calls of the library.

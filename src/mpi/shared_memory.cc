@@ -20,8 +20,8 @@
 namespace belay {
 namespace {
 
-// The file in memory behind it. Its name is there only until all ranks of the
-// node have opened it, so that it is gone when they are.
+// The file behind the memory. It has a name only until all ranks of the node
+// have opened it, so that it ends with them.
 class MemoryFile {
  public:
   MemoryFile() = default;
@@ -34,7 +34,6 @@ class MemoryFile {
 
   const std::string& name() const { return name_; }
 
-  // Makes one of that many bytes, of which none is there yet.
   Status Make(int64_t bytes) {
     BELAY_RETURN_IF_ERROR(fault::Point("shm_open"));
     constexpr int kTries = 100;  // ranks of another container may have a name
@@ -58,8 +57,7 @@ class MemoryFile {
     return absl::OkStatus();
   }
 
-  // Makes sure that writing to these bytes finds memory. Without this, too
-  // little of it ends the process when it writes.
+  // Without this, a write ends the process if there is too little memory.
   Status Reserve(int64_t begin, int64_t bytes) {
     BELAY_RETURN_IF_ERROR(fault::Point("posix_fallocate"));
     int error = EINTR;
@@ -96,20 +94,8 @@ int64_t WholePages(int64_t bytes) {
 
 }  // namespace
 
-SharedMemory::SharedMemory(SharedMemory&& other) noexcept
-    : memory_(std::exchange(other.memory_, nullptr)),
-      part_bytes_(other.part_bytes_),
-      bytes_(other.bytes_) {}
-
-SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
-  std::swap(memory_, other.memory_);
-  std::swap(part_bytes_, other.part_bytes_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-SharedMemory::~SharedMemory() {
-  if (memory_ != nullptr) ::munmap(memory_, static_cast<size_t>(bytes_));
+void SharedMemory::Unmap::operator()(char* memory) const {
+  ::munmap(memory, bytes);
 }
 
 Agreed<SharedMemory> SharedMemory::Create(CommContext& context,
@@ -117,10 +103,10 @@ Agreed<SharedMemory> SharedMemory::Create(CommContext& context,
                                           int64_t bytes) {
   SharedMemory memory;
   memory.part_bytes_ = WholePages(bytes);
-  memory.bytes_ = memory.part_bytes_ * mine.ranks;
+  const int64_t all_bytes = memory.part_bytes_ * mine.ranks;
   MemoryFile file;
   Status status;
-  if (mine.place == 0) status = file.Make(memory.bytes_);
+  if (mine.place == 0) status = file.Make(all_bytes);
   BELAY_RETURN_IF_AGREED(Agree(context, status));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> names,
                                 AllGather(context, file.name()));
@@ -128,7 +114,8 @@ Agreed<SharedMemory> SharedMemory::Create(CommContext& context,
     if (mine.place != 0) BELAY_RETURN_IF_ERROR(file.Open(names[mine.first]));
     BELAY_RETURN_IF_ERROR(
         file.Reserve(mine.place * memory.part_bytes_, memory.part_bytes_));
-    BELAY_ASSIGN_OR_RETURN(memory.memory_, file.Map(memory.bytes_));
+    BELAY_ASSIGN_OR_RETURN(char* const mapped, file.Map(all_bytes));
+    memory.memory_ = {mapped, Unmap{static_cast<size_t>(all_bytes)}};
     return absl::OkStatus();
   };
   BELAY_RETURN_IF_AGREED(Agree(context, open_and_map()));

@@ -7,7 +7,9 @@
 #define BELAY_MPI_SHARED_MEMORY_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "belay/status.h"
 #include "core/agreed.h"
@@ -15,40 +17,40 @@
 
 namespace belay {
 
-// Where a rank stands among the ranks of its node.
+// The place of a rank among the ranks of its node.
 struct NodePlace {
   int32_t first = 0;  // the lowest of them, in the communicator
   int32_t place = 0;
   int32_t ranks = 1;
 };
 
-// Every rank owns a part, and may read those of all ranks of its node. What one
-// writes others see once both have called Sync, with an agreement in between.
+// Every rank owns a part, and may read the parts of its node. Others see writes
+// once both have called Sync, with an agreement in between.
 class SharedMemory {
  public:
-  // Makes parts of at least `bytes`, which are there to be written: it is here
-  // that too little memory shows up. Collective; agreed. Same on all ranks:
-  // bytes.
-  // Errors: those of ErrnoStatus and of messages.
+  // Makes and reserves parts of at least `bytes`. Collective; agreed. Same on
+  // all ranks: bytes. Errors: those of ErrnoStatus and of messages.
   static Agreed<SharedMemory> Create(CommContext& context,
                                      const NodePlace& mine, int64_t bytes);
 
-  SharedMemory(SharedMemory&& other) noexcept;
-  SharedMemory& operator=(SharedMemory&& other) noexcept;
-  // Frees this rank's view of it; the last one frees the memory.
-  ~SharedMemory();
-
-  // The part of the rank at that place among those of the node.
-  char* Part(int32_t place) const { return memory_ + place * part_bytes_; }
+  // The part of the rank at that place on the node.
+  char* Part(int32_t place) const {
+    return memory_.get() + place * part_bytes_;
+  }
 
   void Sync() const { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
  private:
+  struct Unmap {
+    size_t bytes;
+    void operator()(char* memory) const;
+  };
+
   SharedMemory() = default;
 
-  char* memory_ = nullptr;
+  // The view of this rank; the memory lives as long as the last view.
+  std::unique_ptr<char, Unmap> memory_;
   int64_t part_bytes_ = 0;
-  int64_t bytes_ = 0;
 };
 
 }  // namespace belay
