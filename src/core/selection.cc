@@ -12,140 +12,15 @@
 namespace belay {
 namespace {
 
-// The last axis of a copy.
-struct Line {
-  int64_t count;
-  int64_t bytes;  // of one element
-  int64_t source_stride;
-  int64_t target_stride;
-};
-
-using CopyLine = void (*)(const Line& line, const std::byte* source,
-                          std::byte* target);
-
-template <size_t kBytes>
-void CopyFixed(const Line& line, const std::byte* source, std::byte* target) {
-  for (int64_t i = 0; i < line.count; ++i) {
-    std::memcpy(target + i * line.target_stride,
-                source + i * line.source_stride, kBytes);
-  }
-}
-
-void CopyAny(const Line& line, const std::byte* source, std::byte* target) {
-  for (int64_t i = 0; i < line.count; ++i) {
-    std::memcpy(target + i * line.target_stride,
-                source + i * line.source_stride, line.bytes);
-  }
-}
-
-CopyLine ChooseCopyLine(int64_t bytes) {
-  switch (bytes) {
-    case 1:
-      return CopyFixed<1>;
-    case 2:
-      return CopyFixed<2>;
-    case 4:
-      return CopyFixed<4>;
-    case 8:
-      return CopyFixed<8>;
-    case 16:
-      return CopyFixed<16>;
-    default:
-      return CopyAny;
-  }
-}
-
-// A copy with as few axes as describe it.
-struct Merged {
-  Shape shape;
-  Shape source;  // strides
-  Shape target;
-  int64_t element_bytes;
-};
-
-// Leaves out axes of length 1, and joins an axis with the one inside it where
-// one step outside is the whole length inside, on both sides.
-Merged MergeAxes(const Shape& shape, int64_t element_bytes, const Shape& source,
-                 const Shape& target) {
-  Merged m{
-      .shape = {}, .source = {}, .target = {}, .element_bytes = element_bytes};
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    const int64_t length = shape[axis];
-    if (length == 1) continue;
-    if (!m.shape.empty() && m.source.back() == source[axis] * length &&
-        m.target.back() == target[axis] * length) {
-      m.shape.back() *= length;
-      m.source.back() = source[axis];
-      m.target.back() = target[axis];
-      continue;
-    }
-    m.shape.push_back(length);
-    m.source.push_back(source[axis]);
-    m.target.push_back(target[axis]);
-  }
-  return m;
-}
-
-// Makes a contiguous last axis one large element.
-void AbsorbLastAxis(Merged& m) {
-  if (m.shape.empty() || m.source.back() != m.element_bytes ||
-      m.target.back() != m.element_bytes) {
-    return;
-  }
-  m.element_bytes *= m.shape.back();
-  m.shape.pop_back();
-  m.source.pop_back();
-  m.target.pop_back();
-}
-
-// Advances to the next line, as an odometer does; the last axis is `copy`'s.
-// Returns whether there was one.
-bool NextLine(const Merged& m, Shape& position, int64_t& source,
-              int64_t& target) {
-  for (size_t axis = m.shape.size() - 1; axis-- > 0;) {
-    source += m.source[axis];
-    target += m.target[axis];
-    if (++position[axis] < m.shape[axis]) return true;
-    position[axis] = 0;
-    source -= m.source[axis] * m.shape[axis];
-    target -= m.target[axis] * m.shape[axis];
-  }
-  return false;
-}
-
-}  // namespace
-
-void StridedCopy(const Shape& shape, int64_t element_bytes,
-                 Strided<const std::byte> source, Strided<std::byte> target) {
-  if (NumElements(shape) == 0) return;
-  Merged m = MergeAxes(shape, element_bytes, source.strides, target.strides);
-  AbsorbLastAxis(m);
-  if (m.shape.empty()) {
-    std::memcpy(target.data, source.data, m.element_bytes);
-    return;
-  }
-  const Line line{.count = m.shape.back(),
-                  .bytes = m.element_bytes,
-                  .source_stride = m.source.back(),
-                  .target_stride = m.target.back()};
-  const CopyLine copy_line = ChooseCopyLine(m.element_bytes);
-  Shape position(m.shape.size(), 0);
-  int64_t from = 0, to = 0;
-  do {
-    copy_line(line, source.data + from, target.data + to);
-  } while (NextLine(m, position, from, to));
-}
-
-// --- Selection ---
-
-namespace {
-
-int64_t ElementsOfAxes(const Shape& shape, size_t first, size_t last) {
-  return NumElements(Shape(shape.begin() + first, shape.begin() + last));
+// The elements below one position of axis 0, within the masked axes.
+int64_t MaskedWidth(const Selection& selection) {
+  const Shape& shape = selection.source_shape;
+  return NumElements(
+      Shape(shape.begin() + 1, shape.begin() + selection.num_masked_axes));
 }
 
 // One end of a slice: a negative number counts from the end of the axis, and
-// what lies outside is moved to the nearest of `low` and `high`.
+// an end that lies outside moves to `low` or `high`.
 int64_t ClipEnd(const std::optional<int64_t>& end, int64_t if_missing,
                 int64_t length, int64_t low, int64_t high) {
   if (!end.has_value()) return if_missing;
@@ -186,17 +61,13 @@ StatusOr<AxisRange> ResolveInteger(int64_t position, int64_t length,
                      .count = 1,
                      .kept = false};
   }
-  if (length == 0) {
-    return absl::OutOfRangeError(Cat("out of bounds of axis ", axis,
-                                     ", which is empty (found ", position,
-                                     ")"));
-  }
-  return absl::OutOfRangeError(Cat("out of bounds of axis ", axis, " (need ",
-                                   -length, " to ", length - 1, ", found ",
-                                   position, ")"));
+  const std::string need = Cat(" (need ", -length, " to ", length - 1, ", ");
+  return absl::OutOfRangeError(Cat("out of bounds of axis ", axis,
+                                   length == 0 ? ", which is empty (" : need,
+                                   "found ", position, ")"));
 }
 
-// NumPy also selects by a tensor of positions.
+// A tensor of positions, by which NumPy selects too, is refused.
 Status CheckIsMask(const Tensor* mask) {
   if (mask == nullptr) return absl::InvalidArgumentError("the mask is null");
   if (mask->dtype() == DType::kBool) return absl::OkStatus();
@@ -205,7 +76,7 @@ Status CheckIsMask(const Tensor* mask) {
           DTypeName(mask->dtype()), ")"));
 }
 
-// Takes the items from left to right; `selection` grows axis by axis.
+// Takes the items from left to right; the selection grows axis by axis.
 class Resolver {
  public:
   Resolver(const Shape& shape, size_t num_left_over)
@@ -304,9 +175,9 @@ Status CheckMask(const Shape& shape, const Tensor* mask) {
           ShapeText(first), ", found ", ShapeText(mask->shape()), ")"));
 }
 
-// Without a branch for each element: masks are often random. Hence the spare
-// place at the end, into which what follows the last true element goes.
-std::vector<int64_t> PlacesOfTrue(const Tensor& mask) {
+// Has no branch for each element, since masks are often random. The spare place
+// at the end takes the elements after the last true one.
+std::vector<int64_t> FindTrue(const Tensor& mask) {
   const std::byte* const values = mask.data();
   const int64_t num_elements = mask.num_elements();
   const int64_t num_true =
@@ -330,7 +201,7 @@ StatusOr<Selection> SelectByMask(const Shape& shape, const Tensor* mask) {
   }
   selection.row_axis = 0;
   selection.num_masked_axes = static_cast<int>(mask->shape().size());
-  selection.positions = PlacesOfTrue(*mask);
+  selection.positions = FindTrue(*mask);
   selection.result_shape.push_back(selection.positions.size());
   selection.result_shape.insert(selection.result_shape.end(),
                                 shape.begin() + selection.num_masked_axes,
@@ -388,8 +259,7 @@ RowPart RowsWithin(const Selection& selection, int64_t begin, int64_t end) {
   }
   int64_t first = 0, last = 0;
   if (selection.num_masked_axes > 0) {
-    const int64_t width =
-        ElementsOfAxes(selection.source_shape, 1, selection.num_masked_axes);
+    const int64_t width = MaskedWidth(selection);
     const auto& positions = selection.positions;
     const auto row_at = [&](int64_t position) {
       return std::lower_bound(positions.begin(), positions.end(),
@@ -409,8 +279,7 @@ RowPart RowsWithin(const Selection& selection, int64_t begin, int64_t end) {
 int64_t RowPosition(const Selection& selection, int64_t row) {
   if (selection.axes.empty()) return 0;
   if (selection.num_masked_axes > 0) {
-    return selection.positions[row] /
-           ElementsOfAxes(selection.source_shape, 1, selection.num_masked_axes);
+    return selection.positions[row] / MaskedWidth(selection);
   }
   return selection.axes[0].start + row * selection.axes[0].step;
 }
@@ -419,17 +288,17 @@ int64_t RowPosition(const Selection& selection, int64_t row) {
 
 namespace {
 
-// Where the rows of a part lie in the memory from position `begin` on.
+// The rows of a part in the memory that holds the positions from `begin` on.
 struct Places {
   Shape shape;
-  int64_t offset;  // bytes
+  int64_t offset = 0;  // bytes
   Shape strides;
 };
 
-Places PlacesOf(const Selection& selection, int64_t element_bytes,
-                int64_t begin, const RowPart& part) {
+Places FindPlaces(const Selection& selection, int64_t element_bytes,
+                  int64_t begin, const RowPart& part) {
   const Shape dense = DenseStrides(selection.source_shape, element_bytes);
-  Places places{.shape = {}, .offset = 0, .strides = {}};
+  Places places;
   for (size_t axis = 0; axis < selection.axes.size(); ++axis) {
     const AxisRange& range = selection.axes[axis];
     int64_t start = range.start;
@@ -441,66 +310,50 @@ Places PlacesOf(const Selection& selection, int64_t element_bytes,
   return places;
 }
 
-// The masked axes' side of a copy: which of the selected positions, and what to
-// take off them because the memory begins later.
-struct MaskPart {
-  const int64_t* positions;
-  int64_t count;
-  int64_t before;
-  int64_t row_bytes;
-};
-
-// Calls `move(place, row, bytes)` for each row, all in bytes from the beginning
-// of either side. Rows of a few bytes are moved one by one, with a number of
-// bytes that the compiler knows.
-template <size_t kBytes, typename Move>
-void ForEachMaskRow(const MaskPart& part, const Move& move) {
-  for (int64_t row = 0; row < part.count; ++row) {
-    move((part.positions[row] - part.before) * kBytes, row * kBytes,
-         std::integral_constant<size_t, kBytes>());
-  }
-}
-
-// The same, with neighbours moved as one.
-template <typename Move>
-void ForEachMaskRun(const MaskPart& part, const Move& move) {
-  const int64_t* const positions = part.positions;
+// Calls `move(place, row, bytes)` for the rows that a mask selects, all in
+// bytes from the beginning of either side. Neighbours are moved as one, and
+// rows of a size that the compiler knows one by one.
+template <typename Bytes, typename Move>
+void ForEachMaskedRow(const Selection& selection, int64_t begin,
+                      const RowPart& part, Bytes row_bytes, const Move& move) {
+  constexpr bool kIsFixed = !std::is_same_v<Bytes, int64_t>;
+  const int64_t* const positions = selection.positions.data() + part.first;
+  const int64_t before = begin * MaskedWidth(selection);
+  const int64_t bytes = row_bytes;
   for (int64_t row = 0; row < part.count;) {
     int64_t end = row + 1;
-    while (end < part.count && positions[end] == positions[end - 1] + 1) ++end;
-    move((positions[row] - part.before) * part.row_bytes, row * part.row_bytes,
-         (end - row) * part.row_bytes);
+    if constexpr (kIsFixed) {
+      move((positions[row] - before) * bytes, row * bytes, row_bytes);
+    } else {
+      while (end < part.count && positions[end] == positions[end - 1] + 1) {
+        ++end;
+      }
+      move((positions[row] - before) * bytes, row * bytes, (end - row) * bytes);
+    }
     row = end;
   }
 }
 
 template <typename Move>
-void ForEachMasked(const MaskPart& part, const Move& move) {
-  switch (part.row_bytes) {
+void ForEachMasked(const Selection& selection, int64_t begin,
+                   const RowPart& part, int64_t row_bytes, const Move& move) {
+  const auto visit = [&](auto bytes) {
+    ForEachMaskedRow(selection, begin, part, bytes, move);
+  };
+  switch (row_bytes) {
     case 1:
-      return ForEachMaskRow<1>(part, move);
+      return visit(std::integral_constant<int64_t, 1>());
     case 2:
-      return ForEachMaskRow<2>(part, move);
+      return visit(std::integral_constant<int64_t, 2>());
     case 4:
-      return ForEachMaskRow<4>(part, move);
+      return visit(std::integral_constant<int64_t, 4>());
     case 8:
-      return ForEachMaskRow<8>(part, move);
+      return visit(std::integral_constant<int64_t, 8>());
     case 16:
-      return ForEachMaskRow<16>(part, move);
+      return visit(std::integral_constant<int64_t, 16>());
     default:
-      return ForEachMaskRun(part, move);
+      return visit(row_bytes);
   }
-}
-
-MaskPart MaskPartOf(const Selection& selection, int64_t row_bytes,
-                    int64_t begin, const RowPart& part) {
-  const Shape& shape = selection.source_shape;
-  const int64_t width = NumElements(
-      Shape(shape.begin() + 1, shape.begin() + selection.num_masked_axes));
-  return {.positions = selection.positions.data() + part.first,
-          .count = part.count,
-          .before = begin * width,
-          .row_bytes = row_bytes};
 }
 
 Shape WithoutLeadingOnes(const Shape& shape, size_t ndim) {
@@ -511,42 +364,44 @@ Shape WithoutLeadingOnes(const Shape& shape, size_t ndim) {
   return Shape(first, shape.end());
 }
 
+// Copies rows between their places in an array and a dense store.
+template <bool kScatter>
+void MoveSelected(const Selection& selection, int64_t element_bytes,
+                  int64_t begin, const RowPart& part, const std::byte* from,
+                  std::byte* to) {
+  const int64_t row_bytes = RowElements(selection) * element_bytes;
+  if (part.count == 0 || row_bytes == 0) return;
+  if (selection.num_masked_axes > 0) {
+    ForEachMasked(selection, begin, part, row_bytes,
+                  [&](int64_t place, int64_t row, auto bytes) {
+                    std::memcpy(to + (kScatter ? place : row),
+                                from + (kScatter ? row : place), bytes);
+                  });
+    return;
+  }
+  const Places places = FindPlaces(selection, element_bytes, begin, part);
+  const Shape dense = DenseStrides(places.shape, element_bytes);
+  if (kScatter) {
+    StridedCopy(places.shape, element_bytes, {from, dense},
+                {to + places.offset, places.strides});
+  } else {
+    StridedCopy(places.shape, element_bytes,
+                {from + places.offset, places.strides}, {to, dense});
+  }
+}
+
 }  // namespace
 
 void CopySelected(const Selection& selection, int64_t element_bytes,
                   int64_t begin, const RowPart& part, const std::byte* source,
                   std::byte* result) {
-  const int64_t row_bytes = RowElements(selection) * element_bytes;
-  if (part.count == 0 || row_bytes == 0) return;
-  if (selection.num_masked_axes > 0) {
-    ForEachMasked(MaskPartOf(selection, row_bytes, begin, part),
-                  [&](int64_t place, int64_t row, auto bytes) {
-                    std::memcpy(result + row, source + place, bytes);
-                  });
-    return;
-  }
-  const Places places = PlacesOf(selection, element_bytes, begin, part);
-  StridedCopy(places.shape, element_bytes,
-              {source + places.offset, places.strides},
-              {result, DenseStrides(places.shape, element_bytes)});
+  MoveSelected<false>(selection, element_bytes, begin, part, source, result);
 }
 
 void ScatterSelected(const Selection& selection, int64_t element_bytes,
                      int64_t begin, const RowPart& part,
                      const std::byte* values, std::byte* target) {
-  const int64_t row_bytes = RowElements(selection) * element_bytes;
-  if (part.count == 0 || row_bytes == 0) return;
-  if (selection.num_masked_axes > 0) {
-    ForEachMasked(MaskPartOf(selection, row_bytes, begin, part),
-                  [&](int64_t place, int64_t row, auto bytes) {
-                    std::memcpy(target + place, values + row, bytes);
-                  });
-    return;
-  }
-  const Places places = PlacesOf(selection, element_bytes, begin, part);
-  StridedCopy(places.shape, element_bytes,
-              {values, DenseStrides(places.shape, element_bytes)},
-              {target + places.offset, places.strides});
+  MoveSelected<true>(selection, element_bytes, begin, part, values, target);
 }
 
 Status CheckBroadcast(const Shape& value_shape, const Shape& result_shape) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <type_traits>
 
 #include "absl/container/inlined_vector.h"
 
@@ -16,14 +17,14 @@ struct Loop {
   int64_t b_step = 0;
 };
 
-// All runs of a box: the first one, and the loops around it, innermost first.
+// All runs of a box: the first one, and the loops around it, from the inside.
 struct RunLoops {
   Run first{.a = 0, .b = 0, .length = 1};
   absl::InlinedVector<Loop, 6> loops;
 };
 
-// Adds an axis outside all that were added before. Axes that follow each other
-// without a gap in both stores become one longer run, or one longer loop.
+// Adds an axis outside all others. Axes that follow each other without a gap in
+// both stores become one longer run or loop.
 void AddAxis(const Loop& axis, RunLoops& runs) {
   if (axis.count == 1) return;
   if (runs.loops.empty() && axis.a_step == runs.first.length &&
@@ -42,34 +43,20 @@ void AddAxis(const Loop& axis, RunLoops& runs) {
   runs.loops.push_back(axis);
 }
 
-// The steps of a store, axis by axis from the last one on.
-class Steps {
- public:
-  explicit Steps(const StridedStore& store) : store_(store) {}
-
-  int64_t Next(size_t axis) {
-    if (!store_.strides.empty()) return store_.strides[axis];
-    const int64_t step = dense_;
-    dense_ *= store_.box.shape[axis];
-    return step;
-  }
-
- private:
-  const StridedStore& store_;
-  int64_t dense_ = 1;
-};
-
 // Requires a box that is not empty: then no product leaves int64.
 RunLoops MakeRunLoops(const Box& box, const StridedStore& a,
                       const StridedStore& b) {
   assert(Contains(a.box, box) && Contains(b.box, box));
   RunLoops runs;
-  Steps a_steps(a), b_steps(b);
+  int64_t a_dense = 1, b_dense = 1;
   for (size_t axis = box.shape.size(); axis-- > 0;) {
-    const int64_t a_step = a_steps.Next(axis), b_step = b_steps.Next(axis);
+    const int64_t a_step = a.strides.empty() ? a_dense : a.strides[axis];
+    const int64_t b_step = b.strides.empty() ? b_dense : b.strides[axis];
     runs.first.a += (box.offset[axis] - a.box.offset[axis]) * a_step;
     runs.first.b += (box.offset[axis] - b.box.offset[axis]) * b_step;
     AddAxis({box.shape[axis], a_step, b_step}, runs);
+    a_dense *= a.box.shape[axis];
+    b_dense *= b.box.shape[axis];
   }
   return runs;
 }
@@ -99,8 +86,8 @@ bool Advance(const absl::InlinedVector<Loop, 6>& loops,
   return false;
 }
 
-// Splits `box` for tiles: axes before `axis` have length 1 in a tile, `axis`
-// has `length`, later ones are whole.
+// Cuts a box to tiles: axes before `axis` have length 1 in a tile, `axis` has
+// `length`, later ones are whole.
 struct TileCut {
   size_t axis = 0;
   int64_t length = 1;
@@ -208,17 +195,43 @@ Status TryForEachTile(const Box& box, int64_t max_elements,
   return absl::OkStatus();
 }
 
-// --- Strided copy ---
+// --- Copies ---
 
 namespace {
 
-// Copies `count` runs whose length is known when this is compiled, so that a
-// run is a move and no call.
-template <size_t kBytes>
-void CopyShort(const char* from, int64_t from_step, char* to, int64_t to_step,
-               int64_t count) {
+// With a number of bytes that the compiler knows, a copy is a move and no call.
+template <typename Bytes>
+void CopySeries(const char* from, int64_t from_step, char* to, int64_t to_step,
+                int64_t count, Bytes bytes) {
   for (int64_t i = 0; i < count; ++i) {
-    std::memcpy(to + i * to_step, from + i * from_step, kBytes);
+    std::memcpy(to + i * to_step, from + i * from_step,
+                static_cast<size_t>(bytes));
+  }
+}
+
+// Copies `count` pieces of `bytes` bytes each.
+void CopyPieces(const char* from, int64_t from_step, char* to, int64_t to_step,
+                int64_t count, int64_t bytes) {
+  const auto copy = [&](auto known) {
+    CopySeries(from, from_step, to, to_step, count, known);
+  };
+  switch (bytes) {
+    case 1:
+      return copy(std::integral_constant<int64_t, 1>());
+    case 2:
+      return copy(std::integral_constant<int64_t, 2>());
+    case 4:
+      return copy(std::integral_constant<int64_t, 4>());
+    case 8:
+      return copy(std::integral_constant<int64_t, 8>());
+    case 12:
+      return copy(std::integral_constant<int64_t, 12>());
+    case 16:
+      return copy(std::integral_constant<int64_t, 16>());
+    case 24:
+      return copy(std::integral_constant<int64_t, 24>());
+    default:
+      return copy(bytes);
   }
 }
 
@@ -234,47 +247,34 @@ Shape DenseStrides(const Shape& shape, int64_t element_bytes) {
   return strides;
 }
 
-void CopySeries(const char* from, int64_t from_step, char* to, int64_t to_step,
-                int64_t count, int64_t bytes) {
-  switch (bytes) {
-    case 1:
-      return CopyShort<1>(from, from_step, to, to_step, count);
-    case 2:
-      return CopyShort<2>(from, from_step, to, to_step, count);
-    case 4:
-      return CopyShort<4>(from, from_step, to, to_step, count);
-    case 8:
-      return CopyShort<8>(from, from_step, to, to_step, count);
-    case 12:
-      return CopyShort<12>(from, from_step, to, to_step, count);
-    case 16:
-      return CopyShort<16>(from, from_step, to, to_step, count);
-    case 24:
-      return CopyShort<24>(from, from_step, to, to_step, count);
-    default:
-      break;
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    std::memcpy(to + i * to_step, from + i * from_step,
-                static_cast<size_t>(bytes));
-  }
-}
-
 void CopyElements(const Box& box, const char* from, const StridedStore& from_in,
                   char* to, const StridedStore& to_in, int64_t element_size) {
   ForEachRunSeries(box, from_in, to_in, [&](const RunSeries& series) {
-    CopySeries(from + series.a * element_size, series.a_step * element_size,
+    CopyPieces(from + series.a * element_size, series.a_step * element_size,
                to + series.b * element_size, series.b_step * element_size,
                series.count, series.length * element_size);
   });
 }
 
-// --- Struct copy ---
+void StridedCopy(const Shape& shape, int64_t element_bytes,
+                 Strided<const std::byte> source, Strided<std::byte> target) {
+  if (NumElements(shape) == 0) return;
+  // The bytes of an element are one more axis.
+  Shape bytes = shape;
+  bytes.push_back(element_bytes);
+  source.strides.push_back(1);
+  target.strides.push_back(1);
+  const Box box = WholeBox(bytes);
+  CopyElements(box, reinterpret_cast<const char*>(source.data),
+               {box, source.strides}, reinterpret_cast<char*>(target.data),
+               {box, target.strides}, 1);
+}
+
+// --- Structs ---
 
 namespace {
 
-// Where the corner of a box is in the two stores, and the steps from struct to
-// struct.
+// The corner of a box in the two stores, and the steps from struct to struct.
 struct StructPlaces {
   int64_t memory = 0;  // of the struct itself
   int64_t memory_step = 0;
@@ -282,18 +282,18 @@ struct StructPlaces {
   int64_t stored_step = 0;
 };
 
-StructPlaces PlacesOf(const StructLayout& layout, const Box& box,
-                      const Box& memory_box, const Box& stored_box) {
-  StructPlaces places{.memory_step = layout.bytes,
-                      .stored_step = stored_box.shape[1]};
-  places.memory = (box.offset[0] - memory_box.offset[0]) * layout.bytes;
-  places.stored = (box.offset[0] - stored_box.offset[0]) * places.stored_step +
-                  box.offset[1] - stored_box.offset[1];
-  return places;
+StructPlaces FindStructPlaces(const StructLayout& layout, const Box& box,
+                              const Box& memory_box, const Box& stored_box) {
+  const int64_t step = stored_box.shape[1];
+  return {.memory = (box.offset[0] - memory_box.offset[0]) * layout.bytes,
+          .memory_step = layout.bytes,
+          .stored = (box.offset[0] - stored_box.offset[0]) * step +
+                    box.offset[1] - stored_box.offset[1],
+          .stored_step = step};
 }
 
 // Calls visit(offset from the box's first byte, offset in the program's struct,
-// bytes) for what the box has of each part.
+// bytes) for the part of the box in each part of the layout.
 template <typename Visit>
 void ForEachPart(const StructLayout& layout, const Box& box, Visit visit) {
   const int64_t first = box.offset[1], end = first + box.shape[1];
@@ -314,7 +314,7 @@ bool IsDense(const StructLayout& layout) {
 
 void PackStructs(const StructLayout& layout, const Box& box, const char* memory,
                  const Box& memory_box, char* stored, const Box& stored_box) {
-  const StructPlaces at = PlacesOf(layout, box, memory_box, stored_box);
+  const StructPlaces at = FindStructPlaces(layout, box, memory_box, stored_box);
   int64_t covered = 0;
   ForEachPart(layout, box,
               [&](int64_t, int64_t, int64_t bytes) { covered += bytes; });
@@ -323,7 +323,7 @@ void PackStructs(const StructLayout& layout, const Box& box, const char* memory,
                 static_cast<size_t>(box.shape[1]));
   }
   ForEachPart(layout, box, [&](int64_t to, int64_t from, int64_t bytes) {
-    CopySeries(memory + at.memory + from, at.memory_step,
+    CopyPieces(memory + at.memory + from, at.memory_step,
                stored + at.stored + to, at.stored_step, box.shape[0], bytes);
   });
 }
@@ -331,9 +331,9 @@ void PackStructs(const StructLayout& layout, const Box& box, const char* memory,
 void UnpackStructs(const StructLayout& layout, const Box& box,
                    const char* stored, const Box& stored_box, char* memory,
                    const Box& memory_box) {
-  const StructPlaces at = PlacesOf(layout, box, memory_box, stored_box);
+  const StructPlaces at = FindStructPlaces(layout, box, memory_box, stored_box);
   ForEachPart(layout, box, [&](int64_t from, int64_t to, int64_t bytes) {
-    CopySeries(stored + at.stored + from, at.stored_step,
+    CopyPieces(stored + at.stored + from, at.stored_step,
                memory + at.memory + to, at.memory_step, box.shape[0], bytes);
   });
 }

@@ -1,8 +1,10 @@
-// Copies of boxes between stores of an array: their runs, strides and structs.
+// The runs of boxes between two stores of an array, and copies of their
+// elements and structs.
 
 #ifndef BELAY_CORE_STRIDED_COPY_H_
 #define BELAY_CORE_STRIDED_COPY_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/functional/function_ref.h"
@@ -12,13 +14,9 @@
 
 namespace belay {
 
-// Runs: how a box maps between two row-major stores of the same array.
-//
-// In:  a box, and the boxes that two stores hold (each dense and row-major).
-// Out: the maximal pieces of `box` that are contiguous in both stores, in
-//      ascending order of either. No I/O, no allocation beyond a few axes.
-// The one place that turns boxes into offsets: writing, reading, copying and
-// checksums all go through it.
+// Runs are the maximal pieces of a box that are contiguous in two stores of the
+// same array, in ascending order of either. Writing, reading, copying and
+// checksums all turn boxes into offsets by these functions.
 
 // `length` elements, at element `a` of the first store and `b` of the second.
 struct Run {
@@ -27,13 +25,13 @@ struct Run {
   int64_t length = 0;
 };
 
-// Calls `visit` for every run of `box`. `a_box` and `b_box` contain `box`. An
-// empty box has no runs; a scalar has one of length 1.
+// Calls `visit` for every run of `box` between two dense row-major stores, of
+// `a_box` and of `b_box`, which contain `box`. An empty box has no runs; a
+// scalar has one of length 1.
 void ForEachRun(const Box& box, const Box& a_box, const Box& b_box,
                 absl::FunctionRef<void(const Run&)> visit);
 
-// Where a store has the elements of its box: `strides` apart, by axis. Borrows
-// both.
+// A store with the elements of its box `strides` apart, by axis. Borrows both.
 struct StridedStore {
   const Box& box;
   const Shape& strides;  // empty: dense and row-major
@@ -50,8 +48,8 @@ struct RunSeries {
   int64_t length = 0;
 };
 
-// The same for stores that need not be dense, with the innermost loop as one
-// call.
+// The same for stores that need not be dense, with one call for the innermost
+// loop.
 void ForEachRunSeries(const Box& box, const StridedStore& a,
                       const StridedStore& b,
                       absl::FunctionRef<void(const RunSeries&)> visit);
@@ -69,25 +67,31 @@ int64_t CountRuns(const Box& box, const Box& a_box, const Box& b_box);
 void ForEachTile(const Box& box, int64_t max_elements,
                  absl::FunctionRef<void(const Box&)> visit);
 
-// The same, and ends with the first error: a box that a file claims to have may
-// have more tiles than anybody can visit.
+// The same, but ends with the first error: a box from a damaged file may have
+// more tiles than anybody can visit.
 Status TryForEachTile(const Box& box, int64_t max_elements,
                       absl::FunctionRef<Status(const Box&)> visit);
 
-// Copying the elements of a box between stores that need not be dense.
-
-// The strides of a dense row-major array, in elements or, with their size, in
-// bytes.
+// Returns the strides of a dense row-major array, in elements or, with their
+// size, in bytes.
 Shape DenseStrides(const Shape& shape, int64_t element_bytes = 1);
 
-// Copies `count` pieces of `bytes` bytes each, which lie so far apart.
-void CopySeries(const char* from, int64_t from_step, char* to, int64_t to_step,
-                int64_t count, int64_t bytes);
-
-// Copies the elements of `box`, of so many bytes each, from the store at `from`
-// to the one at `to`. Both contain the box, and do not overlap.
+// Copies the elements of `box` from the store at `from` to the one at `to`,
+// which do not overlap. Both contain the box.
 void CopyElements(const Box& box, const char* from, const StridedStore& from_in,
                   char* to, const StridedStore& to_in, int64_t element_size);
+
+// One side of a StridedCopy. `strides` has one entry per axis, in bytes. Any
+// may be negative; a source stride of 0 repeats the element (broadcasting).
+template <typename Byte>
+struct Strided {
+  Byte* data;
+  Shape strides;
+};
+
+// Copies all elements of an array. The sides do not overlap.
+void StridedCopy(const Shape& shape, int64_t element_bytes,
+                 Strided<const std::byte> source, Strided<std::byte> target);
 
 // Copying structs between a program's memory and what is stored of them.
 //
@@ -95,16 +99,15 @@ void CopyElements(const Box& box, const char* from, const StridedStore& from_in,
 //      `memory` is the struct at the corner of `memory_box`, with the others
 //      one behind the other; `stored` is dense and row-major.
 
-// Whether structs lie in memory as they are stored.
+// Returns true if structs lie in memory as they are stored.
 bool IsDense(const StructLayout& layout);
 
-// Copies what `box` is of the structs; bytes that none of their parts has
-// become 0. Both boxes contain `box`.
+// Copies the part `box` of the structs, and 0 for the bytes that no part of the
+// layout has. Both other boxes contain `box`.
 void PackStructs(const StructLayout& layout, const Box& box, const char* memory,
                  const Box& memory_box, char* stored, const Box& stored_box);
 
-// The other way round; bytes of the program's structs that no part has stay as
-// they are.
+// The inverse. Bytes that no part of the layout has stay as they are.
 void UnpackStructs(const StructLayout& layout, const Box& box,
                    const char* stored, const Box& stored_box, char* memory,
                    const Box& memory_box);
