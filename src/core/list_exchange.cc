@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -15,20 +16,27 @@ namespace belay {
 namespace {
 
 // Entries [begin, begin + size) of the base, then `fresh` new ones.
+template <typename Text>
 struct Step {
   uint32_t begin = 0;
   uint32_t size = 0;
-  std::vector<std::string_view> fresh;
+  std::vector<Text> fresh;
 };
 
-std::vector<Step> StepsTo(const Hashes& base, const Entries& now) {
+template <typename Archive, typename Text>
+void Fields(Archive& archive, Step<Text>& step) {
+  archive(step.begin, step.size, step.fresh);
+}
+
+std::vector<Step<std::string_view>> FindSteps(const Hashes& base,
+                                              const Entries& now) {
   absl::flat_hash_map<Hash128, uint32_t> places;
   for (size_t i = 0; i < base.size(); ++i) {
     places.try_emplace(base[i], static_cast<uint32_t>(i));
   }
-  std::vector<Step> steps(1);
+  std::vector<Step<std::string_view>> steps(1);
   for (const std::string& entry : now) {
-    const Hash128 hash = HashOf(entry);
+    const Hash128 hash = ComputeHash(entry);
     const size_t next = size_t{steps.back().begin} + steps.back().size;
     const bool continues = steps.back().fresh.empty() &&
                            steps.back().size > 0 && next < base.size() &&
@@ -45,66 +53,57 @@ std::vector<Step> StepsTo(const Hashes& base, const Entries& now) {
   return steps;
 }
 
-Status NotOfThisBase(size_t need, size_t found) {
-  return absl::InternalError(
-      Cat("the changes of a list are not those of its base (need at least ",
-          need, " entries, found ", found, ")"));
-}
-
 }  // namespace
 
-Hashes HashesOf(const Entries& entries) {
+Hashes ComputeHashes(const Entries& entries) {
   Hashes hashes;
   hashes.reserve(entries.size());
-  for (const std::string& entry : entries) hashes.push_back(HashOf(entry));
+  for (const std::string& entry : entries) hashes.push_back(ComputeHash(entry));
   return hashes;
 }
 
-Hash128 FingerprintOf(const Hashes& hashes) {
-  return HashOf({reinterpret_cast<const char*>(hashes.data()),
-                 hashes.size() * sizeof(Hash128)});
+Hash128 FingerprintList(const Hashes& hashes) {
+  return ComputeHash({reinterpret_cast<const char*>(hashes.data()),
+                      hashes.size() * sizeof(Hash128)});
 }
 
 void PutChanges(const Hashes& base, const Entries& now, WireWriter& out) {
-  const std::vector<Step> steps = StepsTo(base, now);
-  out.Put<uint64_t>(steps.size());
-  for (const Step& step : steps) {
-    out.Put(step.begin);
-    out.Put(step.size);
-    out.Put<uint64_t>(step.fresh.size());
-    for (const std::string_view entry : step.fresh) out.PutText(entry);
-  }
+  out(FindSteps(base, now));
 }
 
 StatusOr<Entries> GetChanged(const Entries& base, WireReader& in) {
-  Entries entries;
-  const auto num_steps = in.Get<uint64_t>();
-  for (uint64_t i = 0; i < num_steps && in.ok(); ++i) {
-    const auto begin = in.Get<uint32_t>();
-    const size_t end = size_t{begin} + in.Get<uint32_t>();
-    if (end > base.size()) return NotOfThisBase(end, base.size());
-    entries.insert(entries.end(), base.begin() + begin,
-                   base.begin() + static_cast<std::ptrdiff_t>(end));
-    for (std::string& fresh : in.GetTexts()) {
-      entries.push_back(std::move(fresh));
-    }
+  std::vector<Step<std::string>> steps;
+  in(steps);
+  if (!in.ok()) {
+    return absl::InternalError("the changes of a list are cut off");
   }
-  if (in.ok()) return entries;
-  return absl::InternalError("the changes of a list are cut off");
+  Entries entries;
+  for (Step<std::string>& step : steps) {
+    const size_t end = size_t{step.begin} + step.size;
+    if (end > base.size()) {
+      return absl::InternalError(
+          Cat("the changes of a list are not those of its base (need at least ",
+              end, " entries, found ", base.size(), ")"));
+    }
+    entries.insert(entries.end(), base.begin() + step.begin,
+                   base.begin() + static_cast<std::ptrdiff_t>(end));
+    std::move(step.fresh.begin(), step.fresh.end(),
+              std::back_inserter(entries));
+  }
+  return entries;
 }
 
 // --- List exchange ---
 
 namespace {
 
-// A list of entries, and the one that was told before it.
+// Fingerprints of a list and of the one that the rank sent before it.
 struct Announced {
   Hash128 now;
   Hash128 base;
 };
 
-// How a list is to be sent: not at all, or as it differs from what was told the
-// last time, from the reference, or from nothing.
+// The base from which a list is to be sent, if at all.
 enum class Ask : char {
   kNothing = 0,
   kFromLast = 1,
@@ -112,8 +111,9 @@ enum class Ask : char {
   kAll = 3,
 };
 
-// What an ask has for each list, behind whether the reference is needed.
-Ask AskOf(const std::string& ask, size_t list) { return Ask{ask[1 + list]}; }
+// The first byte of an ask is 1 if the reference is needed; one for each list
+// follows.
+Ask GetAsk(const std::string& ask, size_t list) { return Ask{ask[1 + list]}; }
 
 Hashes HashesBefore(const SentLists& before, size_t list) {
   return list < before.mine.size() ? before.mine[list] : Hashes();
@@ -130,7 +130,7 @@ std::vector<std::vector<Announced>> Decode(
   return ranks;
 }
 
-// Who is to send each unknown one of the lists with this number, and how.
+// Chooses a sender for each unknown one of the lists with this number.
 class Senders {
  public:
   Senders(const std::vector<std::vector<Announced>>& ranks, size_t list,
@@ -146,7 +146,7 @@ class Senders {
     }
   }
 
-  Ask AskOf(size_t rank) const {
+  Ask ChooseAsk(size_t rank) const {
     const auto sender = senders_.find(ranks_[rank][list_].now);
     if (sender == senders_.end() || sender->second != rank) {
       return Ask::kNothing;
@@ -156,7 +156,7 @@ class Senders {
   }
 
  private:
-  // Whether the rank and rank 0 both know what the rank told the last time.
+  // Returns true if rank 0 still has the list that the rank sent last.
   bool KnowsLast(size_t rank) const {
     const auto base = heard_.find(ranks_[rank][list_].base);
     return base != heard_.end() && !base->second.empty();
@@ -168,7 +168,6 @@ class Senders {
   absl::flat_hash_map<Hash128, size_t> senders_;
 };
 
-// Puts a list together of what a rank has sent.
 StatusOr<Entries> TakeList(Ask ask, const Announced& announced,
                            const Entries& reference,
                            const ListsByFingerprint& before, WireReader& in) {
@@ -177,7 +176,7 @@ StatusOr<Entries> TakeList(Ask ask, const Announced& announced,
                         : ask == Ask::kFromReference ? reference
                                                      : none;
   BELAY_ASSIGN_OR_RETURN(Entries entries, GetChanged(base, in));
-  const Hash128 found = FingerprintOf(HashesOf(entries));
+  const Hash128 found = FingerprintList(ComputeHashes(entries));
   if (found == announced.now) return entries;
   return absl::InternalError(absl::StrFormat(
       "a list has another fingerprint than announced (need %016x%016x, found "
@@ -187,17 +186,18 @@ StatusOr<Entries> TakeList(Ask ask, const Announced& announced,
 
 }  // namespace
 
-ListsToSend ListsToSendOf(std::vector<Entries> lists) {
+ListsToSend PrepareLists(std::vector<Entries> lists) {
   ListsToSend now{.lists = std::move(lists), .hashes = {}};
-  for (const Entries& list : now.lists) now.hashes.push_back(HashesOf(list));
+  for (const Entries& list : now.lists)
+    now.hashes.push_back(ComputeHashes(list));
   return now;
 }
 
 std::string Announce(const ListsToSend& now, const SentLists& before) {
   WireWriter out;
   for (size_t i = 0; i < now.lists.size(); ++i) {
-    out.Put(Announced{.now = FingerprintOf(now.hashes[i]),
-                      .base = FingerprintOf(HashesBefore(before, i))});
+    out.Put(Announced{.now = FingerprintList(now.hashes[i]),
+                      .base = FingerprintList(HashesBefore(before, i))});
   }
   return out.Take();
 }
@@ -211,7 +211,7 @@ std::vector<std::string> AskFor(const std::vector<std::string>& announcements,
   for (size_t list = 0; list < num_lists; ++list) {
     const Senders senders(ranks, list, before.heard);
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      const Ask ask = senders.AskOf(rank);
+      const Ask ask = senders.ChooseAsk(rank);
       needs_reference = needs_reference || ask == Ask::kFromReference;
       asks[rank].push_back(static_cast<char>(ask));
     }
@@ -222,7 +222,7 @@ std::vector<std::string> AskFor(const std::vector<std::string>& announcements,
 
 bool NeedsReference(const std::string& ask) { return ask[0] != '\0'; }
 
-std::string ReferenceOf(const ListsToSend& root) {
+std::string MakeReference(const ListsToSend& root) {
   const Hashes& hashes = root.hashes[0];
   return {reinterpret_cast<const char*>(hashes.data()),
           hashes.size() * sizeof(Hash128)};
@@ -232,7 +232,7 @@ std::string Answer(const std::string& ask, const std::string& reference,
                    const ListsToSend& now, const SentLists& before) {
   WireWriter out;
   for (size_t i = 0; i < now.lists.size(); ++i) {
-    const Ask how = AskOf(ask, i);
+    const Ask how = GetAsk(ask, i);
     if (how == Ask::kNothing) continue;
     Hashes base;
     if (how == Ask::kFromLast) base = HashesBefore(before, i);
@@ -259,7 +259,7 @@ StatusOr<Heard> Hear(const std::vector<std::string>& announcements,
       fingerprints.push_back(list.now);
       const auto known = before.heard.find(list.now);
       if (known != before.heard.end()) heard.lists.insert(*known);
-      const Ask ask = AskOf(asks[rank], i);
+      const Ask ask = GetAsk(asks[rank], i);
       if (ask == Ask::kNothing) continue;
       BELAY_ASSIGN_OR_RETURN(
           heard.lists[list.now],

@@ -1,4 +1,4 @@
-// Messages of plain values, and fingerprints.
+// Messages between ranks, and fingerprints.
 
 #ifndef BELAY_CORE_WIRE_H_
 #define BELAY_CORE_WIRE_H_
@@ -20,11 +20,11 @@
 
 namespace belay {
 
-// Plain values to bytes and back, for messages between ranks and for
-// fingerprints. Native byte order; never written to disk.
+// Values to bytes and back, for messages between ranks and for fingerprints.
+// Native byte order; never written to disk.
 //
 // One function beside a struct lists its fields in the order of the message,
-// and both writes and reads them. It must not change what it writes.
+// and both writes and reads them. It must not change a value that it writes.
 //
 //   template <typename Archive>
 //   void Fields(Archive& archive, Lease& lease) {
@@ -51,8 +51,6 @@ template <typename T, template <typename...> typename Of>
 inline constexpr bool kIs = false;
 template <template <typename...> typename Of, typename... Ts>
 inline constexpr bool kIs<Of<Ts...>, Of> = true;
-template <typename T>
-inline constexpr bool kNever = false;
 
 }  // namespace wire_internal
 
@@ -72,10 +70,7 @@ class WireWriter {
     Put<uint32_t>(static_cast<uint32_t>(text.size()));
     bytes_.append(text);
   }
-  void PutTexts(const std::vector<std::string>& texts) {
-    Put<uint64_t>(texts.size());
-    for (const std::string& text : texts) PutText(text);
-  }
+  void PutTexts(const std::vector<std::string>& texts) { PutField(texts); }
   void PutShape(const Shape& shape) {
     Put<uint8_t>(static_cast<uint8_t>(shape.size()));
     for (int64_t length : shape) Put(length);
@@ -117,8 +112,8 @@ class WireWriter {
   std::string bytes_;
 };
 
-// Reads them back in the same order. Whoever reads past the end gets zeros and
-// empty texts from there on, and ok() is false.
+// Reads the values in the same order. Past the end it reads zeros and empty
+// texts, and ok() is false.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
@@ -155,7 +150,7 @@ class WireReader {
     return box;
   }
   // Elements behind their number, each read by `read`. Stops at the end of the
-  // bytes, whatever the number says.
+  // bytes, even if the number is larger.
   template <typename T, typename Read>
   std::vector<T> GetAll(Read read) {
     const auto size = Get<uint64_t>();
@@ -166,7 +161,7 @@ class WireReader {
   std::vector<std::string> GetTexts() {
     return GetAll<std::string>([&] { return std::string(GetText()); });
   }
-  // The bytes that were not read yet.
+  // The bytes that are not yet read.
   std::string_view Rest() const { return bytes_.substr(position_); }
   bool done() const { return position_ == bytes_.size(); }
   bool ok() const { return ok_; }
@@ -237,13 +232,10 @@ std::optional<T> Decode(std::string_view bytes) {
   return value;
 }
 
-// What is sent to one rank: bytes at whose end others are added, in memory that
-// is used again.
-
+// A growing message to one rank, in memory that is used again.
 class Message {
  public:
-  // Room for so many more bytes, with unspecified values; valid until the next
-  // call.
+  // Adds bytes with unspecified values; valid until the next call.
   std::byte* Extend(size_t size) {
     const size_t begin = size_, end = begin + size;
     if (end > memory_.size()) memory_.resize(end + end / 8);  // may throw
@@ -262,19 +254,13 @@ class Message {
   size_t size_ = 0;
 };
 
-// One for each rank.
-using Messages = std::vector<Message>;
+using Messages = std::vector<Message>;  // by rank
 
-// Fingerprints: whether bytes in different processes are the same.
+// Returns 64 bits that are the same in every process for the same bytes. Each
+// seed gives another number. Never written to disk.
+uint64_t Fingerprint(std::string_view bytes, uint64_t seed = 0);
 
-// Returns 64 bits that are the same in every process for the same bytes. Never
-// written to disk.
-uint64_t Fingerprint(std::string_view bytes);
-// Another number for each seed.
-uint64_t Fingerprint(std::string_view bytes, uint64_t seed);
-
-// 128 bits: of so many that two are never the same by chance, however many
-// byte strings there are.
+// Two byte strings never have the same 128 bits by chance.
 struct Hash128 {
   uint64_t low = 0;
   uint64_t high = 0;
@@ -286,9 +272,8 @@ struct Hash128 {
   }
 };
 
-// Returns the hash that stands for the bytes where they are not compared
-// themselves, the same in every process. Never written to disk.
-Hash128 HashOf(std::string_view bytes);
+// Returns the same hash in every process. Never written to disk.
+Hash128 ComputeHash(std::string_view bytes);
 
 }  // namespace belay
 

@@ -29,7 +29,7 @@ namespace belay {
 Agreed<RootMessage> GatherLists(
     CommContext& context, std::vector<Entries> lists, SentLists& sent_lists,
     absl::FunctionRef<StatusOr<RootMessages>(const Heard&)> answer) {
-  ListsToSend now = ListsToSendOf(std::move(lists));
+  ListsToSend now = PrepareLists(std::move(lists));
   const std::string announced = Announce(now, sent_lists);
   BELAY_ASSIGN_OR_RETURN_AGREED(std::vector<std::string> announcements,
                                 Gather(context, announced));
@@ -37,7 +37,7 @@ Agreed<RootMessage> GatherLists(
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string ask, Scatter(context, asks));
   std::string reference;
   if (NeedsReference(ask)) {
-    if (context.is_root()) reference = ReferenceOf(now);
+    if (context.is_root()) reference = MakeReference(now);
     BELAY_RETURN_IF_AGREED(Broadcast(context, reference));
   }
   std::string mine = Answer(ask, reference, now, sent_lists);

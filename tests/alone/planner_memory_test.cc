@@ -36,7 +36,7 @@ RankShards Model(int num_ranks, int rank) {
 
 ListsToSend ToTell(int num_ranks, int rank) {
   Description description = Describe(Model(num_ranks, rank), rank, num_ranks);
-  return ListsToSendOf(
+  return PrepareLists(
       {std::move(description.shared), std::move(description.own)});
 }
 

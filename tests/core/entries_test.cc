@@ -19,7 +19,7 @@ using Random = std::mt19937_64;
 
 std::string ChangesOf(const Entries& base, const Entries& now) {
   WireWriter out;
-  PutChanges(HashesOf(base), now, out);
+  PutChanges(ComputeHashes(base), now, out);
   return out.Take();
 }
 
@@ -43,7 +43,7 @@ Entries Numbered(int count) {
 
 TEST(EntriesTest, FingerprintsTellListsApart) {
   const auto fingerprint = [](const Entries& entries) {
-    return FingerprintOf(HashesOf(entries));
+    return FingerprintList(ComputeHashes(entries));
   };
   EXPECT_EQ(fingerprint({"a", "b"}), fingerprint({"a", "b"}));
   EXPECT_NE(fingerprint({"a", "b"}), fingerprint({"b", "a"}));
@@ -110,7 +110,7 @@ TEST(EntriesTest, EntriesWithOneShortHashAreToldApart) {
   const auto [a, b] = EqualIn64Bits();
   ASSERT_NE(a, b);
   ASSERT_EQ(Fingerprint(a), Fingerprint(b));
-  EXPECT_NE(FingerprintOf(HashesOf({a})), FingerprintOf(HashesOf({b})));
+  EXPECT_NE(FingerprintList(ComputeHashes({a})), FingerprintList(ComputeHashes({b})));
   EXPECT_EQ(Arrives({a}, {b}), Entries{b});
   EXPECT_EQ(Arrives({a, b}, {b, a}), (Entries{b, a}));
 }

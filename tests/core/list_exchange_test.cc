@@ -18,7 +18,7 @@ using Bytes = std::vector<int64_t>;  // of the answer of each rank
 ListsToSend ToTell(const RankShards& mine, size_t rank, size_t num_ranks) {
   Description description =
       Describe(mine, static_cast<int>(rank), static_cast<int>(num_ranks));
-  return ListsToSendOf(
+  return PrepareLists(
       {std::move(description.shared), std::move(description.own)});
 }
 
@@ -39,7 +39,7 @@ class World {
     }
     const std::vector<std::string> asks = AskFor(announcements, sent_lists[0]);
     const std::string reference =
-        NeedsReference(asks[0]) ? ReferenceOf(now[0]) : "";
+        NeedsReference(asks[0]) ? MakeReference(now[0]) : "";
     reference_bytes = std::ssize(reference);
     for (size_t rank = 0; rank < sent_lists.size(); ++rank) {
       EXPECT_EQ(asks[rank].size(), 3u);

@@ -23,7 +23,7 @@ void Run(std::string_view input) {
   const StatusOr<Entries> changed = GetChanged(base, message);
   if (!changed.ok()) return;
   WireWriter out;
-  PutChanges(HashesOf(base), *changed, out);
+  PutChanges(ComputeHashes(base), *changed, out);
   WireReader back(out.bytes());
   const StatusOr<Entries> again = GetChanged(base, back);
   Require(again.ok() && *again == *changed, "changed entries come back");

@@ -80,7 +80,7 @@ std::vector<std::string> ChangedEntries() {
   for (const Entries& now :
        std::vector<Entries>{{}, base, {"two", "new", "one"}, {"a", "b"}}) {
     WireWriter message;
-    PutChanges(HashesOf(base), now, message);
+    PutChanges(ComputeHashes(base), now, message);
     FuzzInputWriter out;
     out.Put(static_cast<uint8_t>(base.size()));
     for (const std::string& entry : base) out.PutText(entry);

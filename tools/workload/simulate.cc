@@ -315,13 +315,13 @@ StatusOr<ListedRanks> TellRoot(const std::vector<RankShards>& ranks,
     Description own = Describe(ranks[rank], static_cast<int>(rank),
                                static_cast<int>(ranks.size()));
     to_send.push_back(
-        ListsToSendOf({std::move(own.shared), std::move(own.own)}));
+        PrepareLists({std::move(own.shared), std::move(own.own)}));
     announcements.push_back(Announce(to_send.back(), before));
   }
   const std::vector<std::string> asks = AskFor(announcements, before);
   std::string reference;
   if (NeedsReference(asks[0])) {
-    reference = ReferenceOf(to_send[0]);
+    reference = MakeReference(to_send[0]);
     CountMessages(std::vector<std::string>(ranks.size(), reference), counts);
   }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
