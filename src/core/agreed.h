@@ -1,11 +1,10 @@
 // Results on which all ranks of a communicator agree: all have a value, or all
 // have the same error.
 //
-// Whether an error is agreed decides between an error and a deadlock: a rank
-// that returns alone leaves the others waiting in the next exchange. Collective
-// functions therefore return Agreed<T>, which is made of a value, or of the
-// error of another Agreed. Only the agreements in src/mpi can turn the Status
-// of a rank into such an error.
+// A rank that returns alone leaves the others waiting in the next exchange.
+// Collective functions therefore return Agreed<T>, which is made of a value, or
+// of the error of another Agreed. Only functions of src/mpi make such an error
+// of the Status of a rank.
 //
 //   BELAY_RETURN_IF_AGREED(expr)              returns the error of an Agreed
 //   BELAY_ASSIGN_OR_RETURN_AGREED(lhs, expr)  the same, or assigns its value
@@ -30,8 +29,7 @@ class Agreed;
 class AgreedError {
  public:
   const Status& status() const { return error_; }
-  // For public functions, which return a Status; their comments say that they
-  // are collective.
+  // For public functions, which return a Status.
   operator absl::Status() && { return std::move(error_); }
   template <typename T>
   operator absl::StatusOr<T>() && {

@@ -8,7 +8,7 @@
 namespace belay {
 namespace {
 
-// Looks at a box. Overlapping boxes may cut each other to very many parts.
+// Overlapping boxes may cut each other to very many parts.
 constexpr size_t kMaxLooks = size_t{1} << 22;
 
 // A part of the whole, and the boxes that meet it.
@@ -17,7 +17,7 @@ struct OpenPart {
   std::vector<const Box*> boxes;
 };
 
-OpenPart PartOf(Box box, const std::vector<const Box*>& boxes) {
+OpenPart MakePart(Box box, const std::vector<const Box*>& boxes) {
   OpenPart part{std::move(box), {}};
   for (const Box* other : boxes) {
     if (Intersect(*other, part.box)) part.boxes.push_back(other);
@@ -44,7 +44,7 @@ uint64_t Reduce(absl::uint128 value) {
   return low >= kPrime ? low - kPrime : low;
 }
 
-// Gives each place on each axis a number that cannot be foreseen.
+// Gives each place on each axis a number that nobody can foresee.
 class SecretNumbers {
  public:
   uint64_t Of(size_t axis, int64_t place) const {
@@ -53,10 +53,10 @@ class SecretNumbers {
     return Reduce(Mix(mixed ^ third_));
   }
 
-  // A sum of products: a box stands for the product over its axes of what its
-  // end has more than its begin. Boxes that tile a shape add up to the shape,
-  // since all places inside cancel. Others differ as polynomials in the numbers
-  // of their places, of a degree of at most 32, and so almost surely in value.
+  // The product over the axes of the difference between end and begin. Boxes
+  // that tile a shape add up to the shape, since all places inside cancel.
+  // Others differ as polynomials in the numbers of their places, of a degree of
+  // at most 32, and so almost surely in value.
   uint64_t OfBox(const Box& box) const {
     uint64_t product = 1;
     for (size_t axis = 0; axis < box.offset.size(); ++axis) {
@@ -105,17 +105,17 @@ std::optional<Box> FindGap(const Box& whole,
                            const std::vector<const Box*>& boxes,
                            bool disjoint) {
   if (IsEmpty(whole)) return std::nullopt;
-  std::vector<OpenPart> open = {PartOf(whole, boxes)};
+  std::vector<OpenPart> open = {MakePart(whole, boxes)};
   size_t looks = 0;
   while (!open.empty() && (disjoint || looks < kMaxLooks)) {
     const OpenPart part = std::move(open.back());
     open.pop_back();
     if (part.boxes.empty()) return part.box;
     if (disjoint && IsCovered(part)) continue;
-    // One from the middle: boxes mostly come in order.
+    // The one in the middle halves boxes that come in order.
     const Box& taken = *part.boxes[part.boxes.size() / 2];
     for (Box& rest : Subtract(part.box, taken)) {
-      open.push_back(PartOf(std::move(rest), part.boxes));
+      open.push_back(MakePart(std::move(rest), part.boxes));
       looks += part.boxes.size();
     }
   }
@@ -123,9 +123,10 @@ std::optional<Box> FindGap(const Box& whole,
 }
 
 bool IsTiling(const Shape& shape, const std::vector<const Box*>& boxes) {
-  if (boxes.size() == 1)
+  if (boxes.size() == 1) {
     return IsEmpty(*boxes[0]) ? IsEmpty(WholeBox(shape))
                               : boxes[0]->shape == shape;
+  }
   static const SecretNumbers secret;
   uint64_t sum = 0;
   for (const Box* box : boxes) sum = Reduce(sum + secret.OfBox(*box));
@@ -140,7 +141,7 @@ BoxOwners::BoxOwners(std::vector<const Box*> boxes) : boxes_(std::move(boxes)) {
 std::optional<size_t> BoxOwners::Find(const Box& box) {
   size_t owner = 0;
   if (boxes_.size() != 1) {
-    // Most boxes are whole ones.
+    // Mostly it is one of the boxes.
     if (const auto it = same_.find(box); it != same_.end()) return it->second;
     if (!index_.has_value()) index_.emplace(boxes_);
     const BoxIndex::Positions found = index_->Find(box);
@@ -156,9 +157,7 @@ std::optional<size_t> BoxOwners::Find(const Box& box) {
 
 namespace {
 
-constexpr size_t kLeafEntries = 4;
-
-// The middle of an axis whose begin stands at `k`, cautious of 2^63 - 1.
+// The middle of the axis at position `k`; a sum could overflow.
 template <typename Bounds>
 int64_t Center(const Bounds& bounds, size_t k) {
   return bounds[k] / 2 + bounds[k + 1] / 2;
@@ -260,22 +259,20 @@ void BoxIndex::Build(size_t begin, size_t end) {
     }
   }
   nodes_.push_back({begin, end, 0, std::move(bounds)});
+  constexpr size_t kLeafEntries = 4;
   if (end - begin <= kLeafEntries) return;
   const size_t middle = begin + (end - begin) / 2;
-  Halve(begin, middle, end);
+  const size_t axis = WidestAxis(begin, end);
+  if (axis < entries_[begin].bounds.size()) {  // not for scalars
+    const auto first = entries_.begin();
+    std::nth_element(first + begin, first + middle, first + end,
+                     [&](const Entry& a, const Entry& b) {
+                       return Center(a.bounds, axis) < Center(b.bounds, axis);
+                     });
+  }
   Build(begin, middle);
   nodes_[index].right = nodes_.size();
   Build(middle, end);
-}
-
-void BoxIndex::Halve(size_t begin, size_t middle, size_t end) {
-  const size_t axis = WidestAxis(begin, end);
-  if (axis >= entries_[begin].bounds.size()) return;  // scalars
-  const auto first = entries_.begin();
-  std::nth_element(first + begin, first + middle, first + end,
-                   [&](const Entry& a, const Entry& b) {
-                     return Center(a.bounds, axis) < Center(b.bounds, axis);
-                   });
 }
 
 void BoxIndex::CollectFromStack(const Box& wanted, Positions& found) const {

@@ -1,10 +1,4 @@
-// Box index: which boxes of a set have elements in common with a given one.
-//
-// In:  boxes of one array, in any arrangement, with any overlaps.
-// Out: positions of those that meet a box, in logarithmic time for each that
-//      is found: by bisection where the boxes follow each other along one axis,
-//      else by a tree of bounding boxes. Planners ask it instead of looking at
-//      all pairs.
+// Which boxes of a set overlap a given one, and whether boxes tile an array.
 
 #ifndef BELAY_CORE_BOX_TILING_H_
 #define BELAY_CORE_BOX_TILING_H_
@@ -21,6 +15,9 @@
 
 namespace belay {
 
+// Finds the boxes that meet a box, in logarithmic time for each: by bisection
+// if the boxes follow each other along one axis, else by a tree of bounding
+// boxes.
 class BoxIndex {
  public:
   // Most boxes meet few others.
@@ -33,12 +30,12 @@ class BoxIndex {
   // meet nothing.
   Positions Find(const Box& box) const;
 
-  // Whether no two of the boxes overlap, as far as that is seen at once: they
-  // follow each other along one axis.
+  // Returns true if the boxes follow each other along one axis. Then no two
+  // overlap.
   bool is_stack() const { return nodes_.empty(); }
 
  private:
-  // Where a box, or several together, begins and ends along each axis.
+  // The begin and the end of a box, or of several together, along each axis.
   using Bounds = absl::InlinedVector<int64_t, 8>;
 
   struct Entry {
@@ -46,8 +43,8 @@ class BoxIndex {
     Bounds bounds;
   };
 
-  // Entries [begin, end). A node without children has right == 0; else its
-  // left child follows it.
+  // Entries [begin, end). The left child of a node follows it; right == 0: no
+  // children.
   struct Node {
     size_t begin = 0;
     size_t end = 0;
@@ -58,25 +55,21 @@ class BoxIndex {
   static Bounds BoundsOf(const Box& box);
   static bool Meet(const Bounds& a, const Bounds& b);
 
-  // The position in bounds of the begin of the axis along which the entries
-  // differ most.
+  // The axis along which the entries differ most, as position in bounds.
   size_t WidestAxis(size_t begin, size_t end) const;
-  // Sorts the entries along one axis. Returns whether none overlaps the next.
+  // Sorts the entries along one axis. Returns true if none overlaps the next.
   bool Stack();
-  // Whether all entries have the same bounds along the axes but that of a
-  // stack.
+  // Returns true if the entries differ along the axis of the stack only.
   bool AreAlike() const;
-  // Makes the node of these entries and all below it.
+  // Makes the node of these entries and all nodes below it.
   void Build(size_t begin, size_t end);
-  // Parts the entries in two along the axis where they differ most.
-  void Halve(size_t begin, size_t middle, size_t end);
   void CollectFromStack(const Box& wanted, Positions& found) const;
   void CollectFromTree(const Bounds& wanted, Positions& found) const;
 
-  // Of a stack whose boxes are alike but for one axis, the first one only.
+  // Only the first one of a stack whose boxes are alike along the other axes.
   std::vector<Entry> entries_;
-  // Of a stack: the axis, as position in bounds, and where each box begins and
-  // ends there. And of one whose boxes are alike their positions.
+  // Of a stack: the axis, as position in bounds, and the begin and end of each
+  // box along it; the positions if the boxes are alike along the other axes.
   size_t axis_ = 0;
   std::vector<int64_t> begins_;
   std::vector<int64_t> ends_;
@@ -84,32 +77,23 @@ class BoxIndex {
   std::vector<Node> nodes_;  // none: a stack
 };
 
-// Box tiling: what boxes are parts of, where they overlap, what they leave
-// open.
-//
-// For exact error messages about many boxes: near-linear where the boxes tile,
-// and bounded by the number of problems asked for where they do not. Whether
-// boxes from a file tile is found in linear time.
-
 // Returns pairs of positions of boxes that overlap. Each box that overlaps
 // another is in a pair, unless `most` pairs were found before.
 std::vector<std::pair<size_t, size_t>> FindOverlaps(
     const std::vector<const Box*>& boxes, size_t most);
 
 // Returns a part of `whole` that no box meets, or nothing if there is none.
-// Boxes lie in `whole`. `disjoint` says that they do not overlap, which makes
-// this fast. An empty `whole` has no gap. Where very many boxes overlap, it
-// gives up after a while.
+// Boxes lie in `whole`. Fast if they are `disjoint`; where very many boxes
+// overlap, it gives up after a while. An empty `whole` has no gap.
 std::optional<Box> FindGap(const Box& whole,
                            const std::vector<const Box*>& boxes, bool disjoint);
 
-// Returns whether boxes, each of which lies in the shape, hold each of its
-// elements exactly once. Takes time in proportion to their number, however they
-// lie. That it takes other boxes for a tiling has a chance below 2^-50, which
-// who made the boxes cannot change.
+// Returns true if boxes, each of which lies in the shape, hold each of its
+// elements exactly once. Takes time in proportion to their number. Is wrong
+// with a chance below 2^-50, which the maker of the boxes cannot change.
 bool IsTiling(const Shape& shape, const std::vector<const Box*>& boxes);
 
-// Tells which of some disjoint boxes contains another one.
+// Finds the one of some disjoint boxes that contains a box.
 class BoxOwners {
  public:
   // All boxes have the same number of axes, are borrowed and not empty.

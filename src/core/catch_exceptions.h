@@ -14,8 +14,6 @@
 
 namespace belay {
 
-// Running out of memory as a status.
-
 // Runs work that may need much memory. An exception would leave the other ranks
 // waiting for this one.
 // Errors: those of the work; ResourceExhausted - there is not enough.
@@ -30,10 +28,8 @@ auto CatchBadAlloc(std::string_view what, Work work) -> decltype(work()) {
   }
 }
 
-// Calling the user's functions: what they throw becomes a status.
-
-// Calls `function`, which returns a Status, a StatusOr or a plain value; the
-// last becomes a StatusOr.
+// Calls a function of the user, which returns a Status, a StatusOr or a plain
+// value; the last becomes a StatusOr.
 // Errors: its own; ResourceExhausted - it found no memory; Internal - another
 //   exception, with its text.
 template <typename Function>

@@ -29,8 +29,8 @@ __attribute__((target("avx"))) void ZeroUpperHalves() { _mm256_zeroupper(); }
 #endif
 
 // ISA-L leaves the upper halves of the vector registers in use. Until they are
-// zeroed, the processor runs all SSE code of this thread slower, by almost half
-// on AMD Zen 4: also the program's own loops, long after a save.
+// zeroed, the processor runs all SSE code of this thread slower, almost by half
+// on AMD Zen 4, also the program's own loops long after a save.
 void ReleaseVectorRegisters() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx")) ZeroUpperHalves();
@@ -65,8 +65,8 @@ __attribute__((target("pclmul,sse4.2"))) inline uint32_t MultiplyHardware(
   const __m128i product =
       _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)),
                            _mm_cvtsi32_si128(static_cast<int>(b)), 0);
-  // One more bit aligns the 63-bit product; its low half holds the powers
-  // from x^32 on, which one CRC step reduces.
+  // One more bit aligns the 63-bit product. One CRC step reduces its low half,
+  // the powers from x^32 on.
   const uint64_t wide = static_cast<uint64_t>(_mm_cvtsi128_si64(product)) << 1;
   return static_cast<uint32_t>(wide >> 32) ^
          _mm_crc32_u32(0, static_cast<uint32_t>(wide));
@@ -94,13 +94,19 @@ constexpr std::array<uint32_t, 64> MakeZeroFactors() {
 
 constexpr std::array<uint32_t, 64> kZeroFactors = MakeZeroFactors();
 
-// Returns x^(8 * bytes).
+// x^(8 * bytes).
 uint32_t ZeroFactor(uint64_t bytes) {
   uint32_t factor = kUnit;
   for (size_t i = 0; bytes != 0; ++i, bytes >>= 1) {
     if (bytes & 1) factor = Multiply(factor, kZeroFactors[i]);
   }
   return factor;
+}
+
+// CrcRegister of a run that may have to be copied as well.
+uint32_t SumRun(uint32_t state, const char* data, int64_t size, char* copy) {
+  return copy == nullptr ? CrcRegister(state, data, static_cast<size_t>(size))
+                         : CopyAndSum(state, copy, data, size);
 }
 
 }  // namespace
@@ -124,16 +130,6 @@ uint32_t StandardCrc(uint32_t state, uint64_t bytes) {
 int64_t NumBlocks(int64_t array_bytes) {
   return array_bytes / kBlockBytes + (array_bytes % kBlockBytes != 0);
 }
-
-namespace {
-
-// CrcRegister of a run that may have to be copied as well.
-uint32_t SumRun(uint32_t state, const char* data, int64_t size, char* copy) {
-  return copy == nullptr ? CrcRegister(state, data, static_cast<size_t>(size))
-                         : CopyAndSum(state, copy, data, size);
-}
-
-}  // namespace
 
 BlockSum::BlockSum(int64_t array_bytes, std::span<uint32_t> registers) {
   Restart(array_bytes, registers);
@@ -170,8 +166,8 @@ void BlockSum::AddInBlock(int64_t offset, const char* data, int64_t size,
   } else if (offset == position_) {
     state_ = SumRun(state_, data, size, copy);
   } else {
-    // The run's own register does not wait for the one before it, so the CPU
-    // overlaps short runs.
+    // The register of the run does not wait for the one before it, so that the
+    // processor overlaps short runs.
     state_ =
         MoveBy(offset + size - position_, step_) ^ SumRun(0, data, size, copy);
   }
@@ -192,14 +188,37 @@ void BlockSum::Flush() {
   end_ = 0;
 }
 
-// --- Stream copy ---
+// --- Copies past the caches ---
+
+#ifdef __SSE2__
+namespace {
+
+constexpr int64_t kLineBytes = 64;  // of the cache
+
+int64_t BytesToNextLine(const char* at) {
+  return static_cast<int64_t>(-reinterpret_cast<uintptr_t>(at) %
+                              uintptr_t{kLineBytes});
+}
+
+// Copies a line to an address that is a multiple of 16. Other threads see it
+// after the next _mm_sfence.
+void StreamLine(char* target, const char* source) {
+  for (int64_t i = 0; i < kLineBytes; i += sizeof(__m128i)) {
+    _mm_stream_si128(
+        reinterpret_cast<__m128i*>(target + i),
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
+  }
+}
+
+}  // namespace
+#endif
 
 void StreamCopy(char* target, const char* source, int64_t bytes) {
 #ifdef __SSE2__
-  // Below some lines it does not pay.
+  // Fewer lines do not pay.
   constexpr int64_t kLeastBytes = 32 * kLineBytes;
   if (bytes >= kLeastBytes) {
-    const int64_t head = BytesToLine(target);
+    const int64_t head = BytesToNextLine(target);
     std::memcpy(target, source, head);
     int64_t at = head;
     for (; bytes - at >= kLineBytes; at += kLineBytes) {
@@ -214,29 +233,21 @@ void StreamCopy(char* target, const char* source, int64_t bytes) {
   std::memcpy(target, source, bytes);
 }
 
-// --- Copy and sum ---
-
 namespace {
 
-// What is read for its sum and copied after that stays in the cache of a core.
+// Stays in the cache of a core between its sum and its copy.
 constexpr int64_t kPartBytes = int64_t{32} << 10;
 
 #if defined(__x86_64__)
 constexpr int64_t kPage = 4096;
-// Of the halves that are done at once.
 constexpr int64_t kLeastHalf = kPage;
 constexpr int64_t kMostHalf = int64_t{128} << 10;
 
-bool CanCopyHalves() {
-  static const bool can = __builtin_cpu_supports("sse4.2");
-  return can;
-}
-
-// Whether a loop that reads a line, and soon afterwards writes one, can run at
-// full speed. Processors tell a load from the stores before it by the place in
-// the page. If the target lies there up to 255 bytes above the source, or up to
-// 15 below, each load waits for stores of which it needs nothing. The same
-// place is no trouble: what is stored has been loaded before.
+// Returns true if a loop that reads lines and soon writes others runs at full
+// speed. Processors tell a load from earlier stores by the place in the page:
+// if the target lies there up to 255 bytes above the source, or up to 15 below,
+// each load waits for stores that do not concern it. At the same place each
+// store comes after its load.
 bool LieApart(const char* target, const char* source) {
   constexpr uintptr_t kNear = 256, kLast = kPage - 16;
   const uintptr_t distance = (reinterpret_cast<uintptr_t>(target) -
@@ -245,7 +256,6 @@ bool LieApart(const char* target, const char* source) {
   return distance == 0 || (distance >= kNear && distance <= kLast);
 }
 
-// The sums of two halves.
 struct Halves {
   uint64_t first = 0;
   uint64_t second = 0;
@@ -264,9 +274,9 @@ __attribute__((target("sse4.2"))) inline void SumLines(const char* first,
   }
 }
 
-// Copies and sums twice `half` bytes, whole pages, to a target that begins with
-// a line. A step of a sum waits for the one before it: two at once take no
-// longer than the copy.
+// Copies and sums two halves of whole pages to a target that begins with a
+// line. Each step of a sum waits for the one before it: two sums at once take
+// no longer than the copy.
 __attribute__((target("sse4.2"))) uint32_t CopyHalves(uint32_t state,
                                                       char* target,
                                                       const char* source,
@@ -283,11 +293,11 @@ __attribute__((target("sse4.2"))) uint32_t CopyHalves(uint32_t state,
          static_cast<uint32_t>(sums.second);
 }
 
-// Copies and sums as much as can be done in halves; returns how much that is.
+// Copies and sums as much as fits two halves, and returns its bytes.
 int64_t CopyInHalves(uint32_t& state, char* target, const char* source,
                      int64_t bytes) {
-  const int64_t head = BytesToLine(target);
-  if (bytes - head < 2 * kLeastHalf || !CanCopyHalves() ||
+  const int64_t head = BytesToNextLine(target);
+  if (bytes - head < 2 * kLeastHalf || !__builtin_cpu_supports("sse4.2") ||
       !LieApart(target, source)) {
     return 0;
   }

@@ -1,14 +1,11 @@
 // CRC32C of the blocks of an array, computed from pieces in any order.
 //
 // An array's row-major bytes are cut into blocks of kBlockBytes (the last one
-// may be shorter). With a zero initial register and no final inversion the
-// CRC register is linear: the register of a block is the xor of the registers
-// of its pieces, each taken as if all other bytes were zero. So every rank
-// sums what it holds, one xor over the ranks gives every block, and the result
-// does not depend on how the array was cut.
-//
-// In:  runs of bytes with their byte offset in the array.
-// Out: one register per block. StandardCrc turns it into the usual CRC32C.
+// may be shorter). With a zero initial register and no final inversion the CRC
+// register is linear: the register of a block is the xor of the registers of
+// its pieces, each taken as if all other bytes were zero. So every rank sums
+// its own bytes, one xor over the ranks gives every block, and the result does
+// not depend on how the array was cut.
 
 #ifndef BELAY_CORE_CHECKSUM_H_
 #define BELAY_CORE_CHECKSUM_H_
@@ -26,7 +23,7 @@ inline constexpr int64_t kBlockBytes = int64_t{1} << 20;
 // inversion) over `size` bytes, with the fastest instructions of this CPU.
 uint32_t CrcRegister(uint32_t state, const void* data, size_t size);
 
-// The same in portable code; the reference for tests.
+// The same in portable code, for tests.
 uint32_t CrcRegisterPortable(uint32_t state, const void* data, size_t size);
 
 // Returns the register after `bytes` zero bytes.
@@ -36,7 +33,6 @@ uint32_t CrcAppendZeros(uint32_t state, uint64_t bytes);
 // "123456789") of a block of `bytes` bytes whose raw register is `state`.
 uint32_t StandardCrc(uint32_t state, uint64_t bytes);
 
-// Returns the number of blocks of an array of that many bytes.
 int64_t NumBlocks(int64_t array_bytes);
 
 // Sums the runs of one array into per-block registers.
@@ -51,16 +47,15 @@ class BlockSum {
   BlockSum& operator=(const BlockSum&) = delete;
 
   // Adds the bytes [offset, offset + size) of the array, and copies them to
-  // `copy` unless that is null. No byte may be added twice. Crosses block
-  // borders as needed.
+  // `copy` unless that is null. No byte may be added twice.
   void Add(int64_t offset, const void* data, int64_t size,
            char* copy = nullptr);
 
-  // Completes the sums. Called by the destructor too.
+  // Completes the sums. The destructor does it, too.
   void Flush();
 
-  // Completes the sums, and goes on with another array. As arrays are often cut
-  // alike, this is cheaper than a new BlockSum. Arguments as above.
+  // Completes the sums and goes on with another array. Cheaper than a new
+  // BlockSum, as arrays are often cut alike.
   void Restart(int64_t array_bytes, std::span<uint32_t> registers);
 
  private:
@@ -70,9 +65,7 @@ class BlockSum {
     uint32_t factor = 0;
   };
 
-  // Adds a run that lies in one block.
   void AddInBlock(int64_t offset, const char* data, int64_t size, char* copy);
-
   // Returns state_ moved by that many bytes. `last` remembers the factor.
   uint32_t MoveBy(int64_t bytes, Distance& last) const;
 
@@ -87,56 +80,13 @@ class BlockSum {
   Distance tail_;  // from the end of the last run to the end of the block
 };
 
-}  // namespace belay
-
-// One line of the cache, copied to memory past it.
-
-#ifdef __SSE2__
-#include <emmintrin.h>
-
-#include <cstdint>
-
-namespace belay {
-
-inline constexpr int64_t kLineBytes = 64;
-
-// Returns how many bytes before the next line begins.
-inline int64_t BytesToLine(const char* at) {
-  const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(at) %
-                                         uintptr_t{kLineBytes});
-  return (kLineBytes - past) % kLineBytes;
-}
-
-// Copies a line to an address that is a multiple of 16. Other threads see it
-// after the next _mm_sfence.
-inline void StreamLine(char* target, const char* source) {
-  for (int64_t i = 0; i < kLineBytes; i += sizeof(__m128i)) {
-    _mm_stream_si128(
-        reinterpret_cast<__m128i*>(target + i),
-        _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
-  }
-}
-
-}  // namespace belay
-
-#endif  // __SSE2__
-
-// Copying to memory that is not read again soon.
-
-namespace belay {
-
-// Copies bytes that do not overlap. What is long goes past the caches where the
+// Copies bytes that do not overlap. Long ones go past the caches where the
 // processor can do that: then the target need not be loaded first, and the
-// source stays in the cache for the next who copies it.
+// source stays in the cache for the next copy.
 void StreamCopy(char* target, const char* source, int64_t bytes);
 
-// Copying and summing at once.
-
-// Copies bytes that do not overlap, as StreamCopy does, and returns what
-// CrcRegister returns for them. On x86-64 two halves are copied and summed in
-// one loop, which takes three quarters of the time of one after the other. Not
-// where the target lies a little above the source in its page: that makes the
-// loop several times as slow.
+// Does the work of StreamCopy and CrcRegister, on x86-64 mostly in one loop
+// over two halves, which takes three quarters of the time.
 uint32_t CopyAndSum(uint32_t state, char* target, const char* source,
                     int64_t bytes);
 

@@ -33,13 +33,36 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// The descriptors that a child has beside the standard ones.
+constexpr int kChildSocket = 3;
+constexpr int kChildMemory = 4;  // if there is shared memory
+constexpr int kFirstOther = 5;
+
+// The first message to a child.
+struct ChildBegin {
+  int64_t parent = 0;
+  int64_t memory_bytes = 0;
+  int64_t shared_bytes = 0;
+};
+
+// Goes before the bytes of a request and of an answer.
+struct ChildHead {
+  uint64_t bytes = 0;
+  int64_t fault_count = 0;
+  int64_t fault_number = 0;  // of a request
+  double cpu_seconds = 0;    // of a request
+  int32_t code = 0;          // of an answer
+};
+
+constexpr auto kNever = Clock::time_point::max();
+constexpr char kHasBegun = 'b';  // the first byte from a child
+
 int MillisecondsUntil(Clock::time_point until) {
   const std::chrono::duration<double, std::milli> left = until - Clock::now();
   return static_cast<int>(std::ceil(std::clamp(left.count(), 0.0, 1e6)));
 }
 
-}  // namespace
-
+// Waits for room. Returns true if all bytes were sent.
 bool SendAll(int socket, const void* data, size_t bytes) {
   const char* from = static_cast<const char*>(data);
   while (bytes > 0) {
@@ -52,6 +75,7 @@ bool SendAll(int socket, const void* data, size_t bytes) {
   return true;
 }
 
+// Returns true if all bytes came before `until`.
 bool ReceiveAll(int socket, void* data, size_t bytes, Clock::time_point until) {
   char* to = static_cast<char*>(data);
   while (bytes > 0) {
@@ -69,14 +93,9 @@ bool ReceiveAll(int socket, void* data, size_t bytes, Clock::time_point until) {
   return true;
 }
 
-// --- Serve parent ---
+// --- In the child ---
 
-namespace {
-
-constexpr auto kNever = std::chrono::steady_clock::time_point::max();
-constexpr char kHasBegun = 'b';  // the first byte from a child
-
-// Bytes of address space that this process has, with its libraries.
+// Bytes of address space of this process, with its libraries.
 int64_t AddressSpace() {
   FILE* file = ::fopen("/proc/self/statm", "re");
   if (file == nullptr) return 0;
@@ -105,9 +124,9 @@ void LimitCpu(double seconds) {
   ::setrlimit(RLIMIT_CPU, &limit);
 }
 
-// Ends this process when the parent has closed its end of the socket, or has
-// ended: also while this one computes. (A signal at the end of the parent would
-// come when the thread ends that started the child.)
+// Ends this process when the parent closes its end of the socket or ends, also
+// while this one computes. (A signal at the end of the parent would come when
+// the thread ends that started the child.)
 void EndWithParent() {
   const auto wait = [] {
     pollfd gone = {kChildSocket, POLLRDHUP, 0};
@@ -118,12 +137,12 @@ void EndWithParent() {
   try {
     std::thread(wait).detach();
   } catch (const std::system_error&) {
-    // It ends when it would answer.
+    // It ends when it sends an answer.
   }
 }
 
-// Ends with the parent, leaves no core behind, takes no more than it may, and
-// says that it has begun. Returns the shared memory.
+// Sets the limits of this process, and tells the parent that it has begun.
+// Returns the shared memory.
 std::span<std::byte> BeginAsChild() {
   ChildBegin begin;
   if (!ReceiveAll(kChildSocket, &begin, sizeof(begin), kNever) ||
@@ -147,7 +166,7 @@ std::span<std::byte> BeginAsChild() {
   return shared;
 }
 
-// Whether there is a next request, and it has been answered.
+// Returns false if there is no next request, or its answer cannot be sent.
 bool AnswerNext(const Serve& serve, std::span<std::byte> shared) {
   ChildHead head;
   if (!ReceiveAll(kChildSocket, &head, sizeof(head), kNever)) return false;
@@ -160,10 +179,8 @@ bool AnswerNext(const Serve& serve, std::span<std::byte> shared) {
   fault::SkipTo(head.fault_count);
   const StatusOr<std::string> answer =
       CatchExceptions([&] { return serve(request, shared); });
-  const std::string_view text =
-      answer.ok() ? std::string_view(*answer)
-                  : std::string_view(answer.status().message().data(),
-                                     answer.status().message().size());
+  const std::string text =
+      answer.ok() ? *answer : std::string(answer.status().message());
   const ChildHead back = {.bytes = text.size(),
                           .fault_count = fault::Count(),
                           .code = static_cast<int32_t>(answer.status().code())};
@@ -186,14 +203,11 @@ void ServeParent(const Serve& serve) {
   ::_exit(0);
 }
 
-// --- Child process ---
+// --- In the parent ---
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr uint64_t kMostAnswerBytes = uint64_t{1} << 30;
-constexpr int kFirstOther = kChildMemory + 1;
 
 Clock::time_point After(double seconds) {
   constexpr double kMost = 1e9;
@@ -202,8 +216,8 @@ Clock::time_point After(double seconds) {
              std::chrono::duration<double>(std::clamp(seconds, 0.0, kMost)));
 }
 
-// A descriptor above those that a child has, so that none of them is in its
-// way, also where the program has closed its standard files. Closed at the end.
+// A descriptor above those of a child, also where the program has closed its
+// standard files. Closed at the end.
 class HighDescriptor {
  public:
   // Takes over `low`, or the error if it is negative.
@@ -226,8 +240,8 @@ class HighDescriptor {
   int number_;
 };
 
-// Sets the size of a file. One that is larger than the program's files may be
-// is an error, and not the signal that would end the program.
+// Sets the size of a file. One above the program's limit is an error here, and
+// not the signal that would end the program.
 int SetSize(int file, int64_t bytes) {
   sigset_t too_large;
   sigset_t before;
@@ -247,13 +261,13 @@ int SetSize(int file, int64_t bytes) {
   return result;
 }
 
-// Memory of a fixed size: a child that shortens it would end this process.
+// The size is fixed: a child that shortens the memory would end this process.
 int NewMemory(int64_t bytes) {
   const int memory = ::memfd_create("belay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (memory < 0) return memory;
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   if (SetSize(memory, bytes) == 0 &&
-      ::fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ==
-          0) {
+      ::fcntl(memory, F_ADD_SEALS, kSeals) == 0) {
     return memory;
   }
   const int error = errno;
@@ -279,8 +293,8 @@ struct SpawnParts {
   posix_spawnattr_t attributes;
 };
 
-// What is sent to all processes of a job is for the parent: of signals only
-// those of a crash and of a limit are not blocked, and no handler is left.
+// Blocks all signals but those of a crash and of a limit, and leaves no
+// handler: signals to all processes of a job are for the parent.
 void SetSignals(posix_spawnattr_t& attributes) {
   sigset_t all;
   sigset_t blocked;
@@ -296,8 +310,8 @@ void SetSignals(posix_spawnattr_t& attributes) {
                            POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
-// Starts the program; no file of this process stays open in it, with its
-// locks, but where it may complain. Returns an error number.
+// Starts the program. Of the files of this process, with their locks, only
+// standard error stays open in it. Returns an error number.
 int Spawn(const std::vector<std::string>& command, int socket, int memory,
           pid_t& pid) {
   SpawnParts with;
@@ -323,8 +337,8 @@ int Spawn(const std::vector<std::string>& command, int socket, int memory,
                        words.data(), ::environ);
 }
 
-// Why a child has ended, by what waitpid says of it; no value: nobody knows.
-Status WhyEnded(const std::string& name, std::optional<int> how) {
+// The error of a child that has ended, from the status of waitpid, if known.
+Status ErrorOfEnd(const std::string& name, std::optional<int> how) {
   if (how.has_value() && WIFEXITED(*how)) {
     return absl::UnavailableError(Cat(
         name, ": its process has ended (exit code ", WEXITSTATUS(*how), ")"));
@@ -386,7 +400,6 @@ StatusOr<ChildProcess> ChildProcess::Start(
   const ChildBegin begin = {.parent = ::getpid(),
                             .memory_bytes = limits.memory_bytes,
                             .shared_bytes = limits.shared_bytes};
-  // There is room for it.
   SendAll(child.socket_, &begin, sizeof(begin));
   pid_t pid = -1;
   const int error = Spawn(command, its.get(), memory.get(), pid);
@@ -421,7 +434,7 @@ ChildProcess::~ChildProcess() {
 void ChildProcess::End() {
   if (socket_ >= 0) ::close(std::exchange(socket_, -1));
   const pid_t pid = std::exchange(pid_, -1);
-  // One that the program has waited for itself is not there any more.
+  // The program may have waited for it itself.
   if (pid <= 0 || ::waitpid(pid, nullptr, WNOHANG) != 0) return;
   ::kill(pid, SIGKILL);
   while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
@@ -458,7 +471,6 @@ StatusOr<std::string> ChildProcess::Ask(std::string_view request,
   return Status(code, answer);
 }
 
-// Whether the child has said so, before `until`.
 bool ChildProcess::HasBegun(Clock::time_point until) {
   if (has_begun_) return true;
   char first = 0;
@@ -467,13 +479,13 @@ bool ChildProcess::HasBegun(Clock::time_point until) {
   return has_begun_;
 }
 
-// The child does not answer as it should: says why, and ends it.
+// Ends a child that does not answer as it should, and returns the reason.
 Status ChildProcess::Lost(double deadline_seconds) {
   if (!is_running()) {
     return absl::FailedPreconditionError(
         Cat(name_, ": its process has ended before"));
   }
-  // One that has closed its end is about to end.
+  // A child that has closed its end is about to end.
   int how = 0;
   pid_t ended = 0;
   pollfd gone = {socket_, POLLRDHUP, 0};
@@ -497,7 +509,7 @@ Status ChildProcess::Lost(double deadline_seconds) {
                                          : std::string("nobody knows why"),
             "): it, or a library that it loads, may be damaged"));
   }
-  return WhyEnded(name_, is_known ? std::optional<int>(how) : std::nullopt);
+  return ErrorOfEnd(name_, is_known ? std::optional<int>(how) : std::nullopt);
 }
 
 }  // namespace belay

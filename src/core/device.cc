@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -15,16 +14,9 @@
 namespace belay {
 namespace {
 
-using Fields = std::vector<std::string_view>;
-
 // The types that have a short form, "/cpu:0".
 constexpr std::string_view kShortTypes[] = {"CPU", "GPU", "TPU", "CUSTOM",
                                             "EPU"};
-
-bool IsShortType(std::string_view upper) {
-  return std::find(std::begin(kShortTypes), std::end(kShortTypes), upper) !=
-         std::end(kShortTypes);
-}
 
 StatusOr<int> ParseNumber(std::string_view what, std::string_view text) {
   constexpr int kMaxInt = std::numeric_limits<int>::max();
@@ -60,19 +52,19 @@ Status SetType(std::string type, std::string_view index, DeviceSpec& device) {
 
 Status ParsePart(std::string_view part, DeviceSpec& device) {
   if (part.empty()) return absl::OkStatus();
-  const Fields fields = Split(part, ':');
+  const std::vector<std::string_view> fields = Split(part, ':');
   const bool named =
       fields[0] == "job" || fields[0] == "replica" || fields[0] == "task";
   if (named && fields.size() == 2) {
     return SetNamed(fields[0], fields[1], device);
   }
   std::string upper = absl::AsciiStrToUpper(AbslView(fields[0]));
-  if (fields.size() <= 2 && IsShortType(upper)) {
+  if (fields.size() <= 2 && std::ranges::count(kShortTypes, upper) > 0) {
     return SetType(std::move(upper), fields.size() == 2 ? fields[1] : "*",
                    device);
   }
   if (fields.size() == 3 && fields[0] == "device" && !fields[1].empty()) {
-    // The long form takes any type as it is, but for these two spellings.
+    // The long form keeps the spelling of all types but these two.
     const bool lower = fields[1] == "cpu" || fields[1] == "gpu";
     return SetType(lower ? absl::AsciiStrToUpper(AbslView(fields[1]))
                          : std::string(fields[1]),
@@ -89,12 +81,8 @@ std::string DeviceText(const DeviceSpec& device) {
   if (device.replica) absl::StrAppend(&text, "/replica:", *device.replica);
   if (device.task) absl::StrAppend(&text, "/task:", *device.task);
   if (device.device_type) {
-    absl::StrAppend(&text, "/device:", *device.device_type, ":");
-    if (device.device_index) {
-      absl::StrAppend(&text, *device.device_index);
-    } else {
-      absl::StrAppend(&text, "*");
-    }
+    absl::StrAppend(&text, "/device:", *device.device_type, ":",
+                    device.device_index ? Cat(*device.device_index) : "*");
   }
   return text;
 }

@@ -1,4 +1,4 @@
-// Dtypes: their names, their sizes and their kinds.
+// The kinds of values of dtypes.
 
 #ifndef BELAY_CORE_DTYPE_H_
 #define BELAY_CORE_DTYPE_H_
@@ -8,8 +8,6 @@
 #include "belay/arrays/dtype.h"
 
 namespace belay {
-
-// The kinds of values that dtypes have.
 
 enum class DTypeKind : uint8_t { kFloat, kInteger, kComplex, kBool, kString };
 

@@ -17,20 +17,18 @@ namespace {
 // --- Every pair, by way of a wide type: double, int64, uint64 or complex ---
 
 template <typename T>
+concept SmallFloat =
+    std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16> ||
+    std::is_same_v<T, Float8E4M3> || std::is_same_v<T, Float8E5M2>;
+template <typename T>
 inline constexpr bool kIsComplex = false;
 template <typename Part>
 inline constexpr bool kIsComplex<std::complex<Part>> = true;
 
 template <typename T>
 auto Widen(T value) {
-  if constexpr (std::is_same_v<T, Float16>) {
-    return ValueOfFormat<kF16Format>(value.bits);
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    return ValueOfFormat<kBF16Format>(value.bits);
-  } else if constexpr (std::is_same_v<T, Float8E4M3>) {
-    return ValueOfFormat<kF8E4M3Format>(value.bits);
-  } else if constexpr (std::is_same_v<T, Float8E5M2>) {
-    return ValueOfFormat<kF8E5M2Format>(value.bits);
+  if constexpr (SmallFloat<T>) {
+    return ValueOfFormat<kFormatOf<T>>(value.bits);
   } else if constexpr (kIsComplex<T>) {
     return std::complex<double>(value);
   } else if constexpr (std::is_floating_point_v<T>) {
@@ -43,24 +41,18 @@ auto Widen(T value) {
 }
 
 // A double that rounds to at most 50 bits as the value does. Where a double
-// cannot hold it, a one at the end stands for all that is cut off.
-inline double ForRounding(double value) { return value; }
-inline double ForRounding(uint64_t value) {
+// cannot hold it, a one at the end stands for the bits that are cut off.
+double ForRounding(double value) { return value; }
+double ForRounding(uint64_t value) {
   constexpr uint64_t kCut = (uint64_t{1} << 11) - 1;
   if (value >> 53 == 0 || (value & kCut) == 0) {
     return static_cast<double>(value);
   }
   return static_cast<double>((value & ~kCut) | (kCut + 1));
 }
-inline double ForRounding(int64_t value) {
+double ForRounding(int64_t value) {
   const auto magnitude = static_cast<uint64_t>(value);
   return value < 0 ? -ForRounding(0 - magnitude) : ForRounding(magnitude);
-}
-
-template <FloatFormat kFormat, typename T, typename Wide>
-T RoundTo(Wide value) {
-  return T{static_cast<decltype(T::bits)>(
-      RoundToFormat<kFormat>(ForRounding(value)))};
 }
 
 template <typename T>
@@ -91,14 +83,9 @@ T Narrow(Wide value) {
     }
   } else if constexpr (kIsComplex<Wide>) {
     return T{};  // refused by IsConvertible
-  } else if constexpr (std::is_same_v<T, Float16>) {
-    return RoundTo<kF16Format, T>(value);
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    return RoundTo<kBF16Format, T>(value);
-  } else if constexpr (std::is_same_v<T, Float8E4M3>) {
-    return RoundTo<kF8E4M3Format, T>(value);
-  } else if constexpr (std::is_same_v<T, Float8E5M2>) {
-    return RoundTo<kF8E5M2Format, T>(value);
+  } else if constexpr (SmallFloat<T>) {
+    return T{static_cast<decltype(T::bits)>(
+        RoundToFormat<kFormatOf<T>>(ForRounding(value)))};
   } else if constexpr (std::is_same_v<T, bool>) {
     return value != Wide{0};
   } else if constexpr (std::is_floating_point_v<T>) {
@@ -180,9 +167,7 @@ void NarrowAll(const Wide* values, DType to, std::byte* target, int64_t count) {
 
 using LossCounts = std::array<int64_t, kNumLosses>;
 
-// Whether this processor has these instructions: its loops take twice as many
-// elements at once. The first of this architecture have none to pack f16 and
-// bf16, and none to count.
+// AVX2 takes twice as many elements at once, packs f16 and bf16, and counts.
 bool HasAvx2() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx2") != 0;
@@ -215,8 +200,7 @@ BELAY_AVX2 LossCounts CountLoopAvx2(const Wide* values, int64_t count) {
   return CountLoop<T>(values, count);
 }
 
-// How many of them are lost in each way. A loop of its own: that of NarrowAll
-// has branches.
+// Apart from the loop of NarrowAll, which has branches.
 template <typename Wide>
 LossCounts CountLost(const Wide* values, DType to, int64_t count) {
   LossCounts counts = {};
@@ -228,7 +212,7 @@ LossCounts CountLost(const Wide* values, DType to, int64_t count) {
   return counts;
 }
 
-// The first of them that is lost in this way. Requires that one is.
+// Requires that one is lost in this way.
 template <typename Wide>
 int64_t FirstLost(const Wide* values, DType to, size_t loss) {
   int64_t i = 0;
@@ -255,7 +239,7 @@ void ForEachWideBlock(DType from, const std::byte* source, int64_t count,
   });
 }
 
-// Adds what is lost in a block, of which `source` has the elements.
+// Adds the losses of a block with the elements at `source`.
 template <typename Wide>
 void AddLost(DType from, const std::byte* source, DType to, const Wide* values,
              int64_t count, ConversionLosses& losses) {
@@ -336,14 +320,15 @@ float F16ToF32(Float16 value) {
 }
 
 template <typename From, typename To, To (*kConvert)(From)>
-void ConvertAll(const std::byte* source, std::byte* target, int64_t count) {
+[[gnu::always_inline]] inline void ConvertAll(const std::byte* source,
+                                              std::byte* target,
+                                              int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     Store(kConvert(Load<From>(source, i)), target, i);
   }
 }
 
-// Whether any of them is too large for To, infinite, NaN, or becomes 0. Where
-// none can be, there is no such loop.
+// Returns true if any of them is too large for To, infinite, NaN, or becomes 0.
 template <typename From, typename To>
 [[gnu::always_inline]] inline bool MayLose(const std::byte* source,
                                            int64_t count) {
@@ -367,24 +352,6 @@ template <typename From, typename To>
   return false;
 }
 
-template <typename From, typename To>
-bool MayLoseAny(const std::byte* source, int64_t count) {
-  return MayLose<From, To>(source, count);
-}
-
-template <typename From, typename To>
-BELAY_AVX2 bool MayLoseAnyAvx2(const std::byte* source, int64_t count) {
-  return MayLose<From, To>(source, count);
-}
-
-template <typename From, typename To, To (*kConvert)(From)>
-BELAY_AVX2 void ConvertAllAvx2(const std::byte* source, std::byte* target,
-                               int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    Store(kConvert(Load<From>(source, i)), target, i);
-  }
-}
-
 float F64ToF32(double value) { return static_cast<float>(value); }
 double F32ToF64(float value) { return value; }
 
@@ -392,32 +359,50 @@ struct CommonPair {
   DType from;
   DType to;
   void (*convert)(const std::byte* source, std::byte* target, int64_t count);
-  // Whether any of them may be lost; others are not.
+  // If it returns false, no element is lost.
   bool (*may_lose)(const std::byte* source, int64_t count);
 };
 
-// The loops that this processor can run.
 template <typename From, typename To, To (*kConvert)(From)>
-CommonPair PairOf() {
-  CommonPair pair{.from = DTypeOf<From>(),
-                  .to = DTypeOf<To>(),
-                  .convert = ConvertAll<From, To, kConvert>,
-                  .may_lose = MayLoseAny<From, To>};
-  if (HasAvx2()) {
-    pair.convert = ConvertAllAvx2<From, To, kConvert>;
-    pair.may_lose = MayLoseAnyAvx2<From, To>;
+struct Plain {
+  static void Convert(const std::byte* from, std::byte* to, int64_t count) {
+    ConvertAll<From, To, kConvert>(from, to, count);
   }
-  return pair;
+  static bool AnyLost(const std::byte* from, int64_t count) {
+    return MayLose<From, To>(from, count);
+  }
+};
+
+template <typename From, typename To, To (*kConvert)(From)>
+struct WithAvx2 {
+  BELAY_AVX2 static void Convert(const std::byte* from, std::byte* to,
+                                 int64_t count) {
+    ConvertAll<From, To, kConvert>(from, to, count);
+  }
+  BELAY_AVX2 static bool AnyLost(const std::byte* from, int64_t count) {
+    return MayLose<From, To>(from, count);
+  }
+};
+
+template <typename From, typename To, To (*kConvert)(From)>
+CommonPair MakePair() {
+  using Slow = Plain<From, To, kConvert>;
+  using Fast = WithAvx2<From, To, kConvert>;
+  const bool fast = HasAvx2();
+  return {.from = DTypeOf<From>(),
+          .to = DTypeOf<To>(),
+          .convert = fast ? Fast::Convert : Slow::Convert,
+          .may_lose = fast ? Fast::AnyLost : Slow::AnyLost};
 }
 
 const CommonPair* FindCommonPair(DType from, DType to) {
   static const CommonPair kCommonPairs[] = {
-      PairOf<float, BFloat16, F32ToBF16>(),
-      PairOf<BFloat16, float, BF16ToF32>(),
-      PairOf<float, Float16, F32ToF16>(),
-      PairOf<Float16, float, F16ToF32>(),
-      PairOf<double, float, F64ToF32>(),
-      PairOf<float, double, F32ToF64>(),
+      MakePair<float, BFloat16, F32ToBF16>(),
+      MakePair<BFloat16, float, BF16ToF32>(),
+      MakePair<float, Float16, F32ToF16>(),
+      MakePair<Float16, float, F16ToF32>(),
+      MakePair<double, float, F64ToF32>(),
+      MakePair<float, double, F32ToF64>(),
   };
   for (const CommonPair& pair : kCommonPairs) {
     if (pair.from == from && pair.to == to) return &pair;

@@ -18,14 +18,48 @@
 
 namespace belay {
 
-// The bits of floating-point formats that C++20 does not have.
-//
-// Every value of such a format is a double, so a double is what they are read
-// to and rounded from.
+// The numbers that a dtype has; of a complex one, its parts.
+struct NumberRange {
+  enum class Kind : uint8_t { kFloat, kSigned, kUnsigned, kBool };
+  Kind kind = Kind::kFloat;
+  int precision = 0;     // bits of a mantissa, or of the largest integer
+  int max_exponent = 0;  // the largest e with 2^e in the range
+  int min_exponent = 0;  // 2^e is the smallest number above 0
+  bool has_infinity = true;
+};
 
-// Sign, exponent and mantissa, the largest exponent being that of infinity and
-// NaN. Without infinity there is one NaN, all ones, and the other patterns of
-// the largest exponent are numbers.
+constexpr NumberRange RangeOf(DType dtype) {
+  using Kind = NumberRange::Kind;
+  constexpr struct {
+    DType dtype;
+    NumberRange range;
+  } kRanges[] = {
+      {DType::kF16, {Kind::kFloat, 11, 15, -24}},
+      {DType::kBF16, {Kind::kFloat, 8, 127, -133}},
+      {DType::kF8E4M3, {Kind::kFloat, 4, 8, -9, false}},
+      {DType::kF8E5M2, {Kind::kFloat, 3, 15, -16}},
+      {DType::kF32, {Kind::kFloat, 24, 127, -149}},
+      {DType::kC64, {Kind::kFloat, 24, 127, -149}},
+      {DType::kF64, {Kind::kFloat, 53, 1023, -1074}},
+      {DType::kC128, {Kind::kFloat, 53, 1023, -1074}},
+      {DType::kI8, {Kind::kSigned, 7, 7, 0, false}},
+      {DType::kI16, {Kind::kSigned, 15, 15, 0, false}},
+      {DType::kI32, {Kind::kSigned, 31, 31, 0, false}},
+      {DType::kI64, {Kind::kSigned, 63, 63, 0, false}},
+      {DType::kU8, {Kind::kUnsigned, 8, 7, 0, false}},
+      {DType::kU16, {Kind::kUnsigned, 16, 15, 0, false}},
+      {DType::kU32, {Kind::kUnsigned, 32, 31, 0, false}},
+      {DType::kU64, {Kind::kUnsigned, 64, 63, 0, false}},
+  };
+  for (const auto& row : kRanges) {
+    if (row.dtype == dtype) return row.range;
+  }
+  return {Kind::kBool, 1, 0, 0, false};
+}
+
+// The bits of a floating-point format: sign, exponent and mantissa, the largest
+// exponent being that of infinity and NaN. Without infinity there is one NaN,
+// all ones, and the other patterns of the largest exponent are numbers.
 struct FloatFormat {
   int exponent_bits;
   int mantissa_bits;
@@ -39,27 +73,25 @@ struct FloatFormat {
     if (!has_infinity) return sign() - 1;
     return sign() - (uint64_t{1} << (mantissa_bits - 1));
   }
-  // What is too large becomes infinity or, where there is none, the largest
-  // number.
+  // What too large numbers become: infinity, or the largest number without it.
   constexpr uint64_t largest() const {
     if (!has_infinity) return sign() - 2;
     return sign() - (uint64_t{1} << mantissa_bits);
   }
 };
 
-inline constexpr FloatFormat kF16Format = {.exponent_bits = 5,
-                                           .mantissa_bits = 10};
-inline constexpr FloatFormat kBF16Format = {.exponent_bits = 8,
-                                            .mantissa_bits = 7};
-inline constexpr FloatFormat kF8E4M3Format = {
-    .exponent_bits = 4, .mantissa_bits = 3, .has_infinity = false};
-inline constexpr FloatFormat kF8E5M2Format = {.exponent_bits = 5,
-                                              .mantissa_bits = 2};
+// The format of a type that C++20 does not have. Each of its values is a
+// double.
+template <typename T>
+inline constexpr FloatFormat kFormatOf = {
+    .exponent_bits = 8 * sizeof(T) - RangeOf(DTypeOf<T>()).precision,
+    .mantissa_bits = RangeOf(DTypeOf<T>()).precision - 1,
+    .has_infinity = RangeOf(DTypeOf<T>()).has_infinity};
 inline constexpr FloatFormat kF64Format = {.exponent_bits = 11,
                                            .mantissa_bits = 52};
 
-// Returns the bits of the nearest value, of two equally near ones the one with
-// an even mantissa. A NaN becomes the quiet NaN with its sign.
+// Returns the bits of the nearest value; a tie goes to the even mantissa. A NaN
+// becomes the quiet NaN with its sign.
 template <FloatFormat kFormat>
 uint64_t RoundToFormat(double value) {
   const auto bits = std::bit_cast<uint64_t>(value);
@@ -110,61 +142,9 @@ double ValueOfFormat(uint64_t bits) {
   return std::bit_cast<double>(sign | value);
 }
 
-// Which values a conversion of dtypes changes by more than rounding them.
-//
-// Without branches, so that loops that count them stay loops of vectors.
+// Which values a conversion changes by more than rounding them. Has no
+// branches, so that loops that count them stay vector code.
 
-// The numbers that a dtype has; of a complex one, its parts.
-struct NumberRange {
-  enum class Kind : uint8_t { kFloat, kSigned, kUnsigned, kBool };
-  Kind kind = Kind::kFloat;
-  int precision = 0;     // bits of a mantissa, or of the largest integer
-  int max_exponent = 0;  // largest e such that 2^e is no larger than any number
-  int min_exponent = 0;  // 2^e is the smallest number above 0
-  bool has_infinity = true;
-};
-
-constexpr NumberRange RangeOf(DType dtype) {
-  using Kind = NumberRange::Kind;
-  switch (dtype) {
-    case DType::kF16:
-      return {Kind::kFloat, 11, 15, -24};
-    case DType::kBF16:
-      return {Kind::kFloat, 8, 127, -133};
-    case DType::kF8E4M3:
-      return {Kind::kFloat, 4, 8, -9, false};
-    case DType::kF8E5M2:
-      return {Kind::kFloat, 3, 15, -16};
-    case DType::kF32:
-    case DType::kC64:
-      return {Kind::kFloat, 24, 127, -149};
-    case DType::kF64:
-    case DType::kC128:
-      return {Kind::kFloat, 53, 1023, -1074};
-    case DType::kI8:
-      return {Kind::kSigned, 7, 7, 0, false};
-    case DType::kI16:
-      return {Kind::kSigned, 15, 15, 0, false};
-    case DType::kI32:
-      return {Kind::kSigned, 31, 31, 0, false};
-    case DType::kI64:
-      return {Kind::kSigned, 63, 63, 0, false};
-    case DType::kU8:
-      return {Kind::kUnsigned, 8, 7, 0, false};
-    case DType::kU16:
-      return {Kind::kUnsigned, 16, 15, 0, false};
-    case DType::kU32:
-      return {Kind::kUnsigned, 32, 31, 0, false};
-    case DType::kU64:
-      return {Kind::kUnsigned, 64, 63, 0, false};
-    case DType::kBool:
-    case DType::kString:
-      break;
-  }
-  return {Kind::kBool, 1, 0, 0, false};
-}
-
-// Whether there are values of `from` that change by more than rounding.
 constexpr bool IsLossy(const NumberRange& from, const NumberRange& to) {
   using Kind = NumberRange::Kind;
   if (from.kind == Kind::kBool) return false;
@@ -191,12 +171,12 @@ constexpr double PowerOfTwo(int exponent) {
   return power;
 }
 
-// From where on a number rounds to infinity or, where there is none, to more
+// The smallest number that rounds to infinity or, where there is none, to more
 // than the largest number; infinity if no double does.
 constexpr double FirstTooLarge(DType to) {
   const NumberRange range = RangeOf(to);
   if (range.precision == 53) return std::numeric_limits<double>::infinity();
-  // Half a unit above 448, where 480 would be a NaN, 448 is nearest still.
+  // Up to half a unit above 448 numbers round to it: 480 would be a NaN.
   if (!range.has_infinity) return 464 + PowerOfTwo(-44);
   return (2 - PowerOfTwo(-range.precision)) * PowerOfTwo(range.max_exponent);
 }
@@ -219,8 +199,8 @@ struct LossFlags {
   }
 };
 
-// Whether a float with so many bits of mantissa has this integer, if it is not
-// too large for it.
+// Returns true if a float with kPrecision bits of mantissa holds this integer,
+// unless it is too large.
 template <int kPrecision>
 constexpr bool IsExact(uint64_t magnitude) {
   const uint64_t last_bit = magnitude & (0 - magnitude);
@@ -265,11 +245,11 @@ template <typename T>
 LossFlags LossInInteger(double value) {
   using Limits = std::numeric_limits<T>;
   constexpr auto kLowest = static_cast<double>(Limits::min());
-  // Where doubles have the integer below the smallest, what is above it is cut
-  // to the smallest; else there is nothing between them.
+  // Where a double can lie between the smallest integer and the next below, it
+  // is cut to the smallest.
   constexpr bool kHasBelow = kLowest - 1 < kLowest;
   constexpr double kEnd = PowerOfTwo(Limits::digits);
-  // Doubles from here on are integers, and a sum with it is rounded to one.
+  // Doubles from here on are integers, and so are sums with it.
   constexpr double kUnits = PowerOfTwo(52);
   const double magnitude = std::fabs(value);
   const bool is_finite = magnitude < std::numeric_limits<double>::infinity();
@@ -282,8 +262,7 @@ LossFlags LossInInteger(double value) {
           .changed = !is_out & has_fraction};
 }
 
-// The loss in a value that becomes a T. Requires that it is an integer, a float
-// or a complex number in these wide types.
+// The loss in a value, widened, that becomes a T.
 template <typename T, typename Wide>
 LossFlags LossIn(Wide value) {
   constexpr DType kTo = DTypeOf<T>();
@@ -301,14 +280,11 @@ LossFlags LossIn(Wide value) {
   }
 }
 
-// Elements of one dtype as elements of another.
-
-// Returns whether there is a conversion: from every number to every number,
-// but not from complex to real ones. Strings convert to strings only.
+// Returns true if there is a conversion: from every number to every number, but
+// not from complex to real ones. Strings convert to strings only.
 bool IsConvertible(DType from, DType to);
 
-// How a conversion changes a value by more than rounding it to the nearest of
-// two floats.
+// How a conversion changes a value by more than rounding it.
 enum class Loss : uint8_t {
   // A finite value is too large: it becomes infinity, the largest number, or an
   // end of the range of integers.
@@ -321,7 +297,7 @@ enum class Loss : uint8_t {
 };
 inline constexpr size_t kNumLosses = 3;
 
-// What conversions from one dtype to another have done so far. A complex value
+// The losses of conversions from one dtype to another so far. A complex value
 // counts once for each kind.
 struct ConversionLosses {
   using Element = std::array<std::byte, 16>;  // of any dtype, from its start
@@ -333,19 +309,19 @@ struct ConversionLosses {
   bool Any() const { return counts[0] + counts[1] + counts[2] > 0; }
 };
 
-// Returns whether values of `from` may be lost in `to`. Requires IsConvertible.
+// Returns true if values of `from` may be lost in `to`. Requires IsConvertible.
 bool IsLossyConversion(DType from, DType to);
 
 // Converts `count` elements, dense on both sides, which do not overlap.
-// Requires IsConvertible, and no strings. What fits exactly is exact, and
-//   - floats round to nearest even; what is too large becomes infinity, in
-//     f8e4m3, which has none, the largest number;
+// Requires IsConvertible, and no strings. Values that fit stay exact, and
+//   - floats round to nearest even; too large ones become infinity, in f8e4m3,
+//     which has none, the largest number;
 //   - a NaN stays one, with its sign;
 //   - floats are cut towards zero to integers, a NaN to 0, and integers stop
 //     at the ends of their range;
 //   - a bool is false for zero and true for all else, and counts as 0 or 1;
 //   - real numbers get the imaginary part 0.
-// Adds to `losses`, which may be null, what this loses.
+// Adds to `losses`, which may be null.
 void ConvertElements(DType from, const void* source, DType to, void* target,
                      int64_t count, ConversionLosses* losses = nullptr);
 

@@ -11,15 +11,15 @@ namespace belay {
 namespace {
 
 constexpr int kTransient[] = {
-    // The device or the server has failed in a way that it does not name.
+    // The device or the server has failed without a reason.
     EIO, EREMOTEIO,
-    // The server was there before: it, or the mount, has been lost.
+    // The server or the mount has been lost.
     ENOTCONN, ESTALE, ESHUTDOWN, EPIPE, EBADFD, ENOLINK, ECOMM, ECONNRESET,
     ECONNREFUSED, ECONNABORTED,
-    // The way there.
+    // The network.
     ETIMEDOUT, ETIME, EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH, ENETRESET,
     ENONET,
-    // It says itself that it is for now.
+    // By definition temporary.
     EAGAIN, EBUSY, EINTR, ERESTART, ENOBUFS, ENOLCK};
 
 absl::StatusCode CodeOf(int error) {

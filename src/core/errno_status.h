@@ -10,22 +10,21 @@
 
 namespace belay {
 
-// Returns the Status of a failed call: `OPERATION "OBJECT": text of the
-// error number in lower case`.
+// Returns the error `OPERATION "OBJECT": text of the error number in lower
+// case`.
 //   ENOSPC EDQUOT EFBIG ENOMEM            ResourceExhausted
 //   ENOENT                                NotFound
 //   EEXIST ENOTEMPTY                      AlreadyExists
 //   EACCES EPERM EROFS                    PermissionDenied
 //   ENOTDIR EISDIR EINVAL
 //   ELOOP ENAMETOOLONG                    InvalidArgument
-//   those of TransientErrors              Unavailable
-//   all others                            Internal
+//   TransientErrors()                     Unavailable
+//   others                                Internal
 Status ErrnoStatus(int error, std::string_view operation,
                    std::string_view object);
 
-// Returns the error numbers of faults that may pass: a device, a server or a
-// network that does not answer. Some of them may as well last, which the number
-// does not tell.
+// Returns the error numbers of faults that may pass, such as of a device, a
+// server or a network that does not answer.
 std::span<const int> TransientErrors();
 
 }  // namespace belay

@@ -8,12 +8,13 @@
 #include "absl/strings/str_format.h"
 #include "belay/arrays/flat_buffer.h"
 #include "core/status_macros.h"
+#include "core/strided_copy.h"
 
 namespace belay {
 namespace {
 
 constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
-// Below, the pages at both ends that stay small are most of it.
+// In less, most pages are at both ends and stay small.
 constexpr int64_t kLarge = int64_t{8} << 20;
 
 }  // namespace
@@ -47,31 +48,22 @@ void Reserve(ReusableBytes& memory, int64_t size) {
 
 namespace {
 
-// Elements of one index of each axis.
-Shape Strides(const Shape& shape) {
-  Shape strides(shape.size(), 1);
-  for (size_t axis = shape.size(); axis-- > 1;) {
-    strides[axis - 1] = strides[axis] * shape[axis];
-  }
-  return strides;
-}
-
 Status Named(const FlatPiece& piece, const Status& cause) {
   return Status(cause.code(), absl::StrFormat("cut a flat buffer: \"%s\": %s",
                                               piece.key, cause.message()));
 }
 
-// The box of a piece, checked.
-StatusOr<Box> BoxOf(const FlatPiece& piece) {
+// Also checks it.
+StatusOr<Box> FindBox(const FlatPiece& piece) {
   BELAY_RETURN_IF_ERROR(CheckedNumElements(piece.global_shape).status());
   Box box = piece.box.value_or(WholeBox(piece.global_shape));
   BELAY_RETURN_IF_ERROR(CheckBox(box, piece.global_shape));
   return box;
 }
 
-// The first element of a piece in the buffer, checked.
-StatusOr<int64_t> BeginOf(const FlatPiece& piece, int64_t end_of_last,
-                          int64_t elements) {
+// The first element of a piece in the buffer.
+StatusOr<int64_t> FindBegin(const FlatPiece& piece, int64_t end_of_last,
+                            int64_t elements) {
   const int64_t begin = piece.begin.value_or(end_of_last);
   if (begin < end_of_last) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -89,7 +81,7 @@ StatusOr<int64_t> BeginOf(const FlatPiece& piece, int64_t end_of_last,
 std::vector<Box> BoxesOfRange(const Box& box, int64_t begin, int64_t end) {
   if (begin == end) return {};
   if (begin == 0 && end == NumElements(box.shape)) return {box};
-  const Shape strides = Strides(box.shape);
+  const Shape strides = DenseStrides(box.shape);
   std::vector<Box> boxes;
   while (begin < end) {
     Box part = box;
@@ -120,10 +112,10 @@ StatusOr<std::vector<FlatBox>> BoxesOfFlatRange(
   std::vector<FlatBox> found;
   int64_t next = 0;
   for (size_t i = 0; i < pieces.size(); ++i) {
-    StatusOr<Box> box = BoxOf(pieces[i]);
+    StatusOr<Box> box = FindBox(pieces[i]);
     if (!box.ok()) return Named(pieces[i], box.status());
     const int64_t elements = NumElements(box->shape);
-    const StatusOr<int64_t> first = BeginOf(pieces[i], next, elements);
+    const StatusOr<int64_t> first = FindBegin(pieces[i], next, elements);
     if (!first.ok()) return Named(pieces[i], first.status());
     next = *first + elements;
     if (elements == 0) {

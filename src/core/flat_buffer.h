@@ -1,4 +1,4 @@
-// Large memory, and the values of a state as one buffer.
+// Large memory. Fresh pages cost more than to fill it.
 
 #ifndef BELAY_CORE_FLAT_BUFFER_H_
 #define BELAY_CORE_FLAT_BUFFER_H_
@@ -8,8 +8,6 @@
 #include <memory>
 
 namespace belay {
-
-// Large memory: fresh pages cost more than the bytes that are put there.
 
 // Asks the system for huge pages under memory that nobody has written to yet.
 // Small memory is left alone; the request may be ignored.
@@ -24,10 +22,9 @@ struct ReusableBytes {
   int64_t size = 0;
 };
 
-// Makes sure that there are `size` bytes. Their values are unspecified. Memory
-// that is too small is replaced by an eighth more than is needed, because the
-// next need may be slightly larger; so is memory of more than four times that.
-// None is left for a size of 0.
+// Makes sure that there are `size` bytes, with unspecified values. Replaces
+// memory that is too small or over four times too large by an eighth more than
+// is needed, because the next need may be slightly larger. Size 0 frees all.
 void Reserve(ReusableBytes& memory, int64_t size);
 
 }  // namespace belay

@@ -11,20 +11,14 @@
 
 namespace belay {
 
-// Division that rounds up.
-
-// Of numbers that are not negative; `b` is not 0.
+// a / b, rounded up. `a` is not negative; `b` is positive.
 constexpr int64_t CeilDivide(int64_t a, int64_t b) {
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
-// Reads plain decimal numbers, for the text forms of boxes and devices.
-//
-// Stricter than absl::SimpleAtoi, which takes a sign and blanks: a text form
-// that is stored must have one spelling, and "+1" or " 1" is damage.
-
 // Returns the number that `text` spells in digits only, or nothing if it is
-// anything else or above `max`.
+// anything else or above `max`. Stored texts have one spelling: "+1" or " 1",
+// which absl::SimpleAtoi takes, is damage.
 inline std::optional<int64_t> ParseDigits(std::string_view text, int64_t max) {
   if (text.starts_with('-')) return std::nullopt;  // "-0" is not digits only
   const char* const last = text.data() + text.size();

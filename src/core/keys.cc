@@ -16,10 +16,13 @@ std::string_view LastPart(std::string_view key) {
   return key.substr(key.rfind('/') + 1);
 }
 
-// Whether `key` is `group` and more parts.
 bool LiesBelow(std::string_view key, std::string_view group) {
   return key.size() > group.size() && key.starts_with(group) &&
          key[group.size()] == '/';
+}
+
+re2::StringPiece Piece(std::string_view text) {
+  return {text.data(), text.size()};
 }
 
 }  // namespace
@@ -51,13 +54,12 @@ CloseKeys::CloseKeys(std::string_view absent, size_t count)
 void CloseKeys::Offer(std::string_view key) {
   const auto length =
       static_cast<int64_t>(std::max(key.size(), absent_.size()));
-  // A key this long is no slip of a finger, and comparing takes its square.
+  // A comparison takes time in proportion to the square of the length.
   constexpr int64_t kMostBytes = 4096;
   if (length > kMostBytes) return;
   const bool is_related = LastPart(key) == LastPart(absent_) ||
                           LiesBelow(key, absent_) || LiesBelow(absent_, key);
   int64_t limit = is_related ? length : (length + 2) / 3;
-  // Farther than all that are kept is too far.
   if (close_.size() == count_ && count_ > 0) {
     limit = std::min(limit, close_.back().distance);
   }
@@ -83,14 +85,6 @@ std::string CloseKeys::Hint() const {
 }
 
 // --- Key patterns ---
-
-namespace {
-
-re2::StringPiece Piece(std::string_view text) {
-  return {text.data(), text.size()};
-}
-
-}  // namespace
 
 struct KeyPatterns::Impl {
   std::vector<std::unique_ptr<const RE2>> expressions;
@@ -157,10 +151,8 @@ std::vector<int64_t> KeyPatterns::Unmatched(
   std::vector<int64_t> unmatched;
   if (impl_ == nullptr) return unmatched;
   for (size_t i = 0; i < impl_->expressions.size(); ++i) {
-    const bool matches = std::any_of(
-        keys.begin(), keys.end(),
-        [&](std::string_view key) { return impl_->Matches(i, key); });
-    unmatched.push_back(matches ? 0 : 1);
+    unmatched.push_back(std::ranges::none_of(
+        keys, [&](std::string_view key) { return impl_->Matches(i, key); }));
   }
   return unmatched;
 }

@@ -18,28 +18,25 @@
 
 namespace belay {
 
-// Which stored keys somebody may have meant by one that is not stored.
-
-// Returns the number of bytes to insert, remove or replace that makes `b` out
-// of `a`, or `limit` + 1 if there are more than `limit`.
+// Returns the number of bytes to insert, remove or replace to make `b` of `a`,
+// at most `limit` + 1.
 int64_t EditDistance(std::string_view a, std::string_view b, int64_t limit);
 
-// Offers keys, one after the other, as what is meant by an absent one.
+// Finds the stored keys that somebody may have meant by one that is not stored.
 class CloseKeys {
  public:
   // `absent` is borrowed. At most `count` keys are kept.
   explicit CloseKeys(std::string_view absent, size_t count = 3);
 
-  // Keeps `key`, borrowed, if it is among the closest so far: a third of its
-  // bytes differ at most, its part after the last '/' is the same, or one of
-  // the two lies below the other. Not where one has over 4096 bytes.
+  // Keeps `key`, borrowed, if it is among the closest so far: at most a third
+  // of its bytes differ, its part after the last '/' is the same, or one of the
+  // two keys lies below the other. Not if one has over 4096 bytes.
   void Offer(std::string_view key);
 
-  // The keys that are kept, the closest first.
+  // The closest first.
   std::vector<std::string_view> keys() const;
 
-  // Returns the keys as the end of a message, `; close to it: "a", "b"`, or
-  // nothing if there are none.
+  // Returns the end of a message, `; close to it: "a", "b"`, or nothing.
   std::string Hint() const;
 
  private:
@@ -55,9 +52,8 @@ class CloseKeys {
   std::vector<Close> close_;  // ascending
 };
 
-// Finds keys in a list. Where the list ascends, and those that are asked for
-// mostly do, each is found by one comparison.
-
+// Finds keys in a list. If the list and mostly the keys to find ascend, one
+// comparison finds a key.
 class KeyFinder {
  public:
   // Borrows the texts. Of equal keys the first is found.
@@ -92,20 +88,17 @@ class KeyFinder {
   absl::flat_hash_map<std::string_view, int32_t> positions_;  // once needed
 };
 
-// Which of several regular expressions a key matches.
-
-// Expressions in RE2's syntax, each for whole keys: "enc/.*" is not found in
-// "my/enc/w". Any bytes may stand in keys. A copy shares them.
+// Regular expressions in RE2's syntax, each for whole keys: "enc/.*" does not
+// match "my/enc/w". Keys may have any bytes. A copy shares the expressions.
 class KeyPatterns {
  public:
   KeyPatterns() = default;
 
-  // Compiles the expressions.
-  // Errors: InvalidArgument - one of them is none: names it and the reason.
+  // Errors: InvalidArgument - one of them is no regular expression.
   static StatusOr<KeyPatterns> Compile(
       const std::vector<std::string>& expressions);
 
-  // The same of the `keys` of entries, which say what is done with them.
+  // The same for the member `keys` of each entry.
   template <typename Entry>
   static StatusOr<KeyPatterns> CompileKeysOf(
       const std::vector<Entry>& entries) {
@@ -114,16 +107,15 @@ class KeyPatterns {
     return Compile(expressions);
   }
 
-  // Returns the place of the first one that matches the whole key, or -1.
+  // Returns the place of the first expression that matches, or -1.
   int Find(std::string_view key) const;
 
-  // Checks that `rewrite` speaks only of groups that the expression has.
+  // Checks that `rewrite` names only groups of the expression.
   // Errors: InvalidArgument.
   Status CheckRewrite(int place, const std::string& rewrite) const;
 
-  // Returns `rewrite` with \0, \1, ... replaced by what the groups of that
-  // expression match. Requires that CheckRewrite is fine with it, and
-  // that the expression matches the key.
+  // Returns `rewrite` with \0, \1, ... replaced by the matches of the groups of
+  // that expression. Requires CheckRewrite, and that the expression matches.
   std::string Rewrite(int place, std::string_view key,
                       const std::string& rewrite) const;
 
@@ -131,14 +123,12 @@ class KeyPatterns {
   std::vector<int64_t> Unmatched(
       const std::vector<std::string_view>& keys) const;
 
-  // Returns the error of an expression that matches nothing, with up to three
-  // of the keys that come close.
+  // Returns the error of an expression that matches nothing, with the closest
+  // keys.
   Status NoMatchError(size_t place, const std::vector<std::string_view>& keys,
                       std::string_view option = "keys") const;
 
   // Returns that error for the first expression that matches none of the keys.
-  // It is told as one of this option.
-  // Errors: InvalidArgument.
   Status CheckAllMatch(const std::vector<std::string_view>& keys,
                        std::string_view option = "keys") const;
 

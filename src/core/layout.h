@@ -10,11 +10,8 @@
 
 namespace belay {
 
-// Whether a layout is for the ranks that use it.
-
 // Checks that the mesh of a layout has so many ranks. The error begins with
-// `start`, such as "keys \"w\"".
-// Errors: InvalidArgument - it has more or fewer.
+// `start`, such as "keys \"w\"". Errors: InvalidArgument.
 Status CheckMeshSize(std::string_view start, const Layout& layout,
                      int num_ranks);
 

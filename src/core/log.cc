@@ -15,8 +15,8 @@
 namespace belay {
 namespace {
 
-// Not a level: nobody wants anything, and nobody has said what they want.
-// Warnings are then printed, and errors not: the caller has them.
+// Values of `least` beside the levels. By default only warnings are printed:
+// the caller has the errors.
 constexpr uint8_t kNothing = 4;
 constexpr uint8_t kWarningsOnly = 5;
 
@@ -26,8 +26,7 @@ void ToStderr(LogLevel level, std::string_view message) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-// Whether the launcher says that this is another rank than 0. This folder does
-// not know MPI.
+// By the variables of launchers, since this folder does not call MPI.
 bool IsOtherRank() {
   for (const char* const name :
        {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
@@ -37,7 +36,7 @@ bool IsOtherRank() {
   return false;
 }
 
-// Once for each text.
+// Warns once for each text.
 void WarnOfLevel(const std::string& wanted) {
   static auto* const told = new std::string;
   if (std::exchange(*told, wanted) == wanted || IsOtherRank()) return;

@@ -1,4 +1,4 @@
-// Tells the program, or whoever reads stderr, what belay does.
+// Log messages for the program or for stderr.
 
 #ifndef BELAY_CORE_LOG_H_
 #define BELAY_CORE_LOG_H_
@@ -9,10 +9,10 @@
 
 namespace belay {
 
-// Whether anybody wants messages of this level.
+// Returns true if messages of this level reach the sink.
 bool IsLogged(LogLevel level);
 
-// Hands a message to the sink, if it wants it, as PrintableText.
+// Hands a message to the sink, as PrintableText.
 void Log(LogLevel level, std::string_view message);
 
 }  // namespace belay

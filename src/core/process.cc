@@ -29,43 +29,29 @@ Status IsSymbolicLink(std::string_view operation, const std::string& path) {
           "or set BELAY_FOLLOW_LINKS=1 if you trust whoever made the link"));
 }
 
-// --- Process ---
-
 std::string HostName() {
   char host[HOST_NAME_MAX + 1] = {};
   if (::gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
   return host;
 }
 
-// --- Nonce ---
-
 uint64_t NewNonce() {
   std::random_device device;
   return (uint64_t{device()} << 32) | device();
 }
-
-// --- Unix time ---
-
-namespace {
-
-double SteadySeconds() {
-  const std::chrono::duration<double> since =
-      std::chrono::steady_clock::now().time_since_epoch();
-  return since.count();
-}
-
-}  // namespace
 
 double UnixTime() {
   return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
 }
 
 double SteadyUnixTime() {
-  static const double ahead = UnixTime() - SteadySeconds();
-  return SteadySeconds() + ahead;
+  using Seconds = std::chrono::duration<double>;
+  const auto now = [] {
+    return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
+  static const double ahead = UnixTime() - now();
+  return now() + ahead;
 }
-
-// --- Job name ---
 
 std::string VariableText(const VariableLookup& lookup, const char* name) {
   const char* value = lookup(name);

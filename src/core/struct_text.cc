@@ -17,20 +17,15 @@ namespace {
 // So that no sum of lengths overflows; HDF5 has four bytes for them.
 constexpr int64_t kMaxStructBytes = int64_t{1} << 30;
 
-bool IsNameCharacter(char c) {
-  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
-         c == '-' || c == '.';
-}
-
 std::string FieldProblem(const StructField& field) {
   const auto length = std::ssize(field.name);
   if (length == 0) return "a field has no name";
-  for (const char c : field.name) {
-    if (IsNameCharacter(c)) continue;
-    return Cat(
+  for (const unsigned char c : field.name) {
+    if (absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.') continue;
+    return absl::StrFormat(
         "the name of a field may only have letters, digits, _, - and . (found "
-        "\"",
-        absl::CHexEscape(field.name), "\")");
+        "\"%s\")",
+        absl::CHexEscape(field.name));
   }
   if (length > kMaxFieldName) {
     return absl::StrFormat(

@@ -41,7 +41,7 @@ std::string SecondsText(double seconds) {
 
 namespace {
 
-// A character of UTF-8: its number, and how many bytes it takes; 0: none.
+// A character of UTF-8: its number and its bytes, 0 if there is none.
 struct Character {
   uint32_t code = 0;
   size_t bytes = 0;
@@ -63,8 +63,8 @@ Character FirstCharacter(std::string_view text) {
   return {code, length};
 }
 
-// Characters that do something instead of being shown: controls, ends of lines
-// and paragraphs, marks that turn the direction of text or cannot be seen.
+// Controls, ends of lines and paragraphs, marks that turn the direction of text
+// or cannot be seen.
 constexpr struct {
   uint32_t first, last;
 } kUnprintable[] = {{0, 0x1f},        {0x7f, 0x9f},      {0xad, 0xad},
@@ -82,7 +82,7 @@ size_t PrintableBytes(std::string_view text) {
   return prints ? first.bytes : 0;
 }
 
-// Moves the first character of `text` to `to`, a byte that does not print as
+// Moves the first character of `text` to `to`, or a byte that does not print as
 // \xNN.
 void MovePrintable(std::string_view& text, std::string& to) {
   const size_t length = PrintableBytes(text);
@@ -148,7 +148,7 @@ Status PrintableStatus(const Status& status) {
 
 namespace {
 
-// The end of the list of arguments that `<` at `begin` opens.
+// The end of the template arguments that `<` at `begin` opens.
 size_t EndOfArguments(std::string_view text, size_t begin) {
   int depth = 0;
   for (size_t i = begin; i < text.size(); ++i) {
@@ -158,7 +158,7 @@ size_t EndOfArguments(std::string_view text, size_t begin) {
   return text.size();
 }
 
-// Removes arguments of this template, which follow others.
+// Removes template arguments that are this template, but for the first.
 void RemoveArguments(std::string& text, std::string_view name) {
   const std::string begin = ", " + std::string(name) + "<";
   for (size_t at = 0; (at = text.find(begin, at)) != text.npos;) {
@@ -166,8 +166,8 @@ void RemoveArguments(std::string& text, std::string_view name) {
   }
 }
 
-// Leaves out what nobody writes: the arguments that templates of the standard
-// library have by default, and the namespaces of its versions.
+// Removes the default arguments of templates of the standard library, and the
+// namespaces of its versions.
 std::string AsWritten(std::string text) {
   text = absl::StrReplaceAll(
       text, {{"std::__cxx11::", "std::"}, {"std::__1::", "std::"}});

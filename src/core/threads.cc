@@ -35,7 +35,7 @@ std::thread StartThreadWithoutSignals(std::function<void()> work) {
 // --- Worker thread ---
 
 struct WorkerThread::Shared {
-  std::mutex mutex;  // guards all of this; nobody holds it while work is done
+  std::mutex mutex;  // guards all of this; free while work is done
   std::condition_variable begun;
   std::condition_variable done;
   std::function<Status()> work;
@@ -72,9 +72,8 @@ bool SetIoPriority(pid_t thread, int priority) {
 
 }  // namespace
 
-// As far as the system lets us; work is done in any case. What somebody has
-// given the program stays: SCHED_IDLE, and real time, are not given back to
-// users without rights.
+// Leaves the thread as it is where the system refuses, and under SCHED_IDLE and
+// real time, to which a user without rights could not return.
 void WorkerThread::Shared::GiveWay() {
   if (!is_batch && ::sched_getscheduler(id) == SCHED_OTHER) {
     is_batch = SetPolicy(id, SCHED_BATCH);
@@ -86,7 +85,7 @@ void WorkerThread::Shared::GiveWay() {
   const int io_class = priority >> kClassShift;
   if ((io_class == kNone || io_class == kBestEffort) &&
       SetIoPriority(id, kIdle << kClassShift)) {
-    // Older kernels tell a level with no class, but take none back.
+    // Older kernels return a level without a class, but do not take it.
     old_io_priority = io_class == kNone ? 0 : priority;
   }
 }
