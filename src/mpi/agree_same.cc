@@ -1,13 +1,8 @@
 #include "mpi/agree_same.h"
 
-#include <string>
-
-#include "absl/functional/function_ref.h"
-#include "core/agreed.h"
 #include "core/fault.h"
 #include "core/text.h"
 #include "core/wire.h"
-#include "mpi/mpi_error.h"
 
 namespace belay {
 namespace {
@@ -42,41 +37,26 @@ Status InsertBeforeRank(const Status& error, std::string_view text) {
   return Status(error.code(), message.insert(end, text));
 }
 
-// --- Agree same ---
+// --- Comparison ---
 
 namespace {
 
-// What a rank has compared.
+// The comparison of a rank, as the error describes it.
 struct Compared {
   uint64_t fingerprint = 0;
   char what[120] = {};
-  char value[300] = {};  // as the error tells it, or "": it does not
+  char value[300] = {};  // "" if the error leaves it out
 };
 
-Compared ComparedBy(std::string_view what, uint64_t fingerprint,
-                    std::string_view value) {
-  Compared compared{.fingerprint = fingerprint};
-  what.copy(compared.what, sizeof(compared.what) - 1);
-  value.copy(compared.value, sizeof(compared.value) - 1);
-  return compared;
-}
-
-// A text that an error tells, or the end of it: paths differ there.
-std::string Quoted(std::string_view text) {
-  constexpr size_t kMostBytes = 280;
-  if (text.size() <= kMostBytes) return Cat("\"", text, "\"");
-  return Cat("\"...", text.substr(text.size() - kMostBytes), "\"");
-}
-
-// What is compared, without the operation and the object, which may differ as
-// well: `join "a": the name`.
+// `join "a": the name` without the operation and the object, which may differ,
+// too.
 std::string_view WithoutObject(std::string_view what) {
   return what.substr(what.rfind('"') + 1);
 }
 
-// Why this rank differs from rank 0; OK if it does not.
-Status Difference(const CommContext& context, const Compared& mine,
-                  const Compared& of_root) {
+// Returns the error of a rank that differs from rank 0.
+Status CompareWithRoot(const CommContext& context, const Compared& mine,
+                       const Compared& of_root) {
   const std::string_view what = mine.what;
   if (WithoutObject(what) != WithoutObject(of_root.what)) {
     return absl::InvalidArgumentError(
@@ -97,23 +77,14 @@ Status Difference(const CommContext& context, const Compared& mine,
                           std::string_view(of_root.value)));
 }
 
-// After a comparison that failed: names the lowest rank that differs.
-Agreed<> NameDifferent(CommContext& context, const Compared& mine) {
-  Compared of_root = mine;
-  Status status = Exchange(context, "MPI_Ibcast", MPI_Ibcast, &of_root,
-                           sizeof(of_root), MPI_BYTE, 0);
-  if (status.ok()) status = Difference(context, mine, of_root);
-  return Agree(context, status);
-}
-
-// `value` says what the error is to tell of the value.
+// As AgreeSame; the error shows `value`.
 Agreed<> Compare(CommContext& context, std::string_view what,
                  uint64_t fingerprint, const Status& mine,
-                 absl::FunctionRef<std::string()> value) {
+                 std::string_view value) {
   Status own = mine;
   own.Update(fault::Point("agree"));
   const uint64_t size = context.size();
-  // Ranks in different calls compare something else.
+  // Ranks in different calls differ in `what`.
   const uint64_t all = Fingerprint(what) ^ fingerprint;
   // The minimum of the complement is the complement of the maximum.
   uint64_t ballot[] = {own.ok() ? size : static_cast<uint64_t>(context.rank()),
@@ -124,27 +95,38 @@ Agreed<> Compare(CommContext& context, std::string_view what,
   if (ballot[0] > size) return SameOnAllRanks(DifferentCalls());
   if (ballot[0] != size) return Agree(context, own);
   if (ballot[1] == ~ballot[2]) return {};
-  return NameDifferent(context, ComparedBy(what, fingerprint, value()));
+  Compared compared{.fingerprint = fingerprint};
+  what.copy(compared.what, sizeof(compared.what) - 1);
+  value.copy(compared.value, sizeof(compared.value) - 1);
+  Compared of_root = compared;
+  Status status = Exchange(context, "MPI_Ibcast", MPI_Ibcast, &of_root,
+                           sizeof(of_root), MPI_BYTE, 0);
+  if (status.ok()) status = CompareWithRoot(context, compared, of_root);
+  return Agree(context, status);
 }
 
 }  // namespace
 
 Agreed<> AgreeSame(CommContext& context, std::string_view what,
                    uint64_t fingerprint, const Status& mine) {
-  return Compare(context, what, fingerprint, mine,
-                 [] { return std::string(); });
+  return Compare(context, what, fingerprint, mine, "");
 }
 
 Agreed<> AgreeSameNumber(CommContext& context, std::string_view what,
                          int64_t number) {
   return Compare(context, what, static_cast<uint64_t>(number), absl::OkStatus(),
-                 [&] { return Cat(number); });
+                 Cat(number));
 }
 
 Agreed<> AgreeSameText(CommContext& context, std::string_view what,
                        std::string_view text, const Status& mine) {
-  return Compare(context, what, Fingerprint(text), mine,
-                 [&] { return Quoted(text); });
+  // Paths differ at their ends.
+  constexpr size_t kMostBytes = 280;
+  const std::string shown =
+      text.size() <= kMostBytes
+          ? Cat("\"", text, "\"")
+          : Cat("\"...", text.substr(text.size() - kMostBytes), "\"");
+  return Compare(context, what, Fingerprint(text), mine, shown);
 }
 
 }  // namespace belay

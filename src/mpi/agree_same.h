@@ -1,35 +1,21 @@
-// Whether all ranks have passed the same, and the end of an agreed error.
+// Agreement that all ranks have passed the same value.
 
 #ifndef BELAY_MPI_AGREE_SAME_H_
 #define BELAY_MPI_AGREE_SAME_H_
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-
-#include "belay/status.h"
 #include "core/agreed.h"
 #include "mpi/collective.h"
 
 namespace belay {
 
-// The end of an agreed error, " [rank 2 of 4]".
-
-// Whether the text ends so.
+// Returns true if the text ends as an agreed error does, " [rank 2 of 4]".
 bool NamesItsRank(std::string_view text);
 
-// The text as a terminal may show it, with " [rank R of N]", unless it ends so
-// already.
+// Returns the text as a terminal may show it, with that end.
 std::string WithRank(std::string_view text, int rank, int num_ranks);
 
-// The same error with `text` at its end, but before the name of a rank, which
-// stays the last.
+// Returns the error with `text` at its end, but before the name of a rank.
 Status InsertBeforeRank(const Status& error, std::string_view text);
-
-// Whether all ranks have passed the same.
-//
-// In:  a fingerprint, a number or a text of each rank. Out: OK on all ranks, or
-//      the same error on all, which names the lowest rank that differs.
 
 // Fails everywhere if ranks passed different fingerprints: InvalidArgument
 // `WHAT differs between ranks: rank R of N has another value than rank 0`, with
@@ -38,14 +24,13 @@ Status InsertBeforeRank(const Status& error, std::string_view text);
 Agreed<> AgreeSame(CommContext& context, std::string_view what,
                    uint64_t fingerprint, const Status& mine = absl::OkStatus());
 
-// The same for a number, which the error tells: `WHAT differs between ranks:
+// The same for a number, which the error shows: `WHAT differs between ranks:
 // rank R of N has 71, rank 0 has 70`. Collective. Same on all ranks: what.
 Agreed<> AgreeSameNumber(CommContext& context, std::string_view what,
                          int64_t number);
 
-// The same for a text, of which the error tells the end if it is long: `WHAT
-// differs between ranks: rank R of N has "a", rank 0 has "b"`. Collective. Same
-// on all ranks: what.
+// The same for a text, of which the error shows the end. Collective. Same on
+// all ranks: what.
 Agreed<> AgreeSameText(CommContext& context, std::string_view what,
                        std::string_view text,
                        const Status& mine = absl::OkStatus());

@@ -1,15 +1,8 @@
 #include "mpi/all_to_all.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/fault.h"
-#include "core/status_macros.h"
-#include "core/wire.h"
 #include "mpi/agree_same.h"
-#include "mpi/mpi_error.h"
 
 namespace belay {
 
@@ -56,9 +49,9 @@ void Parcels::Post(int64_t total, std::string_view site,
 
 namespace {
 
-// One side of an MPI_Alltoallw. Every rank has a datatype of its own that holds
-// the address of its bytes, in blocks that MPI can count: so neither the bytes
-// of a pair nor their place in memory is bound to 2 GiB, and the call is one.
+// One side of an MPI_Alltoallw. Every rank has a datatype of its own with the
+// address of its bytes, in blocks that MPI can count: so neither the bytes of a
+// pair nor their place in memory is limited to 2 GiB.
 class Side {
  public:
   explicit Side(int64_t most) : most_(most) {}

@@ -3,16 +3,6 @@
 #ifndef BELAY_MPI_ALL_TO_ALL_H_
 #define BELAY_MPI_ALL_TO_ALL_H_
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "absl/functional/function_ref.h"
-#include "belay/status.h"
 #include "core/agreed.h"
 #include "core/flat_buffer.h"
 #include "core/wire.h"
@@ -21,10 +11,7 @@
 
 namespace belay {
 
-// The first message of every exchange of bytes.
-
-// What a packet belongs to. A rank in another call would take it for something
-// else.
+// The call that a packet belongs to, so that a rank in another call notices.
 enum class PacketKind : uint64_t {
   kFailure = 0xbe10,
   kFromRoot,
@@ -33,8 +20,8 @@ enum class PacketKind : uint64_t {
   kScatter
 };
 
-// The fixed-size first message of every exchange of bytes: small ones, nearly
-// all of them, travel inside it.
+// The fixed-size first message of every exchange of bytes. Small messages,
+// nearly all, travel inside it.
 class Packet {
  public:
   Packet() = default;
@@ -43,16 +30,16 @@ class Packet {
     if (is_whole()) std::memcpy(text_, bytes.data(), bytes.size());
   }
 
-  // The bytes of the whole message.
+  // Of the whole message.
   int64_t size() const {
     return static_cast<int64_t>(head_ & ((uint64_t{1} << kSizeBits) - 1));
   }
-  // True if they all travel inside the packet.
+  // Returns true if the packet holds the whole message.
   bool is_whole() const {
     return size() <= static_cast<int64_t>(sizeof(text_));
   }
 
-  // Sizes `bytes`, and fills them if they came whole.
+  // Sizes `bytes`, and fills them if the packet is whole.
   // Errors: those of DifferentCalls.
   Status Unpack(PacketKind kind, std::string& bytes) const {
     if (head_ >> kSizeBits != static_cast<uint64_t>(kind)) {
@@ -71,15 +58,13 @@ class Packet {
 };
 static_assert(sizeof(Packet) == 64);
 
-// Point-to-point messages of any length.
-
 // Calls post(start, count) for each part of at most `most` of `total`, and
 // returns the first failure.
 Status ForEachPart(int64_t total, int64_t most,
                    absl::FunctionRef<Status(int64_t, int)> post);
 
-// Messages that are all in flight until Finish. Those between two ranks are
-// matched in the order in which both post them. Borrows the bytes.
+// Point-to-point messages of any length, all in flight until Finish. Two ranks
+// post the messages between them in the same order. Borrows the bytes.
 class Parcels {
  public:
   Parcels(CommContext& context, int tag) : context_(context), tag_(tag) {}
@@ -88,7 +73,7 @@ class Parcels {
   void Send(std::span<const std::byte> bytes, int to);
   void Receive(std::span<std::byte> bytes, int from);
 
-  // Waits for all. The Status is not agreed.
+  // Waits for all. Without agreement.
   Status Finish();
 
  private:
@@ -101,12 +86,7 @@ class Parcels {
   Status status_;
 };
 
-// Exchanges in which every rank gives bytes to every other rank.
-//
-// What a rank gives to itself travels as well, through MPI; leave it empty
-// where the bytes can be used where they lie.
-
-// What one rank got from each rank, in one piece of memory, by rank.
+// The bytes from each rank, in one piece of memory, by rank.
 struct ReceivedBytes {
   ReusableBytes memory;
   std::vector<int64_t> offsets;  // one per rank, and the end
@@ -119,25 +99,25 @@ struct ReceivedBytes {
   std::vector<std::span<std::byte>> FromAll() const;
 };
 
-// What all ranks have to pass alike.
+// A value that all ranks have to pass alike.
 struct Sameness {
   std::string_view what;  // named in the error, as in AgreeSame
   uint64_t fingerprint = 0;
 };
 
-// Agrees on `mine` and on the fingerprint, and tells rank r the r-th of `to`,
-// which are not negative and are looked at only if mine is OK. Returns what
-// each rank told this one. One small all-to-all; if ranks did not pass OK, or
-// disagree, what Agree or AgreeSame do after it. Collective. The result of a
-// failed call is agreed.
+// Agrees on `mine` and on the fingerprint, sends rank r the r-th of `to`, which
+// are not negative and may be missing if `mine` is an error, and returns the
+// numbers from all ranks. One small all-to-all if all is well. Collective;
+// agreed.
 Agreed<std::vector<int64_t>> ExchangeCounts(CommContext& context,
                                             const Status& mine,
                                             std::span<const int64_t> to,
                                             const Sameness& same = {});
 
-// Gives rank r the bytes of the r-th of `to` and fills the r-th of `from` with
-// those of rank r. One MPI_Ialltoallw of any size, then Agree. Collective. Both
-// ends know how many bytes go between them.
+// Sends rank r the r-th of `to` and fills the r-th of `from` with the bytes of
+// rank r, whose number both know. One MPI_Ialltoallw of any size, then Agree.
+// Collective. Bytes to this rank itself travel, too: leave them empty where
+// they can be used in place.
 Agreed<> ExchangeBytes(CommContext& context,
                        std::span<const std::span<const std::byte>> to,
                        std::span<const std::span<std::byte>> from);
@@ -147,10 +127,9 @@ Agreed<> ExchangeBytes(CommContext& context,
 StatusOr<ReceivedBytes> NewReceivedBytes(std::span<const int64_t> sizes,
                                          ReusableBytes memory = {});
 
-// Both in one: agrees on `mine` and on the fingerprint, tells the sizes, agrees
-// that every rank has room for what comes, then moves the bytes. If not all
-// ranks passed OK nothing is moved, and `to` is not looked at. Collective. The
-// result is in `memory` if that is large enough.
+// Exchanges sizes, agrees that every rank has room, then exchanges the bytes.
+// `to` may be missing if `mine` is an error. Collective; agreed. The result is
+// in `memory` if that is large enough.
 Agreed<ReceivedBytes> AllToAll(CommContext& context, const Status& mine,
                                std::span<const std::span<const std::byte>> to,
                                const Sameness& same = {},
@@ -164,15 +143,13 @@ struct Mail {
   Mail& operator=(const Mail&) = delete;
 
   Messages to;
-  // What came from each rank. That of this rank stays where it was made.
+  // By rank. The message to this rank itself stays in `to`.
   std::vector<std::span<std::byte>> from;
   ReusableBytes memory;
 };
 
-// Lets `make` fill `mail.to`, all empty before, and exchanges it. Collective;
-// agreed.
-// Errors: what `make` returned or threw; ResourceExhausted - no memory for
-//   `what`.
+// Lets `make` fill `mail.to`, and exchanges it. Collective; agreed. Errors:
+// those and exceptions of `make`; ResourceExhausted - no memory for `what`.
 Agreed<> ExchangeMail(CommContext& context, std::string_view what, Mail& mail,
                       absl::FunctionRef<Status(Messages& to)> make);
 

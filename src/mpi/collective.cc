@@ -1,17 +1,9 @@
 #include "mpi/collective.h"
 
-#include <algorithm>
-#include <cstring>
-#include <utility>
-
-#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/fault.h"
-#include "core/status_macros.h"
-#include "core/text.h"
 #include "mpi/agree_same.h"
 #include "mpi/all_to_all.h"
-#include "mpi/mpi_error.h"
 
 namespace belay {
 namespace {
@@ -19,8 +11,7 @@ namespace {
 constexpr int kGatherTag = 1;
 constexpr int kScatterTag = 2;
 
-// Files decide how much memory rank 0 takes. Where it is too much, an exception
-// would leave the other ranks waiting.
+// For errors of a lack of memory, since files decide how much rank 0 needs.
 constexpr char kRootWork[] = "what rank 0 does for all";
 
 // Broadcast without agreement.
@@ -53,7 +44,7 @@ std::string NameRank(const CommContext& context, const Status& error) {
 }
 
 // Gives every rank the Status of rank `from`.
-Agreed<> TellFailure(CommContext& context, const Status& mine, int from) {
+Agreed<> SendFailure(CommContext& context, const Status& mine, int from) {
   std::string bytes;
   if (context.rank() == from) {
     bytes = Cat(std::string(1, static_cast<char>(mine.code())),
@@ -103,11 +94,11 @@ Status SendToEach(CommContext& context, const std::vector<std::string>& parts,
   return status;
 }
 
-// How a message of rank 0 ends, where an error ends with its code.
+// The last byte of a message of rank 0; an error ends with its code.
 constexpr char kWhole = 100;
 constexpr char kInParts = 101;
 
-// For all ranks: what is common, or an error. Rank 0 only.
+// The common message or the error. Rank 0 only.
 std::string EncodeOutcome(const CommContext& context,
                           StatusOr<RootMessages>& messages) {
   if (!messages.ok()) {
@@ -118,13 +109,13 @@ std::string EncodeOutcome(const CommContext& context,
   return std::move(messages->common) + kind;
 }
 
-// Folds in the fault point of the exchange, then agrees.
+// Passes the fault point of the exchange, then agrees.
 Agreed<> Finish(CommContext& context, Status status, std::string_view site) {
   status.Update(fault::Point(site));
   return Agree(context, status);
 }
 
-// A rank whose Status is not OK has a last value that every rank notices.
+// Every rank notices the last value of a rank whose Status is not OK.
 Agreed<> Reduce(CommContext& context, std::span<int64_t> values,
                 MPI_Op operation, const Status& mine) {
   Status own = mine;
@@ -132,7 +123,7 @@ Agreed<> Reduce(CommContext& context, std::span<int64_t> values,
   const int64_t sound = operation == MPI_MIN ? 1 : 0;
   std::vector<int64_t> ballot(values.begin(), values.end());
   ballot.push_back(own.ok() ? sound : 1 - sound);
-  // A sum may wrap around, which only unsigned numbers are allowed to.
+  // Only unsigned numbers may wrap around.
   const MPI_Datatype type = operation == MPI_SUM ? MPI_UINT64_T : MPI_INT64_T;
   const int64_t most = std::max<int64_t>(1, context.part_bytes / 8);
   const Status sent =
@@ -157,7 +148,7 @@ Agreed<> Agree(CommContext& context, const Status& mine) {
   if (lowest < 0 || lowest > context.size()) {
     return SameOnAllRanks(DifferentCalls());
   }
-  return TellFailure(context, own, static_cast<int>(lowest));
+  return SendFailure(context, own, static_cast<int>(lowest));
 }
 
 Agreed<> OnRoot(CommContext& context, absl::FunctionRef<Status()> work) {
@@ -263,25 +254,14 @@ Agreed<> MaxAll(CommContext& context, std::span<int64_t> values,
 
 // --- All gather ---
 
-namespace {
-
-constexpr int kPartsTag = 3;
-
-bool Gets(int rank, int to) { return to < 0 || to == rank; }
-
-void KeepOwn(const GatherPart& part) {
-  if (part.bytes > 0 && part.source != part.target) {
-    std::memcpy(part.target, part.source, part.bytes);
-  }
-}
-
-// Without agreement.
-Status Move(CommContext& context, std::span<const GatherPart> parts, int to) {
+Agreed<> GatherParts(CommContext& context, std::span<const GatherPart> parts,
+                     int to) {
+  constexpr int kPartsTag = 3;
   ++context.messages;
   Parcels parcels(context, kPartsTag);
-  const bool gets = Gets(context.rank(), to);
+  const auto gets = [&](int rank) { return to < 0 || to == rank; };
   for (const GatherPart& part : parts) {
-    if (gets && part.rank != context.rank()) {
+    if (gets(context.rank()) && part.rank != context.rank()) {
       parcels.Receive({part.target, static_cast<size_t>(part.bytes)},
                       part.rank);
     }
@@ -289,7 +269,7 @@ Status Move(CommContext& context, std::span<const GatherPart> parts, int to) {
   // Each rank begins with another one, so that none is overrun.
   for (int step = 1; step < context.size(); ++step) {
     const int other = (context.rank() + step) % context.size();
-    if (!Gets(other, to)) continue;
+    if (!gets(other)) continue;
     for (const GatherPart& part : parts) {
       if (part.rank != context.rank()) continue;
       context.bytes_sent += part.bytes;
@@ -297,16 +277,12 @@ Status Move(CommContext& context, std::span<const GatherPart> parts, int to) {
     }
   }
   for (const GatherPart& part : parts) {
-    if (gets && part.rank == context.rank()) KeepOwn(part);
+    if (gets(context.rank()) && part.rank == context.rank() && part.bytes > 0 &&
+        part.source != part.target) {
+      std::memcpy(part.target, part.source, part.bytes);
+    }
   }
-  return parcels.Finish();
-}
-
-}  // namespace
-
-Agreed<> GatherParts(CommContext& context, std::span<const GatherPart> parts,
-                     int to) {
-  Status status = Move(context, parts, to);
+  Status status = parcels.Finish();
   status.Update(fault::Point("MPI_Isend"));
   return Agree(context, status);
 }

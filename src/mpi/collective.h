@@ -1,5 +1,4 @@
-// Agreement and message exchange. With all_to_all.h the only MPI calls outside
-// Comm and MpiFile.
+// Agreement and message exchange.
 //
 // A collective belay function has this shape: local work, Agree, one of the
 // exchanges below, Agree. The number and order of these calls depend only on
@@ -9,16 +8,9 @@
 #define BELAY_MPI_COLLECTIVE_H_
 
 #include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "belay/comm.h"
-#include "belay/status.h"
 #include "core/agreed.h"
 #include "core/status_macros.h"
 #include "mpi/deadline.h"
@@ -58,9 +50,9 @@ struct CommContext {
   const Comm& comm;
   Deadline deadline;
   int64_t messages = 0;  // MPI collectives so far
-  // What this rank has sent to agree on the structure of a save and to plan it.
+  // Sent by this rank to agree on the structure of a save and to plan it.
   int64_t agreement_bytes = 0;
-  int64_t bytes_sent = 0;  // by this rank to others, in those two
+  int64_t bytes_sent = 0;  // by this rank, in GatherParts and ExchangeBytes
   int64_t part_bytes = int64_t{1} << 30;  // the largest single message
   // Errors name ranks by their number here if `comm` is a part of it.
   const Comm* whole = nullptr;
@@ -89,7 +81,7 @@ Status Exchange(CommContext& context, std::string_view site, Start start,
 // all-reduce if OK, one broadcast more if not. Collective.
 Agreed<> Agree(CommContext& context, const Status& mine);
 
-// Agrees on whether all ranks have a value; each returns its own. Collective.
+// Agrees that all ranks have a value; each returns its own. Collective.
 template <typename T>
 Agreed<T> AgreeOn(CommContext& context, StatusOr<T> mine) {
   BELAY_RETURN_IF_AGREED(Agree(context, mine.status()));
@@ -99,13 +91,12 @@ Agreed<T> AgreeOn(CommContext& context, StatusOr<T> mine) {
 // Runs `work` on rank 0 only and returns its Status everywhere. Collective.
 Agreed<> OnRoot(CommContext& context, absl::FunctionRef<Status()> work);
 
-// What rank 0 has to say: the same to all, and something to each.
+// Messages of rank 0: the same to all, and a part to each.
 struct RootMessages {
   std::string common;
   std::vector<std::string> parts;  // by rank; or none
 };
 
-// What a rank was told.
 struct RootMessage {
   std::string common;
   std::string part;  // empty if there were none
@@ -118,8 +109,8 @@ Agreed<std::string> FromRoot(CommContext& context,
 Agreed<RootMessage> FromRootInParts(
     CommContext& context, absl::FunctionRef<StatusOr<RootMessages>()> work);
 
-// Gives every rank the bytes of `root`. Collective. More than 2 GiB are sent
-// in parts. The result of a failed call is agreed: the same on all ranks.
+// Gives every rank the bytes of `root`, also more than 2 GiB. Collective;
+// agreed.
 Agreed<> Broadcast(CommContext& context, std::string& bytes, int root = 0);
 
 // Gives rank 0 the bytes of every rank, by rank; empty elsewhere. Collective.
@@ -134,10 +125,9 @@ Agreed<std::string> Scatter(CommContext& context,
 // afterwards. Collective. Same on all ranks: the size.
 Agreed<> XorToRoot(CommContext& context, std::span<uint32_t> values);
 
-// Element-wise sum (modulo 2^64), minimum or maximum over the ranks, in place;
-// agrees on `mine` in the same message. As in Agree, where MPI itself fails on
-// some ranks, those return its error, and the others wait for them until the
-// deadline. Collective. Same on all ranks: the size.
+// Element-wise sum (modulo 2^64), minimum or maximum over the ranks, in place.
+// Agrees on `mine` in the same message. Collective. Same on all ranks: the
+// size.
 Agreed<> SumAll(CommContext& context, std::span<int64_t> values,
                 const Status& mine = absl::OkStatus());
 Agreed<> MinAll(CommContext& context, std::span<int64_t> values,
@@ -145,10 +135,8 @@ Agreed<> MinAll(CommContext& context, std::span<int64_t> values,
 Agreed<> MaxAll(CommContext& context, std::span<int64_t> values,
                 const Status& mine = absl::OkStatus());
 
-// Exchanges in which what some ranks have becomes known to one or to all.
-
-// Bytes that `rank` has at `source`; whoever gets them has room at `target`.
-// Both are looked at by those ranks only, and may be the same there.
+// Bytes of `rank` at `source`; a rank that gets them has room at `target`.
+// Other ranks ignore these addresses. Both may be the same on one rank.
 struct GatherPart {
   int rank = 0;
   int64_t bytes = 0;
@@ -156,15 +144,13 @@ struct GatherPart {
   std::byte* target = nullptr;
 };
 
-// Gives all parts to rank `to`, or to every rank if it is negative: each
-// straight from its place to its place, one message for a rank that gets it (in
-// pieces if it is more than context.part_bytes), then Agree. Collective. Same
-// on all ranks: `to`, and of the parts their order, ranks and bytes.
+// Sends all parts to rank `to`, or to every rank if it is negative, then
+// agrees. Collective. Same on all ranks: `to`, and of the parts their order,
+// ranks and bytes.
 Agreed<> GatherParts(CommContext& context, std::span<const GatherPart> parts,
                      int to);
 
-// Gives every rank the bytes of every rank, by rank. Collective. The result of
-// a failed call is agreed.
+// Gives every rank the bytes of every rank, by rank. Collective; agreed.
 Agreed<std::vector<std::string>> AllGather(CommContext& context,
                                            const std::string& mine);
 

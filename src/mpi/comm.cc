@@ -1,43 +1,27 @@
 #include "mpi/comm.h"
 
-#include <cstdint>
 #include <cstdlib>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
 
-#include "belay/comm.h"
-#include "core/agreed.h"
 #include "core/fault.h"
-#include "core/status_macros.h"
-#include "mpi/arrivals.h"
-#include "mpi/collective.h"
-#include "mpi/deadline.h"
-#include "mpi/mpi_error.h"
+#include "core/text.h"
+#include "mpi/leaving.h"
 
 namespace belay {
 namespace {
 
-Status CheckMpiRuns() {
+Status CheckMpiRuns(std::string_view operation) {
   int initialized = 0;
   int finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
-  if (!initialized) {
-    return absl::FailedPreconditionError(
-        "duplicate communicator: MPI is not initialised");
-  }
-  if (finalized) {
-    return absl::FailedPreconditionError(
-        "duplicate communicator: MPI is already finalised");
-  }
-  return absl::OkStatus();
+  if (initialized && !finalized) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Cat(operation, ": MPI is ",
+          finalized ? "already finalised" : "not initialised"));
 }
 
-// Agrees that `made`, the result of a collective call on `parent`, exists on
-// all ranks. If not it is freed, unless MPI itself failed somewhere: freeing is
-// collective and would hang.
+// Agrees that a collective call has made a communicator on all ranks. If not,
+// frees it, unless MPI failed on a rank: freeing is collective and would hang.
 Agreed<> AgreeOnNew(CommContext& context, int code, std::string_view site,
                     MPI_Comm& made) {
   Status mine = MpiStatus(code, site);
@@ -50,11 +34,6 @@ Agreed<> AgreeOnNew(CommContext& context, int code, std::string_view site,
   const Agreed<> counted = MinAll(context, {&have, 1});
   if (counted.ok() && have == 1 && made != MPI_COMM_NULL) MPI_Comm_free(&made);
   return agreed.error();
-}
-
-StatusOr<std::string> ReadTransferVariable() {
-  const char* const value = std::getenv("BELAY_TRANSFER");
-  return std::string(value == nullptr ? "" : value);
 }
 
 }  // namespace
@@ -76,7 +55,9 @@ Comm& Comm::operator=(Comm&& other) noexcept {
 }
 
 StatusOr<Comm> Comm::Duplicate(MPI_Comm comm, double deadline_seconds) {
-  if (Status status = CheckMpiRuns(); !status.ok()) return status;
+  if (Status status = CheckMpiRuns("duplicate communicator"); !status.ok()) {
+    return status;
+  }
   if (comm == MPI_COMM_NULL) {
     return absl::InvalidArgumentError(
         "duplicate communicator: it is MPI_COMM_NULL");
@@ -94,9 +75,13 @@ StatusOr<Comm> Comm::Duplicate(MPI_Comm comm, double deadline_seconds) {
       .comm = original,
       .deadline = Deadline::OnForeign(original, deadline_seconds,
                                       "duplicate communicator")};
-  // Agrees as well: MPI's call would wait for a late rank forever.
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string transfer,
-                                FromRoot(context, ReadTransferVariable));
+  // Also waits for late ranks under the deadline, which MPI's call does not.
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string transfer,
+      FromRoot(context, []() -> StatusOr<std::string> {
+        const char* const value = std::getenv("BELAY_TRANSFER");
+        return std::string(value == nullptr ? "" : value);
+      }));
   Comm copy(MPI_COMM_NULL, original.rank_, original.size_, deadline_seconds,
             transfer);
   // Open MPI 4.1 takes the neighbours of a topology for the ranks of the whole
@@ -116,16 +101,13 @@ StatusOr<Comm> Comm::Duplicate(MPI_Comm comm, double deadline_seconds) {
 
 Status Comm::Close() {
   if (comm_ == MPI_COMM_NULL) return absl::OkStatus();
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (finalized) {
-    comm_ = MPI_COMM_NULL;
-    return absl::FailedPreconditionError(
-        "close communicator: MPI is already finalised");
-  }
   const std::string operation = "close communicator";
+  if (Status status = CheckMpiRuns(operation); !status.ok()) {
+    comm_ = MPI_COMM_NULL;
+    return status;
+  }
   Status agreed = [&] {
-    // Before the call, because afterwards there is nothing to talk over.
+    // Before the call, since afterwards there is no communicator.
     CommContext context{
         .comm = *this,
         .deadline = Deadline(*this, deadline_seconds_, operation,
@@ -174,7 +156,7 @@ int NodeKey() {
   return key;
 }
 
-// What was found before: on all ranks, or on none.
+// The answer of an earlier call: on all ranks, or on none.
 std::optional<int32_t> KnownNode(const CommContext& context) {
   void* value = nullptr;
   int found = 0;

@@ -3,9 +3,6 @@
 #ifndef BELAY_MPI_COMM_H_
 #define BELAY_MPI_COMM_H_
 
-#include <cstdint>
-
-#include "belay/status.h"
 #include "core/agreed.h"
 #include "mpi/collective.h"
 

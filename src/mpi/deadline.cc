@@ -4,23 +4,15 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <cstdio>
 #include <mutex>
-#include <optional>
-#include <thread>
-#include <utility>
-#include <vector>
 
-#include "absl/functional/function_ref.h"
-#include "absl/strings/str_cat.h"
 #include "core/program_words.h"
 #include "core/text.h"
 #include "core/threads.h"
-#include "mpi/arrivals.h"
+#include "core/wire.h"
+#include "mpi/leaving.h"
 #include "mpi/mpi_error.h"
 
 namespace belay {
@@ -39,13 +31,12 @@ int TestRequest(MPI_Request& request, int& done) {
   return code;
 }
 
-// --- Deadline ---
-
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
+constexpr int kArrivalTag = 1000;
 constexpr int64_t kTestsBeforeYield = 64;
 // Then a rank naps. If more ranks than cores wait, it may wake up on another
 // core, and for tens of steps of the program two ranks share one core. Most
@@ -102,26 +93,286 @@ void GiveWay(Clock::time_point since) {
   _exit(kDeadlineExitCode);
 }
 
-struct Deadline::Impl {
-  Impl(const Comm& comm, double limit, std::string name, bool has_watchdog,
-       int64_t number);
-  ~Impl();
+// --- Arrivals ---
 
-  // Used by the thread that waits.
-  void BeginGate();
-  Status WaitFor(MPI_Request& request, Clock::time_point since);
-  void Poll();
-  [[noreturn]] void GiveUp();
-  void LookForLeft(Clock::time_point now);
-  std::string WhereTheyAre(const std::vector<int>& late) const;
+// Arrivals at the agreements of one operation on one communicator. Ranks that
+// wait tell a few referees, the lowest ranks.
+class Deadline::Arrivals {
+ public:
+  // `number` tells operations of the same name apart.
+  Arrivals(const Comm& comm, const std::string& operation, int64_t number)
+      : comm_(comm.raw()),
+        rank_(comm.rank()),
+        size_(comm.size()),
+        num_referees_(std::min(size_, 4)),
+        operation_(operation),
+        hash_(Fingerprint(Cat(operation, " ", number))) {}
+  Arrivals(const Arrivals&) = delete;
+  Arrivals& operator=(const Arrivals&) = delete;
+  // Messages may be under way to referees that arrived in time and do not need
+  // them. MPI drops them with the communicator.
+  ~Arrivals() {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (finalized) return;
+    for (std::unique_ptr<Outgoing>& outgoing : outgoing_) {
+      int is_done = 0;
+      MPI_Test(&outgoing->request, &is_done, MPI_STATUS_IGNORE);
+      if (is_done) continue;
+      MPI_Request_free(&outgoing->request);
+      outgoing.release();  // MPI may still read it: leave it behind
+    }
+  }
+
+  bool is_referee() const { return rank_ < num_referees_; }
+
+  // Tells the referees that this rank waits at this agreement. The message is
+  // tiny, so that MPI delivers it without the receiver's help.
+  void Tell(int64_t agreement) {
+    for (int referee = 0; referee < num_referees_; ++referee) {
+      if (referee == rank_) continue;
+      Outgoing& outgoing = *outgoing_.emplace_back(new Outgoing);
+      outgoing.message = {hash_, agreement};
+      CopyName(outgoing.message);
+      MPI_Isend(&outgoing.message, sizeof(Message), MPI_BYTE, referee,
+                kArrivalTag, comm_, &outgoing.request);
+    }
+  }
+
+  // Receives the messages to this referee. The first call at an agreement drops
+  // messages about other operations: ranks may have left them.
+  void Listen(int64_t agreement) {
+    reached_.resize(size_);
+    reached_[rank_] = agreement;
+    int found = 0;
+    MPI_Status from;
+    while (MPI_Iprobe(MPI_ANY_SOURCE, kArrivalTag, comm_, &found, &from) ==
+               MPI_SUCCESS &&
+           found) {
+      const int rank = from.MPI_SOURCE;
+      Message message;
+      MPI_Recv(&message, sizeof(message), MPI_BYTE, rank, kArrivalTag, comm_,
+               MPI_STATUS_IGNORE);
+      if (message.operation == hash_) {
+        reached_[rank] = std::max(reached_[rank], message.agreement);
+        elsewhere_.erase(rank);
+      } else {
+        elsewhere_[rank] = message.name;
+      }
+    }
+    if (std::exchange(listened_, agreement) != agreement) elsewhere_.clear();
+  }
+
+  // Ranks that are not known to have reached the agreement.
+  std::vector<int> LateRanks(int64_t agreement) const {
+    std::vector<int> late;
+    const int end = is_referee() ? size_ : num_referees_;
+    for (int other = 0; other < end; ++other) {
+      if (!is_referee() || reached_[other] < agreement) late.push_back(other);
+    }
+    return late;
+  }
+
+  // The other operation in which a rank waits, if it has told; else empty.
+  std::string Elsewhere(int rank) const {
+    const auto found = elsewhere_.find(rank);
+    if (found == elsewhere_.end() || found->second == operation_) return "";
+    return found->second;
+  }
+
+ private:
+  // "I wait at this agreement."
+  struct Message {
+    uint64_t operation = 0;  // hash of its name
+    int64_t agreement = 0;
+    char name[104] = {};  // of the operation
+  };
+  struct Outgoing {
+    Message message;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  // Keeps the beginning and the end of a long name: the operation and the path.
+  void CopyName(Message& message) const {
+    constexpr size_t kMost = sizeof(message.name) - 1;
+    constexpr size_t kBeginning = 30;
+    constexpr std::string_view kGap = "...";
+    std::string name = operation_;
+    if (name.size() > kMost) {
+      name.replace(kBeginning, name.size() - kMost + kGap.size(), kGap);
+    }
+    name.copy(message.name, kMost);
+  }
+
+  const MPI_Comm comm_;
+  const int rank_;
+  const int size_;
+  const int num_referees_;
+  const std::string operation_;
+  const uint64_t hash_;
+  int64_t listened_ = 0;          // the agreement of the last Listen
+  std::vector<int64_t> reached_;  // by rank: the last agreement heard of
+  std::map<int, std::string> elsewhere_;
+  std::vector<std::unique_ptr<Outgoing>> outgoing_;
+};
+
+// --- Deadline ---
+
+struct Deadline::Impl {
+  // Without a limit it takes a century, which fits the clock.
+  Impl(const Comm& of, double limit, std::string name, bool has_watchdog,
+       int64_t number)
+      : rank(of.rank()),
+        size(of.size()),
+        seconds(limit > 0 ? std::min(limit, 3e9) : 3e9),
+        most_gap(std::min(kMostGap, seconds / 2)),
+        operation(std::move(name)),
+        life(FindLife(of.raw())),
+        arrivals(of, operation, number) {
+    // Without a thread the agreements still watch.
+    if (has_watchdog && limit > 0) {
+      watchdog = StartThreadWithoutSignals([this] { Watch(); });
+    }
+  }
+
+  ~Impl() {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      done = true;
+    }
+    wake.notify_one();
+    if (watchdog.joinable()) watchdog.join();
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (!finalized && agreement > 0 && is_referee()) arrivals.Listen(agreement);
+  }
+
   bool is_referee() const { return !is_foreign && arrivals.is_referee(); }
 
-  // Runs in the watchdog's thread; makes no MPI call.
-  void Watch();
-  // Leaves out the time in which nothing ran. Requires the mutex.
-  void SkipGap(Clock::time_point now);
+  // The time in which nothing ran; zero if it is no longer than usual.
+  Clock::duration GapSince(Clock::time_point then,
+                           Clock::time_point now) const {
+    return now - then > most_gap ? now - then : Clock::duration::zero();
+  }
 
-  Clock::duration GapSince(Clock::time_point then, Clock::time_point now) const;
+  // Leaves out the time in which nothing ran. Requires the mutex.
+  void SkipGap(Clock::time_point now) {
+    start = std::min(now, start + GapSince(looked_at, now));
+    looked_at = now;
+  }
+
+  // Runs in the watchdog's thread; makes no MPI call.
+  void Watch() {
+    std::unique_lock<std::mutex> lock(mutex);
+    while (!done) {
+      const Clock::time_point now = Clock::now();
+      SkipGap(now);
+      const Clock::time_point end = After(start, seconds + kWatchdogGrace);
+      if (now >= end) {
+        EndJob(Cat(operation, ", stage ", stage,
+                   ": a call did not return within ", seconds.count(),
+                   " s on rank ", rank));
+      }
+      wake.wait_until(lock, std::min(end, After(now, most_gap / 10)));
+    }
+  }
+
+  // Late agreements still get a little time for the arrivals.
+  void BeginGate() {
+    const Seconds least = std::min(Seconds(1), seconds / 4);
+    const Clock::time_point now = Clock::now();
+    ++agreement;
+    polled_at = now;
+    look_at = After(now, kBetweenLooks);
+    end_left.reset();
+    std::lock_guard<std::mutex> lock(mutex);
+    // Without a watchdog, a long time was spent in work.
+    if (watchdog.joinable()) SkipGap(now);
+    tell_at = std::max(After(start, seconds / 2), After(now, least / 2));
+    tell_again_at = tell_at;
+    give_up_at = After(
+        std::max(After(start, seconds), After(now, least)),
+        is_referee() ? Seconds(rank * kBetweenReferees) : Seconds(kGrace));
+  }
+
+  Status WaitFor(MPI_Request& request, Clock::time_point since) {
+    for (int64_t tests = 0;; ++tests) {
+      int is_done = 0;
+      const int code = TestRequest(request, is_done);
+      if (code != MPI_SUCCESS) return MpiError(code, "MPI_Test");
+      if (is_done) return absl::OkStatus();
+      // Most agreements open within a few tests.
+      if (tests < kTestsBeforeYield) continue;
+      Poll();
+      GiveWay(since);
+    }
+  }
+
+  void Poll() {
+    const Clock::time_point now = Clock::now();
+    const Clock::duration gap = GapSince(polled_at, now);
+    polled_at = now;
+    tell_at += gap;
+    tell_again_at += gap;
+    give_up_at += gap;
+    if (life != nullptr && now >= look_at) LookForLeft(now);
+    if (now < tell_at) return;
+    if (now >= tell_again_at && !is_foreign) {
+      // Repeatedly, since a late referee drops earlier messages.
+      arrivals.Tell(agreement);
+      tell_again_at = After(now, seconds / 8);
+    }
+    if (is_referee()) arrivals.Listen(agreement);
+    if (now >= give_up_at) GiveUp();
+  }
+
+  void LookForLeft(Clock::time_point now) {
+    look_at = After(now, kBetweenLooks);
+    const std::optional<LeftRank> left = FindLeftRank(*life);
+    if (!left) return;
+    if (!end_left) {
+      end_left = After(now, kBeforeLeft + left->told_before * kBetweenLeft);
+    }
+    if (now < *end_left) return;
+    EndOnError("belay", InWordsOfProgram(absl::FailedPreconditionError(
+                            Cat(operation, ", stage ", stage, ": rank ",
+                                left->rank, " of ", size, kHasLeft))));
+  }
+
+  // The work of late ranks in this stage, or the other operation in which they
+  // wait.
+  std::string DescribeLate(const std::vector<int>& late) const {
+    std::string text;
+    size_t described = 0;
+    for (const int other : late) {
+      const std::string elsewhere = arrivals.Elsewhere(other);
+      if (elsewhere.empty() && work.empty()) continue;
+      if (described++ == kMostWork) break;
+      text += elsewhere.empty() ? Cat("; rank ", other, " ", work[other])
+                                : Cat("; rank ", other, " is in ", elsewhere);
+    }
+    return text.empty() ? "; ranks may be in different calls" : text;
+  }
+
+  [[noreturn]] void GiveUp() {
+    const std::string start_of_text =
+        Cat(operation, ", stage ", stage, ": waited ", seconds.count(), " s");
+    if (is_foreign) {
+      EndJob(Cat(start_of_text, " on rank ", rank, " of ", size,
+                 " for other ranks: every rank of the communicator must make "
+                 "this call"));
+    }
+    const std::vector<int> late = arrivals.LateRanks(agreement);
+    std::fflush(stdout);
+    if (late.empty()) {
+      EndJob(Cat(start_of_text, " though all ", size,
+                 " ranks have arrived; ranks may be in different calls"));
+    }
+    const std::string whom =
+        is_referee() ? std::string(" for ")
+                     : Cat(" on rank ", rank, " and heard nothing from ");
+    EndJob(Cat(start_of_text, whom, NameRanks(late, size), DescribeLate(late)));
+  }
 
   const int rank;
   const int size;
@@ -151,166 +402,6 @@ struct Deadline::Impl {
   std::condition_variable wake;
   std::thread watchdog;
 };
-
-// Without a limit it takes a century, which fits the clock.
-Deadline::Impl::Impl(const Comm& of, double limit, std::string name,
-                     bool has_watchdog, int64_t number)
-    : rank(of.rank()),
-      size(of.size()),
-      seconds(limit > 0 ? std::min(limit, 3e9) : 3e9),
-      most_gap(std::min(kMostGap, seconds / 2)),
-      operation(std::move(name)),
-      life(FindLife(of.raw())),
-      arrivals(of, operation, number) {
-  // Without a thread the agreements still watch.
-  if (has_watchdog && limit > 0) {
-    watchdog = StartThreadWithoutSignals([this] { Watch(); });
-  }
-}
-
-Deadline::Impl::~Impl() {
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    done = true;
-  }
-  wake.notify_one();
-  if (watchdog.joinable()) watchdog.join();
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (!finalized && agreement > 0 && is_referee()) arrivals.Listen(agreement);
-}
-
-// The time in which nothing ran; zero if it is no longer than usual.
-Clock::duration Deadline::Impl::GapSince(Clock::time_point then,
-                                         Clock::time_point now) const {
-  return now - then > most_gap ? now - then : Clock::duration::zero();
-}
-
-void Deadline::Impl::SkipGap(Clock::time_point now) {
-  start = std::min(now, start + GapSince(looked_at, now));
-  looked_at = now;
-}
-
-void Deadline::Impl::Watch() {
-  std::unique_lock<std::mutex> lock(mutex);
-  while (!done) {
-    const Clock::time_point now = Clock::now();
-    SkipGap(now);
-    const Clock::time_point end = After(start, seconds + kWatchdogGrace);
-    if (now >= end) {
-      EndJob(Cat(operation, ", stage ", stage,
-                 ": a call did not return within ", seconds.count(),
-                 " s on rank ", rank));
-    }
-    wake.wait_until(lock, std::min(end, After(now, most_gap / 10)));
-  }
-}
-
-// Late agreements still get a little time for the arrivals.
-void Deadline::Impl::BeginGate() {
-  const Seconds least = std::min(Seconds(1), seconds / 4);
-  const Clock::time_point now = Clock::now();
-  ++agreement;
-  polled_at = now;
-  look_at = After(now, kBetweenLooks);
-  end_left.reset();
-  std::lock_guard<std::mutex> lock(mutex);
-  // Without a watchdog, a long time was spent in work.
-  if (watchdog.joinable()) SkipGap(now);
-  tell_at = std::max(After(start, seconds / 2), After(now, least / 2));
-  tell_again_at = tell_at;
-  give_up_at = std::max(After(start, seconds), After(now, least));
-  if (is_referee()) {
-    give_up_at = After(give_up_at, rank * kBetweenReferees);
-  } else {
-    give_up_at = After(give_up_at, kGrace);
-  }
-}
-
-Status Deadline::Impl::WaitFor(MPI_Request& request, Clock::time_point since) {
-  for (int64_t tests = 0;; ++tests) {
-    int is_done = 0;
-    const int code = TestRequest(request, is_done);
-    if (code != MPI_SUCCESS) return MpiError(code, "MPI_Test");
-    if (is_done) return absl::OkStatus();
-    // Most agreements open within a few tests.
-    if (tests < kTestsBeforeYield) continue;
-    Poll();
-    GiveWay(since);
-  }
-}
-
-void Deadline::Impl::Poll() {
-  const Clock::time_point now = Clock::now();
-  const Clock::duration gap = GapSince(polled_at, now);
-  polled_at = now;
-  tell_at += gap;
-  tell_again_at += gap;
-  give_up_at += gap;
-  if (life != nullptr && now >= look_at) LookForLeft(now);
-  if (now < tell_at) return;
-  if (now >= tell_again_at && !is_foreign) {
-    // Repeatedly, since a late referee drops earlier messages.
-    arrivals.Tell(agreement);
-    tell_again_at = After(now, seconds / 8);
-  }
-  if (is_referee()) arrivals.Listen(agreement);
-  if (now >= give_up_at) GiveUp();
-}
-
-void Deadline::Impl::LookForLeft(Clock::time_point now) {
-  look_at = After(now, kBetweenLooks);
-  const std::optional<LeftRank> left = FindLeftRank(*life);
-  if (!left) return;
-  if (!end_left) {
-    end_left = After(now, kBeforeLeft + left->told_before * kBetweenLeft);
-  }
-  if (now < *end_left) return;
-  EndOnError("belay", InWordsOfProgram(absl::FailedPreconditionError(
-                          Cat(operation, ", stage ", stage, ": rank ",
-                              left->rank, " of ", size, kHasLeft))));
-}
-
-// The work of late ranks in this stage, or the other operation where they wait.
-std::string Deadline::Impl::WhereTheyAre(const std::vector<int>& late) const {
-  std::string text;
-  size_t told = 0;
-  for (const int other : late) {
-    if (told == kMostWork) break;
-    const std::string elsewhere = arrivals.Elsewhere(other);
-    if (!elsewhere.empty()) {
-      absl::StrAppend(&text, "; rank ", other, " is in ", elsewhere);
-    } else if (!work.empty()) {
-      absl::StrAppend(&text, "; rank ", other, " ", work[other]);
-    } else {
-      continue;
-    }
-    ++told;
-  }
-  return text.empty() ? "; ranks may be in different calls" : text;
-}
-
-void Deadline::Impl::GiveUp() {
-  std::string text =
-      Cat(operation, ", stage ", stage, ": waited ", seconds.count(), " s");
-  if (is_foreign) {
-    EndJob(Cat(text, " on rank ", rank, " of ", size,
-               " for other ranks: every rank of the communicator must make "
-               "this call"));
-  }
-  const std::vector<int> late = arrivals.LateRanks(agreement);
-  if (late.empty()) {
-    absl::StrAppend(&text, " though all ", size,
-                    " ranks have arrived; ranks may be in different calls");
-  } else if (is_referee()) {
-    absl::StrAppend(&text, " for ", NameRanks(late, size), WhereTheyAre(late));
-  } else {
-    absl::StrAppend(&text, " on rank ", rank, " and heard nothing from ",
-                    NameRanks(late, size), WhereTheyAre(late));
-  }
-  std::fflush(stdout);
-  EndJob(text);
-}
 
 Deadline::Deadline(const Comm& comm, double seconds, std::string operation,
                    bool watchdog, int64_t number) {

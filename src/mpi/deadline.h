@@ -6,21 +6,17 @@
 // launcher ends the job and a batch system can requeue it. A watchdog thread
 // covers calls that block inside MPI or HDF5, without the names of the late
 // ranks. A rank that has left for MPI_Finalize ends the job as soon as ranks
-// that wait for it hear of it (arrivals.h).
+// that wait for it hear of it (leaving.h).
 
 #ifndef BELAY_MPI_DEADLINE_H_
 #define BELAY_MPI_DEADLINE_H_
 
-#include <mpi.h>
-
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "belay/comm.h"
-#include "belay/status.h"
 
 namespace belay {
 
@@ -73,6 +69,7 @@ class Deadline {
   Status Wait(std::span<MPI_Request> requests);
 
  private:
+  class Arrivals;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -1,11 +1,8 @@
 #include "mpi/mpi_error.h"
 
-#include <mpi.h>
-
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 #include <thread>
 
 #include "belay/check.h"

@@ -1,15 +1,9 @@
 #include "mpi/mpi_file.h"
 
-#include <algorithm>
 #include <cstdlib>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
-#include "core/agreed.h"
-#include "core/status_macros.h"
 #include "core/text.h"
-#include "mpi/mpi_error.h"
 
 namespace belay {
 namespace {
@@ -17,63 +11,59 @@ namespace {
 constexpr char kSieving[] = "fbtl_posix_write_datasieving";
 constexpr int64_t kMostBytes = int64_t{1} << 30;
 
-// A derived datatype, freed at the end of its scope.
-class Datatype {
+// Blocks of bytes in order; a block that continues the last one extends it.
+class Blocks {
  public:
-  Datatype() = default;
-  Datatype(const Datatype&) = delete;
-  Datatype& operator=(const Datatype&) = delete;
-  ~Datatype() {
+  Blocks() = default;
+  Blocks(const Blocks&) = delete;
+  Blocks& operator=(const Blocks&) = delete;
+  ~Blocks() {
     if (type_ != MPI_BYTE) MPI_Type_free(&type_);
   }
-  MPI_Datatype raw() const { return type_; }
 
-  // Never frees it, so that no later datatype gets its handle. ROMIO keeps its
-  // own description of a datatype by handle, and after an error forgets to
-  // remove it: the next write would go where this one should have gone.
-  void Keep() { type_ = MPI_BYTE; }
+  void Add(MPI_Aint start, int64_t bytes) {
+    if (!starts_.empty() && starts_.back() + lengths_.back() == start) {
+      lengths_.back() += static_cast<int>(bytes);
+      return;
+    }
+    starts_.push_back(start);
+    lengths_.push_back(static_cast<int>(bytes));
+  }
 
-  // Makes it the given blocks of bytes, in order.
-  Status Set(const std::vector<int>& lengths,
-             const std::vector<MPI_Aint>& starts) {
+  Status MakeType() {
     MPI_Datatype made = MPI_DATATYPE_NULL;
-    const int code = MPI_Type_create_hindexed(static_cast<int>(lengths.size()),
-                                              lengths.data(), starts.data(),
-                                              MPI_BYTE, &made);
-    if (code != MPI_SUCCESS) return MpiError(code, "describe blocks");
+    BELAY_RETURN_IF_ERROR(
+        MpiError(MPI_Type_create_hindexed(static_cast<int>(lengths_.size()),
+                                          lengths_.data(), starts_.data(),
+                                          MPI_BYTE, &made),
+                 "describe blocks"));
     type_ = made;
     return MpiError(MPI_Type_commit(&type_), "describe blocks");
   }
 
+  // MPI_BYTE before MakeType.
+  MPI_Datatype type() const { return type_; }
+
+  // Never frees the datatype, so that no later one gets its handle. ROMIO keeps
+  // its own description of a datatype by handle, and after an error forgets to
+  // remove it: the next write would go where this one should have gone.
+  void KeepType() { type_ = MPI_BYTE; }
+
  private:
+  std::vector<int> lengths_;
+  std::vector<MPI_Aint> starts_;
   MPI_Datatype type_ = MPI_BYTE;
 };
 
-// Blocks of bytes in order; a block that continues the last one extends it.
-struct Blocks {
-  std::vector<int> lengths;
-  std::vector<MPI_Aint> starts;
-
-  void Add(MPI_Aint start, int64_t bytes) {
-    if (!starts.empty() && starts.back() + lengths.back() == start) {
-      lengths.back() += static_cast<int>(bytes);
-      return;
-    }
-    starts.push_back(start);
-    lengths.push_back(static_cast<int>(bytes));
-  }
-};
-
-// What one rank writes in one collective call.
+// The part of one rank in a collective write.
 struct Request {
   Blocks in_file;
   Blocks in_memory;
   int64_t bytes = 0;
 };
 
-StatusOr<Request> Describe(std::span<const IoSegment> segments,
-                           const std::string& path) {
-  Request request;
+Status Describe(std::span<const IoSegment> segments, const std::string& path,
+                Request& request) {
   int64_t end = 0;
   for (const IoSegment& segment : segments) {
     if (segment.offset < end || segment.bytes < 0) {
@@ -96,7 +86,9 @@ StatusOr<Request> Describe(std::span<const IoSegment> segments,
     request.in_memory.Add(address, segment.bytes);
     request.bytes += segment.bytes;
   }
-  return request;
+  if (request.bytes == 0) return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(request.in_file.MakeType());
+  return request.in_memory.MakeType();
 }
 
 Status CheckLength(std::string_view what, const std::string& text,
@@ -107,9 +99,8 @@ Status CheckLength(std::string_view what, const std::string& text,
           most - 1, " characters, found ", text.size(), ")"));
 }
 
-// Sets the hints that MPI can take; the Status is of the first it cannot. They
-// are checked before, because a refusal by MPI would end the program: it goes
-// to the error handler of MPI_COMM_WORLD.
+// Sets the valid hints; the Status is of the first other one. MPI gives its own
+// error to the error handler of MPI_COMM_WORLD, which would end the program.
 Status MakeInfo(const std::map<std::string, std::string>& hints,
                 MPI_Info& info) {
   Status status = MpiError(MPI_Info_create(&info), "create hints");
@@ -124,8 +115,7 @@ Status MakeInfo(const std::map<std::string, std::string>& hints,
   return status;
 }
 
-// Whether the file knows hints of ROMIO that did not come from its user, as
-// under MPICH and its relatives.
+// ROMIO adds hints of its own, as under MPICH and its relatives.
 StatusOr<bool> IsRomio(MPI_File file,
                        const std::map<std::string, std::string>& hints) {
   MPI_Info info = MPI_INFO_NULL;
@@ -142,9 +132,9 @@ StatusOr<bool> IsRomio(MPI_File file,
   return found;
 }
 
-// Whether a selection of Open MPI's io components, such as "romio321", "ompio"
-// or "^ompio", leaves ROMIO only. Without one its choice depends on the file
-// system, so OMPIO must be reckoned with.
+// Returns true if a selection of Open MPI's io components, such as "romio321",
+// "ompio" or "^ompio", leaves ROMIO only. Without a selection OMPIO is
+// possible.
 bool SelectsRomio(std::string_view selection) {
   if (selection.empty()) return false;
   const bool excludes = selection.front() == '^';
@@ -175,12 +165,11 @@ std::string ReadVariable(const char* name) {
 }
 
 // Open MPI reads the environment when it loads its file components, at the
-// first open of the program; it lets nobody set the variable later. A value
-// that the user has set is left alone.
+// first open of the program, and never later. Keeps a value of the user.
 void AskForNoSieving() { setenv(Cat("OMPI_MCA_", kSieving).c_str(), "0", 0); }
 
-// Judges Open MPI, which does not tell which component serves a file. The tool
-// interface stays on: starting it loads every component, which takes 0.2 s.
+// Open MPI does not tell which component serves a file. The tool interface
+// stays on: starting it loads every component, which takes 0.2 s.
 MpiIoVerdict JudgeOpenMpi() {
   const MpiIoVerdict romio{.sound = true, .name = "ROMIO"};
   const char* selection = std::getenv("OMPI_MCA_io");
@@ -201,13 +190,6 @@ MpiIoVerdict JudgeOpenMpi() {
   return verdict;
 }
 
-StatusOr<MpiIoVerdict> JudgeHere(
-    MPI_File file, const std::map<std::string, std::string>& hints) {
-  BELAY_ASSIGN_OR_RETURN(const bool is_romio, IsRomio(file, hints));
-  if (is_romio) return MpiIoVerdict{.sound = true, .name = "ROMIO"};
-  return JudgeOpenMpi();
-}
-
 // Closes the file if all ranks have it open, else leaves it: closing is
 // collective and would hang.
 void CloseIfOpenEverywhere(CommContext& context, MPI_File file) {
@@ -216,20 +198,6 @@ void CloseIfOpenEverywhere(CommContext& context, MPI_File file) {
 }
 
 }  // namespace
-
-MpiFile::MpiFile(MpiFile&& other) noexcept
-    : file_(std::exchange(other.file_, MPI_FILE_NULL)),
-      path_(std::move(other.path_)),
-      hints_(std::move(other.hints_)),
-      status_(std::exchange(other.status_, absl::OkStatus())) {}
-
-MpiFile& MpiFile::operator=(MpiFile&& other) noexcept {
-  file_ = std::exchange(other.file_, MPI_FILE_NULL);
-  path_ = std::move(other.path_);
-  hints_ = std::move(other.hints_);
-  status_ = std::exchange(other.status_, absl::OkStatus());
-  return *this;
-}
 
 Agreed<MpiFile> MpiFile::OpenForWrite(
     CommContext& context, const std::string& path,
@@ -256,7 +224,12 @@ Agreed<MpiFile> MpiFile::OpenForWrite(
 }
 
 Agreed<MpiIoVerdict> MpiFile::Judge(CommContext& context, const Status& mine) {
-  StatusOr<MpiIoVerdict> here = JudgeHere(file_, hints_);
+  const auto judge = [&]() -> StatusOr<MpiIoVerdict> {
+    BELAY_ASSIGN_OR_RETURN(const bool is_romio, IsRomio(file_, hints_));
+    if (is_romio) return MpiIoVerdict{.sound = true, .name = "ROMIO"};
+    return JudgeOpenMpi();
+  };
+  StatusOr<MpiIoVerdict> here = judge();
   Status told = here.status();
   if (here.ok() && !here->sound) {
     told = absl::FailedPreconditionError(here->note);
@@ -275,33 +248,24 @@ Agreed<MpiIoVerdict> MpiFile::Judge(CommContext& context, const Status& mine) {
 
 Status MpiFile::WriteAll(std::span<const IoSegment> segments,
                          const std::function<void()>& meanwhile) {
-  Datatype file_type;
-  Datatype memory_type;
-  StatusOr<Request> request = Describe(segments, path_);
-  status_.Update(request.status());
-  if (status_.ok() && request->bytes > 0) {
-    status_.Update(
-        file_type.Set(request->in_file.lengths, request->in_file.starts));
-    status_.Update(
-        memory_type.Set(request->in_memory.lengths, request->in_memory.starts));
-  }
+  Request request;
+  status_.Update(Describe(segments, path_, request));
   // From here on the calls are collective: a rank that failed takes part with
   // nothing.
-  const bool has_view = status_.ok();
-  status_.Update(
-      MpiStatus(MPI_File_set_view(file_, 0, MPI_BYTE,
-                                  has_view ? file_type.raw() : MPI_BYTE,
-                                  "native", MPI_INFO_NULL),
-                "set view of", path_));
+  status_.Update(MpiStatus(
+      MPI_File_set_view(file_, 0, MPI_BYTE,
+                        status_.ok() ? request.in_file.type() : MPI_BYTE,
+                        "native", MPI_INFO_NULL),
+      "set view of", path_));
   if (meanwhile) meanwhile();
-  const int64_t needed = status_.ok() ? request->bytes : 0;
+  const int64_t needed = status_.ok() ? request.bytes : 0;
   MPI_Status result;
-  const int code =
-      MPI_File_write_at_all(file_, 0, MPI_BOTTOM, needed > 0 ? 1 : 0,
-                            needed > 0 ? memory_type.raw() : MPI_BYTE, &result);
+  const int code = MPI_File_write_at_all(
+      file_, 0, MPI_BOTTOM, needed > 0 ? 1 : 0,
+      needed > 0 ? request.in_memory.type() : MPI_BYTE, &result);
   if (code != MPI_SUCCESS) {
-    memory_type.Keep();
-    file_type.Keep();
+    request.in_memory.KeepType();
+    request.in_file.KeepType();
   }
   status_.Update(MpiStatus(code, "write", path_));
   if (!status_.ok() || needed == 0) return status_;

@@ -3,15 +3,9 @@
 #ifndef BELAY_MPI_MPI_FILE_H_
 #define BELAY_MPI_MPI_FILE_H_
 
-#include <mpi.h>
-
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <span>
-#include <string>
 
-#include "belay/status.h"
 #include "core/agreed.h"
 #include "mpi/collective.h"
 
@@ -24,22 +18,20 @@ struct IoSegment {
   int64_t bytes = 0;
 };
 
-// What the MPI-IO implementation behind a file is, and whether it is safe.
+// The MPI-IO implementation behind a file.
 struct MpiIoVerdict {
   bool sound = false;
   std::string name;  // "ROMIO" or "OMPIO"
-  std::string note;  // what was set, or why it is not sound
+  std::string note;  // the variable behind the verdict
 };
 
-// A file that all ranks of a communicator have open for writing. Move only.
-// Close() is collective and must be called; the destructor only forgets.
+// A file that all ranks of a communicator have open for writing. Close() is
+// collective and must be called. Move only; not used after a move.
 class MpiFile {
  public:
-  // A file that is not open, good only for assignment and destruction.
   MpiFile() = default;
-  MpiFile(MpiFile&& other) noexcept;
-  MpiFile& operator=(MpiFile&& other) noexcept;
-  ~MpiFile() = default;
+  MpiFile(MpiFile&&) = default;
+  MpiFile& operator=(MpiFile&&) = default;
 
   // Opens an existing file. Collective. Same on all ranks: path, hints.
   // Errors: as MpiStatus, agreed.
@@ -48,24 +40,24 @@ class MpiFile {
       const std::map<std::string, std::string>& hints);
 
   // Judges the MPI-IO stack of this file. ROMIO is sound. OMPIO is sound if
-  // its control variable fbtl_posix_write_datasieving reads back 0;
-  // OpenForWrite asks for that, which Open MPI heeds only before the first open
-  // of the program. Costs one all-reduce, and 0.2 s at the first call if the
-  // environment does not select ROMIO. Collective: the verdict is agreed.
-  // Errors: what the caller of a rank says of the file, `mine`.
+  // its control variable fbtl_posix_write_datasieving is 0; OpenForWrite asks
+  // for that, which Open MPI heeds only before the first open of the program.
+  // Costs one all-reduce, and 0.2 s at the first call if the environment does
+  // not select ROMIO. Collective: the verdict is agreed. Errors: those in
+  // `mine`.
   Agreed<MpiIoVerdict> Judge(CommContext& context,
                              const Status& mine = absl::OkStatus());
 
   // Writes all segments of all ranks in one collective call. A rank may pass
   // none. Segments have ascending, disjoint offsets and at most 1 GiB in all.
-  // Collective; does not agree: a rank whose call fails remembers it, goes on
-  // taking part, and returns the error here and from every later call.
-  // `meanwhile` runs between the part that waits for all ranks and the write.
+  // Collective, without agreement: a rank whose call fails goes on taking part,
+  // and returns the error here and from every later call. `meanwhile` runs
+  // after the part that waits for all ranks and before the write.
   Status WriteAll(std::span<const IoSegment> segments,
                   const std::function<void()>& meanwhile = {});
 
-  // Closes the file and returns the first error of this file on this rank.
-  // Collective; the Status is not agreed. Calling it again does nothing.
+  // Closes the file and returns its first error on this rank. Collective,
+  // without agreement. Calling it again does nothing.
   Status Close();
 
  private:
@@ -75,10 +67,9 @@ class MpiFile {
   Status status_;  // the first failure of this rank
 };
 
-// Creates an empty file that must not exist, so that hints that count only then
-// reach the file system, such as striping_factor. MPI ignores those that it
-// does not know. Local: on MPI_COMM_SELF. Errors: as MpiStatus; InvalidArgument
-// - a hint is too long for MPI.
+// Creates an empty file that must not exist, with hints that count only then,
+// such as striping_factor. MPI ignores hints that it does not know. Errors: as
+// MpiStatus; InvalidArgument - a hint is too long for MPI.
 Status CreateFileWithHints(const std::string& path,
                            const std::map<std::string, std::string>& hints);
 

@@ -6,16 +6,11 @@
 
 #include <cerrno>
 #include <chrono>
-#include <string>
-#include <utility>
 
 #include "absl/strings/str_format.h"
-#include "core/agreed.h"
 #include "core/errno_status.h"
 #include "core/fault.h"
-#include "core/status_macros.h"
 #include "core/text.h"
-#include "mpi/collective.h"
 
 namespace belay {
 namespace {

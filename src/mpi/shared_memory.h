@@ -7,11 +7,7 @@
 #define BELAY_MPI_SHARED_MEMORY_H_
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 
-#include "belay/status.h"
 #include "core/agreed.h"
 #include "mpi/collective.h"
 

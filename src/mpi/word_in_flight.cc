@@ -2,11 +2,10 @@
 
 #include <chrono>
 #include <thread>
-#include <utility>
 
 #include "core/status_macros.h"
-#include "mpi/arrivals.h"
 #include "mpi/deadline.h"
+#include "mpi/leaving.h"
 #include "mpi/mpi_error.h"
 
 namespace belay {
@@ -17,13 +16,62 @@ struct WordInFlight::Cell {
   Cell() = default;
   Cell(const Cell&) = delete;
   Cell& operator=(const Cell&) = delete;
-  ~Cell();
+  ~Cell() {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (!finalized && op != MPI_OP_NULL) MPI_Op_free(&op);
+  }
 
   static StatusOr<std::shared_ptr<Cell>> Make(MPI_Comm comm,
-                                              MPI_User_function* merge);
+                                              MPI_User_function* merge) {
+    auto cell = std::make_shared<Cell>();
+    cell->comm = comm;
+    cell->life = FindLife(comm);
+    BELAY_RETURN_IF_ERROR(
+        MpiError(MPI_Op_create(merge, 1, &cell->op), "MPI_Op_create"));
+    BELAY_RETURN_IF_ERROR(Attach(cell, comm));
+    BELAY_RETURN_IF_ERROR(Attach(cell, MPI_COMM_SELF));
+    return cell;
+  }
+
   // Gives the cell to a communicator: freeing that completes the request.
-  static Status Attach(const std::shared_ptr<Cell>& cell, MPI_Comm to);
-  static int OnFree(MPI_Comm comm, int key, void* attribute, void* extra);
+  static Status Attach(const std::shared_ptr<Cell>& cell, MPI_Comm to) {
+    int key = MPI_KEYVAL_INVALID;
+    BELAY_RETURN_IF_ERROR(
+        MpiError(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Cell::OnFree,
+                                        &key, nullptr),
+                 "MPI_Comm_create_keyval"));
+    auto held = std::make_unique<std::shared_ptr<Cell>>(cell);
+    const Status set =
+        MpiError(MPI_Comm_set_attr(to, key, held.get()), "MPI_Comm_set_attr");
+    if (set.ok()) held.release();  // NOLINT: OnFree deletes it
+    MPI_Comm_free_keyval(&key);    // goes with the attribute
+    return set;
+  }
+
+  static int OnFree(MPI_Comm freed, int, void* attribute, void*) {
+    constexpr std::chrono::seconds kPatience{10};
+    constexpr std::chrono::microseconds kFreeNap{20};
+    const std::unique_ptr<std::shared_ptr<Cell>> held(
+        static_cast<std::shared_ptr<Cell>*>(attribute));
+    Cell& cell = **held;
+    // A later communicator may get the same handle.
+    if (cell.comm == freed) {
+      cell.comm = MPI_COMM_NULL;
+      cell.life = nullptr;
+    }
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    for (int done = 0; cell.request != MPI_REQUEST_NULL;) {
+      if (TestRequest(cell.request, done) != MPI_SUCCESS || done) break;
+      if (std::chrono::steady_clock::now() > end) {
+        // MPI may still write to it: leave it behind.
+        new std::shared_ptr<Cell>(*held);  // NOLINT
+        break;
+      }
+      std::this_thread::sleep_for(kFreeNap);
+    }
+    return MPI_SUCCESS;
+  }
 
   MPI_Comm comm = MPI_COMM_NULL;
   CommLife* life = nullptr;
@@ -33,65 +81,8 @@ struct WordInFlight::Cell {
   int64_t number = 0;  // of the exchange, from 1
 };
 
-WordInFlight::Cell::~Cell() {
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (!finalized && op != MPI_OP_NULL) MPI_Op_free(&op);
-}
-
-Status WordInFlight::Cell::Attach(const std::shared_ptr<Cell>& cell,
-                                  MPI_Comm to) {
-  int key = MPI_KEYVAL_INVALID;
-  BELAY_RETURN_IF_ERROR(
-      MpiError(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Cell::OnFree,
-                                      &key, nullptr),
-               "MPI_Comm_create_keyval"));
-  auto held = std::make_unique<std::shared_ptr<Cell>>(cell);
-  const Status set =
-      MpiError(MPI_Comm_set_attr(to, key, held.get()), "MPI_Comm_set_attr");
-  if (set.ok()) held.release();  // NOLINT: OnFree deletes it
-  MPI_Comm_free_keyval(&key);    // goes with the attribute
-  return set;
-}
-
-int WordInFlight::Cell::OnFree(MPI_Comm freed, int, void* attribute, void*) {
-  constexpr std::chrono::seconds kPatience{10};
-  constexpr std::chrono::microseconds kFreeNap{20};
-  const std::unique_ptr<std::shared_ptr<Cell>> held(
-      static_cast<std::shared_ptr<Cell>*>(attribute));
-  Cell& cell = **held;
-  // A later communicator may get the same handle.
-  if (cell.comm == freed) {
-    cell.comm = MPI_COMM_NULL;
-    cell.life = nullptr;
-  }
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  for (int done = 0; cell.request != MPI_REQUEST_NULL;) {
-    if (TestRequest(cell.request, done) != MPI_SUCCESS || done) break;
-    if (std::chrono::steady_clock::now() > end) {
-      // MPI may still write to it: leave it behind.
-      new std::shared_ptr<Cell>(*held);  // NOLINT
-      break;
-    }
-    std::this_thread::sleep_for(kFreeNap);
-  }
-  return MPI_SUCCESS;
-}
-
 bool WordInFlight::is_started() const {
   return cell_ != nullptr && cell_->request != MPI_REQUEST_NULL;
-}
-
-StatusOr<std::shared_ptr<WordInFlight::Cell>> WordInFlight::Cell::Make(
-    MPI_Comm comm, MPI_User_function* merge) {
-  auto cell = std::make_shared<Cell>();
-  cell->comm = comm;
-  cell->life = FindLife(comm);
-  BELAY_RETURN_IF_ERROR(
-      MpiError(MPI_Op_create(merge, 1, &cell->op), "MPI_Op_create"));
-  BELAY_RETURN_IF_ERROR(Attach(cell, comm));
-  BELAY_RETURN_IF_ERROR(Attach(cell, MPI_COMM_SELF));
-  return cell;
 }
 
 Status WordInFlight::Start(const Comm& comm, uint64_t word,

@@ -9,14 +9,10 @@
 #ifndef BELAY_MPI_WORD_IN_FLIGHT_H_
 #define BELAY_MPI_WORD_IN_FLIGHT_H_
 
-#include <mpi.h>
-
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "belay/comm.h"
-#include "belay/status.h"
 
 namespace belay {
 

@@ -19,7 +19,7 @@
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "format/paths.h"
-#include "mpi/arrivals.h"
+#include "mpi/leaving.h"
 #include "mpi/mpi_error.h"
 #include "save/background_save.h"
 #include "storage/commit.h"
