@@ -1,9 +1,8 @@
 #include "belay/variable/partitioner.h"
 
-#include <algorithm>
-#include <limits>
-#include <string_view>
+#include <initializer_list>
 
+#include "absl/functional/function_ref.h"
 #include "core/integers.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -11,7 +10,7 @@
 namespace belay {
 namespace {
 
-// More than anybody can want, and few enough for the memory of every rank.
+// Few enough for the memory of every rank.
 constexpr int64_t kMostBoxes = int64_t{1} << 22;
 
 Status Refuse(const Shape& shape, std::string_view partitioner,
@@ -20,64 +19,45 @@ Status Refuse(const Shape& shape, std::string_view partitioner,
       Cat("partition \"", ShapeText(shape), "\": ", partitioner, ": ", cause));
 }
 
-// What the partitioners check and compute alike.
-struct Cut {
-  std::string_view partitioner;
-  const Shape& shape;
-  int axis;
+// The argument of a partitioner and its name.
+struct Positive {
+  std::string_view name;
+  int64_t value;
+};
 
-  Status CheckPositive(std::string_view argument, int64_t value) const {
-    if (value >= 1) return absl::OkStatus();
+// Calls `count`, which returns the number of parts, after the checks of all
+// partitioners.
+StatusOr<Shape> CutAxis(std::string_view partitioner, const Shape& shape,
+                        int axis, std::initializer_list<Positive> arguments,
+                        absl::FunctionRef<int64_t(int64_t length)> count) {
+  for (const auto& [name, value] : arguments) {
+    if (value >= 1) continue;
     return Refuse(
         shape, partitioner,
-        Cat("Argument `", argument, "` must be positive. Received: ", value));
+        Cat("Argument `", name, "` must be positive. Received: ", value));
   }
-
-  Status CheckAxis() const {
-    if (axis >= 0 && axis < static_cast<int>(shape.size())) {
-      return CheckedNumElements(shape).status();
-    }
-    if (shape.empty()) {
-      return Refuse(shape, partitioner, "no such axis: a scalar has none");
-    }
+  if (shape.empty()) {
+    return Refuse(shape, partitioner, "no such axis: a scalar has none");
+  }
+  if (axis < 0 || axis >= std::ssize(shape)) {
     return Refuse(shape, partitioner,
                   Cat("no such axis (need 0 to ", shape.size() - 1, ", found ",
                       axis, ")"));
   }
+  BELAY_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(shape));
+  Shape parts(shape.size(), 1);
+  if (elements > 0) parts[axis] = std::max<int64_t>(1, count(shape[axis]));
+  return parts;
+}
 
-  int64_t length() const { return shape[axis]; }
-
-  bool IsEmpty() const { return NumElements(shape) == 0; }
-
-  // Bytes of one row: what has a length of 1 along the axis. Saturates, which
-  // is exact enough: no limit of bytes can be larger.
-  int64_t RowBytes(DType dtype, int64_t bytes_per_string) const {
-    const int64_t row_elements = NumElements(shape) / length();
-    const int64_t element_bytes =
-        dtype == DType::kString ? bytes_per_string : DTypeSize(dtype);
-    constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-    if (row_elements > kMax / element_bytes) return kMax;
-    return row_elements * element_bytes;
-  }
-
-  Shape Parts(int64_t parts) const {
-    Shape result(shape.size(), 1);
-    result[axis] = std::max<int64_t>(1, parts);
-    return result;
-  }
-};
-
-// Cuts `length` into `parts` lengths; the first ones are one longer.
-std::vector<std::pair<int64_t, int64_t>> CutAxis(int64_t length,
-                                                 int64_t parts) {
-  std::vector<std::pair<int64_t, int64_t>> pieces;
-  int64_t offset = 0;
-  for (int64_t i = 0; i < parts; ++i) {
-    const int64_t part = length / parts + (i < length % parts);
-    pieces.emplace_back(offset, part);
-    offset += part;
-  }
-  return pieces;
+// The bytes of a part of length 1 along the axis. Saturates, which is exact
+// enough: no limit of bytes is larger.
+int64_t CountRowBytes(const Shape& shape, int axis, DType dtype,
+                      int64_t bytes_per_string) {
+  const int64_t elements = NumElements(shape) / shape[axis];
+  const int64_t bytes =
+      dtype == DType::kString ? bytes_per_string : DTypeSize(dtype);
+  return elements > INT64_MAX / bytes ? INT64_MAX : elements * bytes;
 }
 
 Status CheckParts(const Shape& shape, const Shape& parts) {
@@ -109,50 +89,46 @@ Status CheckParts(const Shape& shape, const Shape& parts) {
 }  // namespace
 
 Partitioner FixedShards(int64_t num_shards) {
-  return [=](const Shape& shape, DType, int axis) -> StatusOr<Shape> {
-    const Cut cut{"FixedShards", shape, axis};
-    BELAY_RETURN_IF_ERROR(cut.CheckPositive("num_shards", num_shards));
-    BELAY_RETURN_IF_ERROR(cut.CheckAxis());
-    if (cut.IsEmpty()) return cut.Parts(1);
-    return cut.Parts(std::min(num_shards, cut.length()));
+  return [=](const Shape& shape, DType, int axis) {
+    return CutAxis(
+        "FixedShards", shape, axis, {{"num_shards", num_shards}},
+        [&](int64_t length) { return std::min(num_shards, length); });
   };
 }
 
 Partitioner MinSize(int64_t min_shard_bytes, int64_t max_shards,
                     int64_t bytes_per_string) {
-  return [=](const Shape& shape, DType dtype, int axis) -> StatusOr<Shape> {
-    const Cut cut{"MinSize", shape, axis};
-    BELAY_RETURN_IF_ERROR(
-        cut.CheckPositive("min_shard_bytes", min_shard_bytes));
-    BELAY_RETURN_IF_ERROR(cut.CheckPositive("max_shards", max_shards));
-    BELAY_RETURN_IF_ERROR(
-        cut.CheckPositive("bytes_per_string", bytes_per_string));
-    BELAY_RETURN_IF_ERROR(cut.CheckAxis());
-    if (cut.IsEmpty()) return cut.Parts(1);
-    // The smallest of n even parts has length / n rows, rounded down. That is
-    // enough for every n up to this one.
-    const int64_t least_rows =
-        CeilDivide(min_shard_bytes, cut.RowBytes(dtype, bytes_per_string));
-    return cut.Parts(std::min(max_shards, cut.length() / least_rows));
+  return [=](const Shape& shape, DType dtype, int axis) {
+    return CutAxis("MinSize", shape, axis,
+                   {{"min_shard_bytes", min_shard_bytes},
+                    {"max_shards", max_shards},
+                    {"bytes_per_string", bytes_per_string}},
+                   [&](int64_t length) {
+                     // The smallest of n even parts has length / n rows,
+                     // rounded down. It is large enough for every n up to this
+                     // one.
+                     const int64_t least_rows = CeilDivide(
+                         min_shard_bytes,
+                         CountRowBytes(shape, axis, dtype, bytes_per_string));
+                     return std::min(max_shards, length / least_rows);
+                   });
   };
 }
 
 Partitioner MaxSize(int64_t max_shard_bytes, std::optional<int64_t> max_shards,
                     int64_t bytes_per_string) {
-  return [=](const Shape& shape, DType dtype, int axis) -> StatusOr<Shape> {
-    const Cut cut{"MaxSize", shape, axis};
-    BELAY_RETURN_IF_ERROR(
-        cut.CheckPositive("max_shard_bytes", max_shard_bytes));
-    BELAY_RETURN_IF_ERROR(
-        cut.CheckPositive("max_shards", max_shards.value_or(1)));
-    BELAY_RETURN_IF_ERROR(
-        cut.CheckPositive("bytes_per_string", bytes_per_string));
-    BELAY_RETURN_IF_ERROR(cut.CheckAxis());
-    if (cut.IsEmpty()) return cut.Parts(1);
-    const int64_t most_rows = std::max<int64_t>(
-        1, max_shard_bytes / cut.RowBytes(dtype, bytes_per_string));
-    const int64_t parts = CeilDivide(cut.length(), most_rows);
-    return cut.Parts(std::min(parts, max_shards.value_or(parts)));
+  return [=](const Shape& shape, DType dtype, int axis) {
+    return CutAxis("MaxSize", shape, axis,
+                   {{"max_shard_bytes", max_shard_bytes},
+                    {"max_shards", max_shards.value_or(1)},
+                    {"bytes_per_string", bytes_per_string}},
+                   [&](int64_t length) {
+                     const int64_t most_rows = std::max<int64_t>(
+                         1, max_shard_bytes / CountRowBytes(shape, axis, dtype,
+                                                            bytes_per_string));
+                     const int64_t parts = CeilDivide(length, most_rows);
+                     return std::min(parts, max_shards.value_or(parts));
+                   });
   };
 }
 
@@ -166,14 +142,15 @@ StatusOr<std::vector<Box>> PartitionBoxes(const Shape& shape,
   }
   std::vector<Box> boxes = {Box{}};
   for (size_t axis = 0; axis < shape.size(); ++axis) {
-    const auto pieces = CutAxis(shape[axis], parts[axis]);
     std::vector<Box> longer;
-    longer.reserve(boxes.size() * pieces.size());
+    longer.reserve(boxes.size() * static_cast<size_t>(parts[axis]));
+    const int64_t length = shape[axis] / parts[axis];
+    const int64_t longer_by_one = shape[axis] % parts[axis];  // the first ones
     for (const Box& box : boxes) {
-      for (const auto& [offset, length] : pieces) {
-        longer.push_back(box);
-        longer.back().offset.push_back(offset);
-        longer.back().shape.push_back(length);
+      for (int64_t i = 0; i < parts[axis]; ++i) {
+        Box& part = longer.emplace_back(box);
+        part.offset.push_back(i * length + std::min(i, longer_by_one));
+        part.shape.push_back(length + (i < longer_by_one ? 1 : 0));
       }
     }
     boxes = std::move(longer);
