@@ -1,11 +1,8 @@
 #include "belay/arrays/box.h"
 
-#include <algorithm>
 #include <cassert>
 #include <limits>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/integers.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -22,28 +19,28 @@ int64_t End(const Box& box, size_t axis) {
   return box.offset[axis] + box.shape[axis];
 }
 
-// The checks below return only the cause; the caller puts its operation and
-// the object in front of it.
+// Puts the operation and the object before a cause, which the checks below
+// return.
 Status WithPrefix(std::string_view operation, std::string_view object,
                   const Status& cause) {
   return Status(cause.code(),
                 Cat(operation, " \"", object, "\": ", cause.message()));
 }
 
-// What is wrong, in functions of their own: millions of boxes are checked at a
-// time, and a check that makes no text is inlined.
-Status Negative(std::string_view what, size_t axis, int64_t value) {
+// Errors have functions of their own: millions of boxes are checked at a time,
+// and a check without a text is inlined.
+Status NegativeError(std::string_view what, size_t axis, int64_t value) {
   return absl::InvalidArgumentError(Cat(what, " of axis ", axis,
                                         " is negative (need 0 or more, found ",
                                         value, ")"));
 }
 
-Status OtherNumAxes(size_t need, size_t found) {
+Status NumAxesError(size_t need, size_t found) {
   return absl::InvalidArgumentError(
       Cat("wrong number of axes (need ", need, ", found ", found, ")"));
 }
 
-Status PastAxis(const Box& box, const Shape& shape, size_t axis) {
+Status PastAxisError(const Box& box, const Shape& shape, size_t axis) {
   // Two non-negative int64 always fit the sum of their unsigned values.
   const uint64_t need = static_cast<uint64_t>(box.offset[axis]) +
                         static_cast<uint64_t>(box.shape[axis]);
@@ -52,27 +49,22 @@ Status PastAxis(const Box& box, const Shape& shape, size_t axis) {
                                    ", found ", shape[axis], ")"));
 }
 
-Status CheckNatural(std::string_view what, size_t axis, int64_t value) {
-  return value >= 0 ? absl::OkStatus() : Negative(what, axis, value);
-}
-
-Status CheckNumAxes(size_t need, size_t found) {
-  return need == found ? absl::OkStatus() : OtherNumAxes(need, found);
-}
-
 Status CheckAxis(const Box& box, const Shape& shape, size_t axis) {
   const int64_t offset = box.offset[axis];
   const int64_t length = box.shape[axis];
-  BELAY_RETURN_IF_ERROR(CheckNatural("array length", axis, shape[axis]));
-  BELAY_RETURN_IF_ERROR(CheckNatural("offset", axis, offset));
-  BELAY_RETURN_IF_ERROR(CheckNatural("length", axis, length));
+  if (shape[axis] < 0) return NegativeError("array length", axis, shape[axis]);
+  if (offset < 0) return NegativeError("offset", axis, offset);
+  if (length < 0) return NegativeError("length", axis, length);
   return length <= shape[axis] - offset ? absl::OkStatus()
-                                        : PastAxis(box, shape, axis);
+                                        : PastAxisError(box, shape, axis);
 }
 
 Status CheckBoxCause(const Box& box, const Shape& shape) {
-  BELAY_RETURN_IF_ERROR(CheckNumAxes(shape.size(), box.offset.size()));
-  BELAY_RETURN_IF_ERROR(CheckNumAxes(shape.size(), box.shape.size()));
+  for (const Shape* part : {&box.offset, &box.shape}) {
+    if (part->size() != shape.size()) {
+      return NumAxesError(shape.size(), part->size());
+    }
+  }
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     BELAY_RETURN_IF_ERROR(CheckAxis(box, shape, axis));
   }
@@ -81,7 +73,7 @@ Status CheckBoxCause(const Box& box, const Shape& shape) {
 
 StatusOr<int64_t> NumElementsOrCause(const Shape& shape) {
   for (size_t axis = 0; axis < shape.size(); ++axis) {
-    BELAY_RETURN_IF_ERROR(CheckNatural("length", axis, shape[axis]));
+    if (shape[axis] < 0) return NegativeError("length", axis, shape[axis]);
   }
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   int64_t count = 1;
@@ -96,8 +88,7 @@ StatusOr<int64_t> NumElementsOrCause(const Shape& shape) {
 }
 
 StatusOr<int64_t> ParseNumber(std::string_view text) {
-  const std::optional<int64_t> value = ParseDigits(text, kMaxInt64);
-  if (value.has_value()) return *value;
+  if (const auto value = ParseDigits(text, kMaxInt64)) return *value;
   return absl::InvalidArgumentError(
       Cat("\"", text, "\" is not a number from 0 to ", kMaxInt64));
 }
@@ -136,7 +127,9 @@ StatusOr<SliceSpec> ParseSliceSpecOrCause(std::string_view text) {
     spec.full_shape.push_back(length);
   }
   BELAY_RETURN_IF_ERROR(NumElementsOrCause(spec.full_shape).status());
-  BELAY_RETURN_IF_ERROR(CheckNumAxes(dims.size(), items.size()));
+  if (dims.size() != items.size()) {
+    return NumAxesError(dims.size(), items.size());
+  }
   for (size_t axis = 0; axis < items.size(); ++axis) {
     BELAY_RETURN_IF_ERROR(
         ParseAxis(items[axis], spec.full_shape[axis], spec.box));

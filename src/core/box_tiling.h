@@ -4,13 +4,9 @@
 #define BELAY_CORE_BOX_TILING_H_
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/inlined_vector.h"
 #include "belay/arrays/box.h"
 
 namespace belay {

@@ -6,10 +6,7 @@
 #include <exception>
 #include <new>
 #include <stdexcept>
-#include <string_view>
-#include <type_traits>
 
-#include "belay/status.h"
 #include "core/text.h"
 
 namespace belay {

@@ -12,11 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
-#include <cstdint>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -26,7 +23,6 @@
 #include "core/errno_status.h"
 #include "core/fault.h"
 #include "core/status_macros.h"
-#include "core/text.h"
 
 namespace belay {
 namespace {
@@ -207,6 +203,8 @@ void ServeParent(const Serve& serve) {
 
 namespace {
 
+constexpr int kCrashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+                            SIGABRT, SIGSYS, SIGTRAP};
 constexpr uint64_t kMostAnswerBytes = uint64_t{1} << 30;
 
 Clock::time_point After(double seconds) {
@@ -276,23 +274,6 @@ int NewMemory(int64_t bytes) {
   return -1;
 }
 
-// The parts of a spawn, freed at the end.
-struct SpawnParts {
-  SpawnParts() {
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-  }
-  ~SpawnParts() {
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-  }
-  SpawnParts(const SpawnParts&) = delete;
-  SpawnParts& operator=(const SpawnParts&) = delete;
-
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-};
-
 // Blocks all signals but those of a crash and of a limit, and leaves no
 // handler: signals to all processes of a job are for the parent.
 void SetSignals(posix_spawnattr_t& attributes) {
@@ -300,10 +281,8 @@ void SetSignals(posix_spawnattr_t& attributes) {
   sigset_t blocked;
   sigfillset(&all);
   sigfillset(&blocked);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS,
-                           SIGTRAP, SIGXCPU, SIGXFSZ}) {
-    sigdelset(&blocked, signal);
-  }
+  for (const int signal : kCrashes) sigdelset(&blocked, signal);
+  for (const int signal : {SIGXCPU, SIGXFSZ}) sigdelset(&blocked, signal);
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setsigmask(&attributes, &blocked);
   posix_spawnattr_setflags(&attributes,
@@ -314,27 +293,33 @@ void SetSignals(posix_spawnattr_t& attributes) {
 // standard error stays open in it. Returns an error number.
 int Spawn(const std::vector<std::string>& command, int socket, int memory,
           pid_t& pid) {
-  SpawnParts with;
-  posix_spawn_file_actions_addopen(&with.actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&with.actions, 1, "/dev/null", O_WRONLY, 0);
-  if (::fcntl(2, F_GETFD) < 0) {
-    posix_spawn_file_actions_addopen(&with.actions, 2, "/dev/null", O_WRONLY,
-                                     0);
-  }
-  posix_spawn_file_actions_adddup2(&with.actions, socket, kChildSocket);
-  if (memory >= 0) {
-    posix_spawn_file_actions_adddup2(&with.actions, memory, kChildMemory);
-  }
-  posix_spawn_file_actions_addclosefrom_np(
-      &with.actions, memory >= 0 ? kFirstOther : kChildMemory);
-  SetSignals(with.attributes);
   std::vector<char*> words;
   for (const std::string& word : command) {
     words.push_back(const_cast<char*>(word.c_str()));
   }
   words.push_back(nullptr);
-  return ::posix_spawn(&pid, words[0], &with.actions, &with.attributes,
-                       words.data(), ::environ);
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  constexpr char kNull[] = "/dev/null";
+  posix_spawn_file_actions_addopen(&actions, 0, kNull, O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, kNull, O_WRONLY, 0);
+  if (::fcntl(2, F_GETFD) < 0) {
+    posix_spawn_file_actions_addopen(&actions, 2, kNull, O_WRONLY, 0);
+  }
+  posix_spawn_file_actions_adddup2(&actions, socket, kChildSocket);
+  if (memory >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, memory, kChildMemory);
+  }
+  posix_spawn_file_actions_addclosefrom_np(
+      &actions, memory >= 0 ? kFirstOther : kChildMemory);
+  SetSignals(attributes);
+  const int error = ::posix_spawn(&pid, words[0], &actions, &attributes,
+                                  words.data(), ::environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  return error;
 }
 
 // The error of a child that has ended, from the status of waitpid, if known.
@@ -344,29 +329,23 @@ Status ErrorOfEnd(const std::string& name, std::optional<int> how) {
         name, ": its process has ended (exit code ", WEXITSTATUS(*how), ")"));
   }
   const int signal = how.has_value() && WIFSIGNALED(*how) ? WTERMSIG(*how) : 0;
-  switch (signal) {
-    case SIGXCPU:
-      return absl::ResourceExhaustedError(
-          Cat(name,
-              ": it takes too long to compute: the file needs more than "
-              "is usual for its size, is damaged, or was made to do so"));
-    case SIGKILL:
-      return absl::ResourceExhaustedError(
-          Cat(name, ": its process was killed, perhaps for want of memory"));
-    case SIGSEGV:
-    case SIGBUS:
-    case SIGFPE:
-    case SIGILL:
-    case SIGABRT:
-    case SIGSYS:
-    case SIGTRAP:
-      return absl::DataLossError(
-          Cat(name, ": its process has crashed (signal ", signal,
-              "): the file is damaged, or was made to do so"));
-    default:
-      return absl::UnavailableError(
-          Cat(name, ": its process has ended (signal ", signal, ")"));
+  if (signal == SIGXCPU) {
+    return absl::ResourceExhaustedError(
+        Cat(name,
+            ": it takes too long to compute: the file needs more than is usual "
+            "for its size, is damaged, or was made to do so"));
   }
+  if (signal == SIGKILL) {
+    return absl::ResourceExhaustedError(
+        Cat(name, ": its process was killed, perhaps for want of memory"));
+  }
+  if (std::ranges::count(kCrashes, signal) > 0) {
+    return absl::DataLossError(
+        Cat(name, ": its process has crashed (signal ", signal,
+            "): the file is damaged, or was made to do so"));
+  }
+  return absl::UnavailableError(
+      Cat(name, ": its process has ended (signal ", signal, ")"));
 }
 
 }  // namespace
@@ -451,8 +430,14 @@ StatusOr<std::string> ChildProcess::Ask(std::string_view request,
                           .cpu_seconds = cpu_seconds};
   ChildHead back;
   if (!is_running() || !SendAll(socket_, &head, sizeof(head)) ||
-      !SendAll(socket_, request.data(), request.size()) || !HasBegun(until) ||
-      !ReceiveAll(socket_, &back, sizeof(back), until)) {
+      !SendAll(socket_, request.data(), request.size())) {
+    return Lost(deadline_seconds);
+  }
+  if (char first = 0; !has_begun_) {
+    has_begun_ =
+        ReceiveAll(socket_, &first, sizeof(first), until) && first == kHasBegun;
+  }
+  if (!has_begun_ || !ReceiveAll(socket_, &back, sizeof(back), until)) {
     return Lost(deadline_seconds);
   }
   // A child that has gone wrong may say anything.
@@ -469,14 +454,6 @@ StatusOr<std::string> ChildProcess::Ask(std::string_view request,
   const auto code = static_cast<absl::StatusCode>(back.code);
   if (code == absl::StatusCode::kOk) return answer;
   return Status(code, answer);
-}
-
-bool ChildProcess::HasBegun(Clock::time_point until) {
-  if (has_begun_) return true;
-  char first = 0;
-  has_begun_ =
-      ReceiveAll(socket_, &first, sizeof(first), until) && first == kHasBegun;
-  return has_begun_;
 }
 
 // Ends a child that does not answer as it should, and returns the reason.

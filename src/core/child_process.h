@@ -65,7 +65,6 @@ class ChildProcess {
   std::span<const std::byte> shared() const { return shared_; }
 
  private:
-  bool HasBegun(std::chrono::steady_clock::time_point until);
   Status Lost(double deadline_seconds);
   void End();
 

@@ -1,12 +1,8 @@
 #include "belay/arrays/device.h"
 
-#include <algorithm>
-#include <cstdint>
 #include <limits>
-#include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "core/integers.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -20,8 +16,9 @@ constexpr std::string_view kShortTypes[] = {"CPU", "GPU", "TPU", "CUSTOM",
 
 StatusOr<int> ParseNumber(std::string_view what, std::string_view text) {
   constexpr int kMaxInt = std::numeric_limits<int>::max();
-  const std::optional<int64_t> value = ParseDigits(text, kMaxInt);
-  if (value.has_value()) return static_cast<int>(*value);
+  if (const auto value = ParseDigits(text, kMaxInt)) {
+    return static_cast<int>(*value);
+  }
   return absl::InvalidArgumentError(
       Cat(what, " \"", text, "\" is not a number from 0 to ", kMaxInt));
 }

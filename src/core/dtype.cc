@@ -1,7 +1,5 @@
 #include "belay/arrays/dtype.h"
 
-#include <string>
-
 #include "core/text.h"
 
 namespace belay {

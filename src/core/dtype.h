@@ -3,8 +3,6 @@
 #ifndef BELAY_CORE_DTYPE_H_
 #define BELAY_CORE_DTYPE_H_
 
-#include <cstdint>
-
 #include "belay/arrays/dtype.h"
 
 namespace belay {

@@ -1,15 +1,6 @@
 #include "core/element_conversion.h"
 
-#include <algorithm>
-#include <array>
-#include <bit>
-#include <cmath>
-#include <complex>
-#include <cstddef>
 #include <cstring>
-#include <limits>
-#include <type_traits>
-#include <utility>
 
 namespace belay {
 namespace {

@@ -7,11 +7,8 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <complex>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <type_traits>
 #include <utility>
 
 #include "belay/arrays/dtype.h"

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "belay/arrays/flat_buffer.h"

@@ -1,16 +1,10 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "belay/manager/job.h"
 #include "core/integers.h"
 #include "core/process.h"
 #include "core/status_macros.h"
@@ -22,7 +16,7 @@ namespace {
 constexpr int64_t kMostCount = std::numeric_limits<int32_t>::max();
 constexpr const char* kEndTime = "BELAY_JOB_END_TIME";
 
-// The variables of a process, and what is wrong with them.
+// The variables of a process, and notes on invalid ones.
 struct JobVariables {
   const VariableLookup& lookup;
   std::vector<std::string>& notes;
@@ -38,7 +32,7 @@ struct JobVariables {
                         Text(name), "\"): ", instead));
   }
 
-  // A count of at least `low`; nothing if it is absent or not sound.
+  // A count of at least `low`; nothing if it is absent or invalid.
   std::optional<int64_t> Count(const char* name, int64_t low) {
     if (!Has(name)) return std::nullopt;
     const std::optional<int64_t> count = ParseDigits(Text(name), kMostCount);
@@ -48,7 +42,7 @@ struct JobVariables {
   }
 };
 
-// Slurm's "2(x3),1": 2, 2, 2, 1. Nothing if it is none.
+// Slurm writes 2, 2, 2, 1 as "2(x3),1".
 std::optional<std::vector<int64_t>> ParseTasksPerNode(std::string_view text) {
   constexpr size_t kMostNodes = 1 << 24;
   std::vector<int64_t> tasks;
@@ -70,18 +64,18 @@ std::optional<std::vector<int64_t>> ParseTasksPerNode(std::string_view text) {
   return tasks;
 }
 
-// The name space of PMIx says who has started the process even where variables
-// of another launcher were inherited. Without it mpirun counts first: the
-// daemons of mpirun are tasks of a Slurm step.
+// The name space of PMIx names the launcher of the process even if it inherits
+// variables of another one. Without it mpirun comes first: the daemons of
+// mpirun are tasks of a Slurm step.
 Launcher FindLauncher(JobVariables& variables, bool in_slurm) {
   const bool has_open_mpi = variables.Has("OMPI_COMM_WORLD_SIZE");
   const bool is_of_slurm =
       variables.Text("PMIX_NAMESPACE").starts_with("slurm.");
   if (is_of_slurm && has_open_mpi) {
-    variables.notes.push_back(absl::StrCat(
-        "OMPI_COMM_WORLD_SIZE (", variables.Text("OMPI_COMM_WORLD_SIZE"),
-        ") is inherited from an mpirun around srun: SLURM_NTASKS (",
-        variables.Text("SLURM_NTASKS"), ") counts"));
+    variables.notes.push_back(
+        Cat("OMPI_COMM_WORLD_SIZE (", variables.Text("OMPI_COMM_WORLD_SIZE"),
+            ") is inherited from an mpirun around srun: SLURM_NTASKS (",
+            variables.Text("SLURM_NTASKS"), ") counts"));
   }
   if (has_open_mpi && !is_of_slurm) {
     return in_slurm ? Launcher::kMpirunInSlurm : Launcher::kMpirun;
@@ -104,8 +98,8 @@ void ReadJobId(JobVariables& variables, JobEnvironment& job) {
   }
   if (!ParseDigits(job.job_id, std::numeric_limits<int64_t>::max())) {
     variables.notes.push_back(
-        absl::StrCat("SLURM_JOB_ID is invalid (need a number, found \"",
-                     job.job_id, "\"): not taken for a Slurm job"));
+        Cat("SLURM_JOB_ID is invalid (need a number, found \"", job.job_id,
+            "\"): not taken for a Slurm job"));
     job.job_id.clear();
     return;
   }
@@ -130,7 +124,7 @@ void ReadJobId(JobVariables& variables, JobEnvironment& job) {
   }
 }
 
-// Numbers that contradict each other tell nothing.
+// Leaves out numbers that contradict each other.
 void ReadTasksPerNode(const char* name, std::optional<int64_t> nodes,
                       JobVariables& variables, JobEnvironment& job) {
   if (!variables.Has(name)) return;
@@ -152,7 +146,7 @@ void ReadTasksPerNode(const char* name, std::optional<int64_t> nodes,
   }
 }
 
-// In the daemons of mpirun the variables of the step are the daemons' own.
+// Under mpirun the variables of a Slurm step are about mpirun's daemons.
 void ReadTasks(JobVariables& variables, JobEnvironment& job) {
   const bool in_step = variables.Has("SLURM_STEP_ID");
   if (job.launcher == Launcher::kMpirun ||
@@ -181,14 +175,14 @@ void ReadTasks(JobVariables& variables, JobEnvironment& job) {
                        : "SLURM_TASKS_PER_NODE",
                    variables.Count("SLURM_STEP_NUM_NODES", 1), variables, job);
   if (job.num_tasks > 1 && !variables.Has("PMIX_RANK")) {
-    variables.notes.push_back(absl::StrCat(
+    variables.notes.push_back(Cat(
         "srun has started ", job.num_tasks,
         " tasks without PMIx (PMIX_RANK is not set), so each may be an MPI job "
         "of its own: start them with srun --mpi=pmix"));
   }
 }
 
-// Seconds since 1970. Nothing if it is not a time.
+// Seconds since 1970.
 std::optional<double> ParseTime(std::string_view text) {
   double seconds = 0;
   const char* const last = text.data() + text.size();
@@ -205,9 +199,9 @@ Status ReadEndTime(double now, JobVariables& variables, JobEnvironment& job) {
     const std::string text = variables.Text(kEndTime);
     const std::optional<double> end = ParseTime(text);
     if (!end) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "read ", kEndTime, ": not a time (need seconds since 1970, found \"",
-          text, "\")"));
+      return absl::InvalidArgumentError(
+          Cat("read ", kEndTime,
+              ": not a time (need seconds since 1970, found \"", text, "\")"));
     }
     if (*end > now) {
       job.end_time = end;
@@ -224,7 +218,7 @@ Status ReadEndTime(double now, JobVariables& variables, JobEnvironment& job) {
   const double start =
       ParseTime(variables.Text("SLURM_JOB_START_TIME")).value_or(now);
   if (end && *end > now && start > now) {
-    // The whole time of the job at most, by whatever clock.
+    // The job cannot get more than its whole time, whatever the clock.
     job.end_time = *end - (start - now);
     variables.NoteBad("SLURM_JOB_START_TIME",
                       Cat("a time up to ", static_cast<int64_t>(now)),
@@ -245,7 +239,7 @@ Status ReadEndTime(double now, JobVariables& variables, JobEnvironment& job) {
 std::string LauncherText(Launcher launcher) {
   switch (launcher) {
     case Launcher::kNone:
-      break;
+      return "none";
     case Launcher::kMpirun:
       return "mpirun";
     case Launcher::kSrun:
@@ -275,8 +269,8 @@ StatusOr<JobEnvironment> ReadJobEnvironment(const VariableLookup& lookup,
 DeviceSpec JobDevice(const JobEnvironment& job, int replica, int rank) {
   std::string name =
       job.job_name.empty() ? std::string(kDefaultJob) : job.job_name;
-  std::replace(name.begin(), name.end(), '/', '_');
-  std::replace(name.begin(), name.end(), ':', '_');
+  std::ranges::replace_if(
+      name, [](char c) { return c == '/' || c == ':'; }, '_');
   return RankDevice(name, replica, rank);
 }
 
@@ -285,25 +279,19 @@ std::string JobText(const JobEnvironment& job) {
   if (job.launcher != Launcher::kNone) {
     more.push_back(LauncherText(job.launcher));
   }
-  const auto count = [&](int64_t number, const char* one) {
-    if (number == 0) return;
-    more.push_back(absl::StrCat(number, " ", one, number == 1 ? "" : "s"));
-  };
-  count(job.num_nodes, "node");
-  count(job.num_tasks, "task");
+  if (job.num_nodes != 0) more.push_back(CountText(job.num_nodes, "node"));
+  if (job.num_tasks != 0) more.push_back(CountText(job.num_tasks, "task"));
   if (!job.array_job_id.empty()) {
-    more.push_back(absl::StrCat("task ", job.array_task_id, " of array ",
-                                job.array_job_id));
+    more.push_back(
+        Cat("task ", job.array_task_id, " of array ", job.array_job_id));
   }
   if (job.restart_count > 0) {
-    more.push_back(absl::StrCat("restart ", job.restart_count));
+    more.push_back(Cat("restart ", job.restart_count));
   }
-  std::string text = job.job_id.empty()
-                         ? "no batch job"
-                         : absl::StrCat("Slurm job ", job.job_id);
-  if (!job.job_name.empty()) absl::StrAppend(&text, " \"", job.job_name, "\"");
-  if (!more.empty())
-    absl::StrAppend(&text, " (", absl::StrJoin(more, ", "), ")");
+  std::string text =
+      job.job_id.empty() ? "no batch job" : Cat("Slurm job ", job.job_id);
+  if (!job.job_name.empty()) text += Cat(" \"", job.job_name, "\"");
+  if (!more.empty()) text += Cat(" (", absl::StrJoin(more, ", "), ")");
   return text;
 }
 

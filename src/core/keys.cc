@@ -2,7 +2,6 @@
 
 #include <re2/re2.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "absl/strings/str_format.h"

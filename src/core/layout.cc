@@ -1,18 +1,10 @@
 #include "core/layout.h"
 
-#include <algorithm>
 #include <limits>
 #include <numeric>
-#include <string>
-#include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "belay/arrays/layout.h"
-#include "belay/arrays/mesh.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 
@@ -34,7 +26,7 @@ Status CheckLayoutOfKey(std::string_view key, const Layout& layout,
       CheckMeshSize(Cat("list \"", key, "\""), layout, num_ranks);
   if (status.ok()) return status;
   return Status(status.code(),
-                Cat(std::string(status.message()),
+                Cat(status.message(),
                     "; Layout::OnRanks makes one for the communicator"));
 }
 
@@ -50,28 +42,21 @@ std::string AxesText(const std::vector<MeshAxis>& axes) {
   });
 }
 
-bool IsReserved(char c) {
-  return absl::ascii_isspace(static_cast<unsigned char>(c)) || c == ',' ||
-         c == ':' || c == '|';
-}
-
 // Returns only the cause.
 Status CheckName(const std::vector<MeshAxis>& axes, size_t position) {
   const std::string& name = axes[position].name;
   if (name.empty()) {
     return absl::InvalidArgumentError(Cat("axis ", position, " has no name"));
   }
-  if (std::any_of(name.begin(), name.end(), IsReserved)) {
+  if (name.find_first_of(" \t\n\v\f\r,:|") != name.npos) {
     return absl::InvalidArgumentError(
         Cat("axis name \"", name, "\" has a blank or one of , : |"));
   }
-  for (size_t i = 0; i < position; ++i) {
-    if (axes[i].name == name) {
-      return absl::InvalidArgumentError(
-          Cat("axis \"", name, "\" appears twice"));
-    }
+  const auto found = std::ranges::find(axes, name, &MeshAxis::name);
+  if (found == axes.begin() + static_cast<std::ptrdiff_t>(position)) {
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat("axis \"", name, "\" appears twice"));
 }
 
 StatusOr<int> CountRanks(const std::vector<MeshAxis>& axes) {
@@ -118,9 +103,8 @@ std::vector<int64_t> Mesh::Coordinates(int rank) const {
 }
 
 StatusOr<int> Mesh::AxisIndex(std::string_view name) const {
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    if (axes_[i].name == name) return static_cast<int>(i);
-  }
+  const auto found = std::ranges::find(axes_, name, &MeshAxis::name);
+  if (found != axes_.end()) return static_cast<int>(found - axes_.begin());
   return absl::InvalidArgumentError(
       Cat("find mesh axis \"", name, "\": not in mesh \"", ToString(), "\""));
 }
@@ -139,7 +123,7 @@ std::string AxesText(const LayoutAxes& axes) {
   return Cat("[", absl::StrJoin(axes, ",", one_axis), "]");
 }
 
-// How often the array axes name the mesh axis: 0 or 1 in a valid layout.
+// The number of array axes that name the mesh axis: 0 or 1 in a valid layout.
 int64_t CountUses(const LayoutAxes& axes, const std::string& name) {
   int64_t uses = 0;
   for (const std::vector<std::string>& names : axes) {
@@ -164,42 +148,35 @@ Status CheckAxes(const Mesh& mesh, const LayoutAxes& axes) {
   return absl::OkStatus();
 }
 
-// Requires a name that Create has checked.
-size_t CheckedIndex(const Mesh& mesh, const std::string& name) {
-  return static_cast<size_t>(*mesh.AxisIndex(name));
-}
-
 Status NotALayout(std::string_view text) {
   return absl::InvalidArgumentError(
       Cat("parse layout \"", text,
           "\": not a layout (need one such as \"[x,-] on x=2,y=4\")"));
 }
 
-// A name may hold '=' itself.
-StatusOr<std::vector<MeshAxis>> ParseMeshAxes(std::string_view text) {
+// A name may have a '=', too.
+std::optional<std::vector<MeshAxis>> ParseMeshAxes(std::string_view text) {
   std::vector<MeshAxis> axes;
   if (text.empty()) return axes;
-  for (absl::string_view part : absl::StrSplit(AbslView(text), ',')) {
+  for (const std::string_view part : Split(text, ',')) {
     const size_t equals = part.rfind('=');
-    MeshAxis axis;
-    if (equals == absl::string_view::npos ||
-        !absl::SimpleAtoi(part.substr(equals + 1), &axis.size)) {
-      return absl::InvalidArgumentError("");
+    if (equals == part.npos) return std::nullopt;
+    MeshAxis& axis = axes.emplace_back();
+    axis.name = part.substr(0, equals);
+    if (!absl::SimpleAtoi(AbslView(part.substr(equals + 1)), &axis.size)) {
+      return std::nullopt;
     }
-    axis.name = std::string(part.substr(0, equals));
-    axes.push_back(std::move(axis));
   }
   return axes;
 }
 
-// The mesh axes of one array axis. A mesh axis may have '+' in its name, or be
-// called "-".
-std::vector<std::string> ParseNames(const Mesh& mesh, absl::string_view text) {
-  if (mesh.AxisIndex({text.data(), text.size()}).ok()) {
-    return {std::string(text)};
-  }
+// The mesh axes of one array axis. The name of a mesh axis may have a '+', or
+// be
+// "-".
+std::vector<std::string> ParseNames(const Mesh& mesh, std::string_view text) {
+  if (mesh.AxisIndex(text).ok()) return {std::string(text)};
   if (text == "-") return {};
-  return absl::StrSplit(text, '+');
+  return absl::StrSplit(AbslView(text), '+');
 }
 
 }  // namespace
@@ -220,7 +197,7 @@ Layout Layout::Replicated(Mesh mesh, int ndim) {
 int64_t Layout::NumParts(int axis) const {
   int64_t parts = 1;
   for (const std::string& name : axes_[static_cast<size_t>(axis)]) {
-    parts *= mesh_.axes()[CheckedIndex(mesh_, name)].size;
+    parts *= mesh_.axes()[*mesh_.AxisIndex(name)].size;
   }
   return parts;
 }
@@ -229,7 +206,7 @@ int64_t Layout::PartOf(int axis,
                        const std::vector<int64_t>& coordinates) const {
   int64_t part = 0;
   for (const std::string& name : axes_[static_cast<size_t>(axis)]) {
-    const size_t i = CheckedIndex(mesh_, name);
+    const size_t i = *mesh_.AxisIndex(name);
     part = part * mesh_.axes()[i].size + coordinates[i];
   }
   return part;
@@ -291,14 +268,13 @@ StatusOr<Layout> Layout::Parse(std::string_view text) {
   if (!text.starts_with('[') || on == std::string_view::npos) {
     return NotALayout(text);
   }
-  StatusOr<std::vector<MeshAxis>> mesh_axes =
-      ParseMeshAxes(text.substr(on + kOn.size()));
-  if (!mesh_axes.ok()) return NotALayout(text);
+  auto mesh_axes = ParseMeshAxes(text.substr(on + kOn.size()));
+  if (!mesh_axes) return NotALayout(text);
   BELAY_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create(*std::move(mesh_axes)));
   LayoutAxes axes;
   const std::string_view parts = text.substr(1, on - 1);
   if (!parts.empty()) {
-    for (absl::string_view part : absl::StrSplit(AbslView(parts), ',')) {
+    for (const std::string_view part : Split(parts, ',')) {
       axes.push_back(ParseNames(mesh, part));
     }
   }

@@ -3,10 +3,7 @@
 #ifndef BELAY_CORE_LAYOUT_H_
 #define BELAY_CORE_LAYOUT_H_
 
-#include <string_view>
-
 #include "belay/arrays/layout.h"
-#include "belay/status.h"
 
 namespace belay {
 

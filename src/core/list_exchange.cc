@@ -1,16 +1,10 @@
 #include "core/list_exchange.h"
 
-#include <cstddef>
-#include <cstring>
 #include <iterator>
-#include <string_view>
-#include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "core/wire.h"
 
 namespace belay {
 namespace {

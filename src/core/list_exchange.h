@@ -3,12 +3,7 @@
 #ifndef BELAY_CORE_LIST_EXCHANGE_H_
 #define BELAY_CORE_LIST_EXCHANGE_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "absl/container/flat_hash_map.h"
-#include "belay/status.h"
 #include "core/wire.h"
 
 namespace belay {

@@ -3,14 +3,13 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "core/catch_exceptions.h"
-#include "core/text.h"
 
 namespace belay {
 namespace {
@@ -20,7 +19,7 @@ namespace {
 constexpr uint8_t kNothing = 4;
 constexpr uint8_t kWarningsOnly = 5;
 
-void ToStderr(LogLevel level, std::string_view message) {
+void PrintToStderr(LogLevel level, std::string_view message) {
   const std::string line =
       Cat("belay: ", LogLevelName(level), ": ", message, "\n");
   std::fwrite(line.data(), 1, line.size(), stderr);
@@ -40,7 +39,7 @@ bool IsOtherRank() {
 void WarnOfLevel(const std::string& wanted) {
   static auto* const told = new std::string;
   if (std::exchange(*told, wanted) == wanted || IsOtherRank()) return;
-  ToStderr(
+  PrintToStderr(
       LogLevel::kWarning,
       PrintableText(Cat("BELAY_LOG is no level (need debug, info, "
                         "warning, error or none, found ",
@@ -58,14 +57,14 @@ uint8_t LeastOfEnvironment() {
   return kWarningsOnly;
 }
 
+// Never destroyed: destructors of the program may save.
 struct Sinks {
   std::mutex mutex;
   std::shared_ptr<const LogSink> sink =
-      std::make_shared<const LogSink>(ToStderr);
+      std::make_shared<const LogSink>(PrintToStderr);
   std::atomic<uint8_t> least = LeastOfEnvironment();
 };
 
-// Never destroyed: destructors of the program may save.
 Sinks& TheSinks() {
   static auto* const sinks = new Sinks;
   return *sinks;
@@ -74,24 +73,16 @@ Sinks& TheSinks() {
 }  // namespace
 
 std::string_view LogLevelName(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return "debug";
-    case LogLevel::kInfo:
-      return "info";
-    case LogLevel::kWarning:
-      return "warning";
-    case LogLevel::kError:
-      return "error";
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {"debug", "info", "warning", "error"};
+  const auto number = static_cast<size_t>(level);
+  return number < std::size(kNames) ? kNames[number] : "unknown";
 }
 
 void SetLogSink(LogSink sink, LogLevel least) {
   Sinks& sinks = TheSinks();
   const bool is_own = sink != nullptr;
   auto next = std::make_shared<const LogSink>(is_own ? std::move(sink)
-                                                     : LogSink(ToStderr));
+                                                     : LogSink(PrintToStderr));
   const std::lock_guard lock(sinks.mutex);
   sinks.sink.swap(next);
   sinks.least = is_own ? static_cast<uint8_t>(least) : LeastOfEnvironment();

@@ -3,8 +3,6 @@
 #ifndef BELAY_CORE_LOG_H_
 #define BELAY_CORE_LOG_H_
 
-#include <string_view>
-
 #include "belay/log.h"
 
 namespace belay {

@@ -4,12 +4,7 @@
 #ifndef BELAY_CORE_PROCESS_H_
 #define BELAY_CORE_PROCESS_H_
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-
 #include "belay/manager/job.h"
-#include "belay/status.h"
 
 namespace belay {
 

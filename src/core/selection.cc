@@ -1,9 +1,6 @@
 #include "core/selection.h"
 
-#include <algorithm>
 #include <cstring>
-#include <limits>
-#include <type_traits>
 
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
@@ -312,48 +309,26 @@ Places FindPlaces(const Selection& selection, int64_t element_bytes,
 
 // Calls `move(place, row, bytes)` for the rows that a mask selects, all in
 // bytes from the beginning of either side. Neighbours are moved as one, and
-// rows of a size that the compiler knows one by one.
-template <typename Bytes, typename Move>
-void ForEachMaskedRow(const Selection& selection, int64_t begin,
-                      const RowPart& part, Bytes row_bytes, const Move& move) {
-  constexpr bool kIsFixed = !std::is_same_v<Bytes, int64_t>;
-  const int64_t* const positions = selection.positions.data() + part.first;
-  const int64_t before = begin * MaskedWidth(selection);
-  const int64_t bytes = row_bytes;
-  for (int64_t row = 0; row < part.count;) {
-    int64_t end = row + 1;
-    if constexpr (kIsFixed) {
-      move((positions[row] - before) * bytes, row * bytes, row_bytes);
-    } else {
-      while (end < part.count && positions[end] == positions[end - 1] + 1) {
-        ++end;
-      }
-      move((positions[row] - before) * bytes, row * bytes, (end - row) * bytes);
-    }
-    row = end;
-  }
-}
-
+// rows of the size of an element one by one.
 template <typename Move>
 void ForEachMasked(const Selection& selection, int64_t begin,
                    const RowPart& part, int64_t row_bytes, const Move& move) {
-  const auto visit = [&](auto bytes) {
-    ForEachMaskedRow(selection, begin, part, bytes, move);
-  };
-  switch (row_bytes) {
-    case 1:
-      return visit(std::integral_constant<int64_t, 1>());
-    case 2:
-      return visit(std::integral_constant<int64_t, 2>());
-    case 4:
-      return visit(std::integral_constant<int64_t, 4>());
-    case 8:
-      return visit(std::integral_constant<int64_t, 8>());
-    case 16:
-      return visit(std::integral_constant<int64_t, 16>());
-    default:
-      return visit(row_bytes);
-  }
+  const int64_t* const positions = selection.positions.data() + part.first;
+  const int64_t before = begin * MaskedWidth(selection);
+  VisitSize(row_bytes, [&](auto size) {
+    constexpr bool kIsElement = !std::is_same_v<decltype(size), int64_t>;
+    for (int64_t row = 0, end = 0; row < part.count; row = end) {
+      end = row + 1;
+      if constexpr (kIsElement) {
+        move((positions[row] - before) * size, row * size, size);
+      } else {
+        while (end < part.count && positions[end] == positions[end - 1] + 1) {
+          ++end;
+        }
+        move((positions[row] - before) * size, row * size, (end - row) * size);
+      }
+    }
+  });
 }
 
 Shape WithoutLeadingOnes(const Shape& shape, size_t ndim) {

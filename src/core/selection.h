@@ -3,13 +3,7 @@
 #ifndef BELAY_CORE_SELECTION_H_
 #define BELAY_CORE_SELECTION_H_
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
-#include "belay/arrays/box.h"
 #include "belay/arrays/indexing.h"
-#include "belay/status.h"
 
 namespace belay {
 

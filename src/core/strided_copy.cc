@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <type_traits>
-
-#include "absl/container/inlined_vector.h"
 
 namespace belay {
 namespace {
@@ -199,40 +196,15 @@ Status TryForEachTile(const Box& box, int64_t max_elements,
 
 namespace {
 
-// With a number of bytes that the compiler knows, a copy is a move and no call.
-template <typename Bytes>
-void CopySeries(const char* from, int64_t from_step, char* to, int64_t to_step,
-                int64_t count, Bytes bytes) {
-  for (int64_t i = 0; i < count; ++i) {
-    std::memcpy(to + i * to_step, from + i * from_step,
-                static_cast<size_t>(bytes));
-  }
-}
-
 // Copies `count` pieces of `bytes` bytes each.
 void CopyPieces(const char* from, int64_t from_step, char* to, int64_t to_step,
                 int64_t count, int64_t bytes) {
-  const auto copy = [&](auto known) {
-    CopySeries(from, from_step, to, to_step, count, known);
-  };
-  switch (bytes) {
-    case 1:
-      return copy(std::integral_constant<int64_t, 1>());
-    case 2:
-      return copy(std::integral_constant<int64_t, 2>());
-    case 4:
-      return copy(std::integral_constant<int64_t, 4>());
-    case 8:
-      return copy(std::integral_constant<int64_t, 8>());
-    case 12:
-      return copy(std::integral_constant<int64_t, 12>());
-    case 16:
-      return copy(std::integral_constant<int64_t, 16>());
-    case 24:
-      return copy(std::integral_constant<int64_t, 24>());
-    default:
-      return copy(bytes);
-  }
+  VisitSize(bytes, [&](auto size) {
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(to + i * to_step, from + i * from_step,
+                  static_cast<size_t>(size));
+    }
+  });
 }
 
 }  // namespace

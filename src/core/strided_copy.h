@@ -4,13 +4,10 @@
 #ifndef BELAY_CORE_STRIDED_COPY_H_
 #define BELAY_CORE_STRIDED_COPY_H_
 
-#include <cstddef>
-#include <cstdint>
+#include <type_traits>
 
 #include "absl/functional/function_ref.h"
-#include "belay/arrays/box.h"
 #include "belay/arrays/fields.h"
-#include "belay/status.h"
 
 namespace belay {
 
@@ -71,6 +68,30 @@ void ForEachTile(const Box& box, int64_t max_elements,
 // more tiles than anybody can visit.
 Status TryForEachTile(const Box& box, int64_t max_elements,
                       absl::FunctionRef<Status(const Box&)> visit);
+
+// Calls `visit` with a number of bytes, as a constant if it is the size of an
+// element: then the compiler makes a copy a move and no call.
+template <typename Visit>
+void VisitSize(int64_t bytes, const Visit& visit) {
+  switch (bytes) {
+    case 1:
+      return visit(std::integral_constant<int64_t, 1>());
+    case 2:
+      return visit(std::integral_constant<int64_t, 2>());
+    case 4:
+      return visit(std::integral_constant<int64_t, 4>());
+    case 8:
+      return visit(std::integral_constant<int64_t, 8>());
+    case 12:
+      return visit(std::integral_constant<int64_t, 12>());
+    case 16:
+      return visit(std::integral_constant<int64_t, 16>());
+    case 24:
+      return visit(std::integral_constant<int64_t, 24>());
+    default:
+      return visit(bytes);
+  }
+}
 
 // Returns the strides of a dense row-major array, in elements or, with their
 // size, in bytes.

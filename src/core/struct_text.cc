@@ -1,13 +1,11 @@
 #include "core/struct_text.h"
 
-#include <algorithm>
 #include <charconv>
 #include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 
@@ -56,14 +54,13 @@ std::string FieldProblem(const StructField& field) {
 StatusOr<Shape> ParseAxes(std::string_view text) {
   Shape shape;
   for (const std::string_view axis : Split(text, ',')) {
-    int64_t length = 0;
+    const char* const last = axis.data() + axis.size();
     const auto [end, error] =
-        std::from_chars(axis.data(), axis.data() + axis.size(), length);
-    if (error != std::errc() || end != axis.data() + axis.size()) {
+        std::from_chars(axis.data(), last, shape.emplace_back());
+    if (error != std::errc() || end != last) {
       return absl::InvalidArgumentError(
           Cat("\"", axis, "\" is not the length of an axis"));
     }
-    shape.push_back(length);
   }
   return shape;
 }

@@ -4,13 +4,7 @@
 #ifndef BELAY_CORE_STRUCT_TEXT_H_
 #define BELAY_CORE_STRUCT_TEXT_H_
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "belay/arrays/fields.h"
-#include "belay/status.h"
 
 namespace belay {
 

@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include "absl/strings/str_format.h"
-#include "belay/arrays/indexing.h"
 #include "core/flat_buffer.h"
 #include "core/selection.h"
 #include "core/status_macros.h"
@@ -16,7 +15,7 @@
 namespace belay {
 namespace {
 
-// A product that wrapped around would reserve too little.
+// Throws where the product would overflow.
 int64_t CheckedBytes(int64_t elements, DType dtype) {
   const int64_t size = DTypeSize(dtype);
   if (size > 0 && elements > INT64_MAX / size) throw std::bad_alloc();
@@ -86,9 +85,11 @@ struct ItemText {
   std::string operator()(int64_t position) const { return Cat(position); }
 
   std::string operator()(const Slice& slice) const {
-    std::string text = Cat(End(slice.start), ":", End(slice.stop));
-    if (slice.step.has_value()) text += Cat(":", *slice.step);
-    return text;
+    const auto text = [](const std::optional<int64_t>& end) {
+      return end.has_value() ? Cat(*end) : "";
+    };
+    return Cat(text(slice.start), ":", text(slice.stop),
+               slice.step.has_value() ? ":" : "", text(slice.step));
   }
 
   std::string operator()(const Ellipsis&) const { return "..."; }
@@ -99,11 +100,6 @@ struct ItemText {
     if (mask == nullptr) return "mask";
     return Cat(mask->dtype() == DType::kBool ? "mask" : "tensor",
                ShapeText(mask->shape()));
-  }
-
- private:
-  static std::string End(const std::optional<int64_t>& end) {
-    return end.has_value() ? Cat(*end) : "";
   }
 };
 
@@ -130,13 +126,11 @@ StatusOr<IndexItem> ParseSlice(std::string_view text) {
         Cat("\"", text, "\" is not a slice (need at most 3 parts, found ",
             parts.size(), ")"));
   }
-  Slice slice;
-  BELAY_ASSIGN_OR_RETURN(slice.start, ParseEnd(parts[0]));
-  BELAY_ASSIGN_OR_RETURN(slice.stop, ParseEnd(parts[1]));
-  if (parts.size() == 3) {
-    BELAY_ASSIGN_OR_RETURN(slice.step, ParseEnd(parts[2]));
+  std::optional<int64_t> ends[3];
+  for (size_t i = 0; i < parts.size(); ++i) {
+    BELAY_ASSIGN_OR_RETURN(ends[i], ParseEnd(parts[i]));
   }
-  return slice;
+  return Slice{ends[0], ends[1], ends[2]};
 }
 
 StatusOr<IndexItem> ParseItem(std::string_view text) {

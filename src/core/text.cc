@@ -2,12 +2,9 @@
 
 #include <cxxabi.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <iterator>
 #include <memory>
-#include <string_view>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -97,18 +94,16 @@ void MovePrintable(std::string_view& text, std::string& to) {
 }  // namespace
 
 std::string QuotedText(std::string_view text) {
+  constexpr std::string_view kEscaped = "\"\\\n\t\r", kNames = "\"\\ntr";
   std::string quoted = "\"";
   while (!text.empty()) {
-    const char c = text[0];
-    if (c == '"' || c == '\\') {
-      quoted += {'\\', c};
-    } else if (c == '\n' || c == '\t' || c == '\r') {
-      quoted += {'\\', c == '\n' ? 'n' : c == '\t' ? 't' : 'r'};
-    } else {
+    const size_t escape = kEscaped.find(text[0]);
+    if (escape == kEscaped.npos) {
       MovePrintable(text, quoted);
-      continue;
+    } else {
+      quoted += {'\\', kNames[escape]};
+      text.remove_prefix(1);
     }
-    text.remove_prefix(1);
   }
   return quoted + "\"";
 }
@@ -140,8 +135,7 @@ std::string PrintableLine(std::string_view text) {
 }
 
 Status PrintableStatus(const Status& status) {
-  const std::string message(status.message());
-  return Status(status.code(), PrintableLine(message));
+  return Status(status.code(), PrintableLine(std::string(status.message())));
 }
 
 // --- Type name ---

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <optional>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "core/catch_exceptions.h"

@@ -5,16 +5,11 @@
 
 #include <compare>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "belay/arrays/box.h"
 
