@@ -47,7 +47,7 @@ uint64_t Reduce(absl::uint128 value) {
 // Gives each place on each axis a number that nobody can foresee.
 class SecretNumbers {
  public:
-  uint64_t Of(size_t axis, int64_t place) const {
+  uint64_t ForPlace(size_t axis, int64_t place) const {
     const uint64_t mixed =
         Mix(Mix(static_cast<uint64_t>(place) ^ first_) + second_ + axis);
     return Reduce(Mix(mixed ^ third_));
@@ -57,12 +57,12 @@ class SecretNumbers {
   // that tile a shape add up to the shape, since all places inside cancel.
   // Others differ as polynomials in the numbers of their places, of a degree of
   // at most 32, and so almost surely in value.
-  uint64_t OfBox(const Box& box) const {
+  uint64_t ForBox(const Box& box) const {
     uint64_t product = 1;
     for (size_t axis = 0; axis < box.offset.size(); ++axis) {
       const int64_t begin = box.offset[axis];
-      const uint64_t more =
-          Of(axis, begin + box.shape[axis]) + kPrime - Of(axis, begin);
+      const uint64_t more = ForPlace(axis, begin + box.shape[axis]) + kPrime -
+                            ForPlace(axis, begin);
       product = Reduce(absl::uint128(product) * Reduce(more));
     }
     return product;
@@ -129,8 +129,8 @@ bool IsTiling(const Shape& shape, const std::vector<const Box*>& boxes) {
   }
   static const SecretNumbers secret;
   uint64_t sum = 0;
-  for (const Box* box : boxes) sum = Reduce(sum + secret.OfBox(*box));
-  return sum == secret.OfBox(WholeBox(shape));
+  for (const Box* box : boxes) sum = Reduce(sum + secret.ForBox(*box));
+  return sum == secret.ForBox(WholeBox(shape));
 }
 
 BoxOwners::BoxOwners(std::vector<const Box*> boxes) : boxes_(std::move(boxes)) {

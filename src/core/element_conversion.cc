@@ -88,47 +88,17 @@ T Narrow(Wide value) {
   }
 }
 
-// Calls `visit(T{})` with the dtype's element.
+template <typename... Ts, typename Visit>
+void VisitOneOf(DType dtype, const Visit& visit) {
+  (void)((DTypeOf<Ts>() == dtype && (visit(Ts{}), true)) || ...);
+}
+
+// Calls `visit(T{})` with the dtype's element, which is no string.
 template <typename Visit>
-void VisitElement(DType dtype, Visit&& visit) {
-  switch (dtype) {
-    case DType::kF16:
-      return visit(Float16{});
-    case DType::kBF16:
-      return visit(BFloat16{});
-    case DType::kF32:
-      return visit(float{});
-    case DType::kF64:
-      return visit(double{});
-    case DType::kF8E4M3:
-      return visit(Float8E4M3{});
-    case DType::kF8E5M2:
-      return visit(Float8E5M2{});
-    case DType::kI8:
-      return visit(int8_t{});
-    case DType::kI16:
-      return visit(int16_t{});
-    case DType::kI32:
-      return visit(int32_t{});
-    case DType::kI64:
-      return visit(int64_t{});
-    case DType::kU8:
-      return visit(uint8_t{});
-    case DType::kU16:
-      return visit(uint16_t{});
-    case DType::kU32:
-      return visit(uint32_t{});
-    case DType::kU64:
-      return visit(uint64_t{});
-    case DType::kBool:
-      return visit(bool{});
-    case DType::kC64:
-      return visit(std::complex<float>{});
-    case DType::kC128:
-      return visit(std::complex<double>{});
-    case DType::kString:
-      return;
-  }
+void VisitElement(DType dtype, const Visit& visit) {
+  VisitOneOf<Float16, BFloat16, float, double, Float8E4M3, Float8E5M2, int8_t,
+             int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+             bool, std::complex<float>, std::complex<double>>(dtype, visit);
 }
 
 // Any byte but 0 is true, and reading it as a bool would be undefined.

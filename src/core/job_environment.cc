@@ -237,17 +237,10 @@ Status ReadEndTime(double now, JobVariables& variables, JobEnvironment& job) {
 }  // namespace
 
 std::string LauncherText(Launcher launcher) {
-  switch (launcher) {
-    case Launcher::kNone:
-      return "none";
-    case Launcher::kMpirun:
-      return "mpirun";
-    case Launcher::kSrun:
-      return "srun";
-    case Launcher::kMpirunInSlurm:
-      return "mpirun in a Slurm job";
-  }
-  return "none";
+  constexpr const char* kTexts[] = {"none", "mpirun", "srun",
+                                    "mpirun in a Slurm job"};
+  const auto number = static_cast<size_t>(launcher);
+  return number < std::size(kTexts) ? kTexts[number] : kTexts[0];
 }
 
 StatusOr<JobEnvironment> ReadJobEnvironment() {

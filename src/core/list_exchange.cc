@@ -162,28 +162,13 @@ class Senders {
   absl::flat_hash_map<Hash128, size_t> senders_;
 };
 
-StatusOr<Entries> TakeList(Ask ask, const Announced& announced,
-                           const Entries& reference,
-                           const ListsByFingerprint& before, WireReader& in) {
-  const Entries none;
-  const Entries& base = ask == Ask::kFromLast        ? before.at(announced.base)
-                        : ask == Ask::kFromReference ? reference
-                                                     : none;
-  BELAY_ASSIGN_OR_RETURN(Entries entries, GetChanged(base, in));
-  const Hash128 found = FingerprintList(ComputeHashes(entries));
-  if (found == announced.now) return entries;
-  return absl::InternalError(absl::StrFormat(
-      "a list has another fingerprint than announced (need %016x%016x, found "
-      "%016x%016x)",
-      announced.now.high, announced.now.low, found.high, found.low));
-}
-
 }  // namespace
 
 ListsToSend PrepareLists(std::vector<Entries> lists) {
   ListsToSend now{.lists = std::move(lists), .hashes = {}};
-  for (const Entries& list : now.lists)
+  for (const Entries& list : now.lists) {
     now.hashes.push_back(ComputeHashes(list));
+  }
   return now;
 }
 
@@ -255,9 +240,21 @@ StatusOr<Heard> Hear(const std::vector<std::string>& announcements,
       if (known != before.heard.end()) heard.lists.insert(*known);
       const Ask ask = GetAsk(asks[rank], i);
       if (ask == Ask::kNothing) continue;
+      const Entries none;
       BELAY_ASSIGN_OR_RETURN(
-          heard.lists[list.now],
-          TakeList(ask, list, root.lists[0], before.heard, in));
+          Entries entries,
+          GetChanged(ask == Ask::kFromLast        ? before.heard.at(list.base)
+                     : ask == Ask::kFromReference ? root.lists[0]
+                                                  : none,
+                     in));
+      const Hash128 found = FingerprintList(ComputeHashes(entries));
+      if (found != list.now) {
+        return absl::InternalError(absl::StrFormat(
+            "a list has another fingerprint than announced (need %016x%016x, "
+            "found %016x%016x)",
+            list.now.high, list.now.low, found.high, found.low));
+      }
+      heard.lists[list.now] = std::move(entries);
     }
   }
   return heard;

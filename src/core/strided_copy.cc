@@ -121,20 +121,15 @@ bool AdvanceTile(const Box& box, const TileCut& cut, Box& tile) {
 
 void ForEachRun(const Box& box, const Box& a_box, const Box& b_box,
                 absl::FunctionRef<void(const Run&)> visit) {
-  if (IsEmpty(box)) return;
-  RunLoops runs = MakeRunLoops(box, a_box, b_box);
-  if (runs.loops.empty()) return visit(runs.first);
-  const Loop inner = runs.loops[0];
-  absl::InlinedVector<int64_t, 6> index(runs.loops.size(), 0);
-  do {
-    Run run = runs.first;
-    visit(run);
-    for (int64_t i = 1; i < inner.count; ++i) {
-      run.a += inner.a_step;
-      run.b += inner.b_step;
-      visit(run);
-    }
-  } while (Advance(runs.loops, index, runs.first));
+  const Shape dense;
+  ForEachRunSeries(box, {a_box, dense}, {b_box, dense},
+                   [&](const RunSeries& series) {
+                     for (int64_t i = 0; i < series.count; ++i) {
+                       visit({.a = series.a + i * series.a_step,
+                              .b = series.b + i * series.b_step,
+                              .length = series.length});
+                     }
+                   });
 }
 
 void ForEachRunSeries(const Box& box, const StridedStore& a,

@@ -33,25 +33,6 @@ std::thread StartThreadWithoutSignals(std::function<void()> work) {
 
 // --- Worker thread ---
 
-struct WorkerThread::Shared {
-  std::mutex mutex;  // guards all of this; free while work is done
-  std::condition_variable begun;
-  std::condition_variable done;
-  std::function<Status()> work;
-  Status result;
-  bool is_idle = true;
-  bool is_left = false;  // by the object
-  bool is_hurried = false;
-  bool is_batch = false;               // to give way
-  std::optional<int> old_io_priority;  // before it gave way
-  pid_t id = 0;                        // of the thread, once it runs
-  std::thread thread;
-  pid_t process = 0;  // that the thread is in
-
-  void GiveWay();
-  void StopGivingWay();
-};
-
 namespace {
 
 constexpr int kWhoIsThread = 1;
@@ -71,29 +52,45 @@ bool SetIoPriority(pid_t thread, int priority) {
 
 }  // namespace
 
-// Leaves the thread as it is where the system refuses, and under SCHED_IDLE and
-// real time, to which a user without rights could not return.
-void WorkerThread::Shared::GiveWay() {
-  if (!is_batch && ::sched_getscheduler(id) == SCHED_OTHER) {
-    is_batch = SetPolicy(id, SCHED_BATCH);
-  }
-  if (old_io_priority) return;
-  const auto priority =
-      static_cast<int>(::syscall(SYS_ioprio_get, kWhoIsThread, id));
-  if (priority < 0) return;
-  const int io_class = priority >> kClassShift;
-  if ((io_class == kNone || io_class == kBestEffort) &&
-      SetIoPriority(id, kIdle << kClassShift)) {
-    // Older kernels return a level without a class, but do not take it.
-    old_io_priority = io_class == kNone ? 0 : priority;
-  }
-}
+struct WorkerThread::Shared {
+  std::mutex mutex;  // guards all of this; free while work is done
+  std::condition_variable begun;
+  std::condition_variable done;
+  std::function<Status()> work;
+  Status result;
+  bool is_idle = true;
+  bool is_left = false;  // by the object
+  bool is_hurried = false;
+  bool is_batch = false;               // to give way
+  std::optional<int> old_io_priority;  // before it gave way
+  pid_t id = 0;                        // of the thread, once it runs
+  std::thread thread;
+  pid_t process = 0;  // that the thread is in
 
-void WorkerThread::Shared::StopGivingWay() {
-  if (std::exchange(is_batch, false)) SetPolicy(id, SCHED_OTHER);
-  if (old_io_priority) SetIoPriority(id, *old_io_priority);
-  old_io_priority.reset();
-}
+  // Leaves the thread as it is where the system refuses, and under SCHED_IDLE
+  // and real time, to which a user without rights could not return.
+  void GiveWay() {
+    if (!is_batch && ::sched_getscheduler(id) == SCHED_OTHER) {
+      is_batch = SetPolicy(id, SCHED_BATCH);
+    }
+    if (old_io_priority) return;
+    const auto priority =
+        static_cast<int>(::syscall(SYS_ioprio_get, kWhoIsThread, id));
+    if (priority < 0) return;
+    const int io_class = priority >> kClassShift;
+    if ((io_class == kNone || io_class == kBestEffort) &&
+        SetIoPriority(id, kIdle << kClassShift)) {
+      // Older kernels return a level without a class, but do not take it.
+      old_io_priority = io_class == kNone ? 0 : priority;
+    }
+  }
+
+  void StopGivingWay() {
+    if (std::exchange(is_batch, false)) SetPolicy(id, SCHED_OTHER);
+    if (old_io_priority) SetIoPriority(id, *old_io_priority);
+    old_io_priority.reset();
+  }
+};
 
 WorkerThread::WorkerThread() : shared_(std::make_shared<Shared>()) {}
 WorkerThread::WorkerThread(WorkerThread&&) noexcept = default;

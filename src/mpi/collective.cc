@@ -56,13 +56,6 @@ Agreed<> SendFailure(CommContext& context, const Status& mine, int from) {
       Status(static_cast<absl::StatusCode>(bytes[0]), bytes.substr(1)));
 }
 
-// One all-reduce; `values` is in place.
-Status ReduceToAll(CommContext& context, void* values, int count,
-                   MPI_Datatype type, MPI_Op operation) {
-  return Exchange(context, "MPI_Iallreduce", MPI_Iallreduce, MPI_IN_PLACE,
-                  values, count, type, operation);
-}
-
 // Scatter without agreement.
 Status SendToEach(CommContext& context, const std::vector<std::string>& parts,
                   std::string& mine) {
@@ -88,8 +81,9 @@ Status SendToEach(CommContext& context, const std::vector<std::string>& parts,
                          sizeof(packet), MPI_BYTE, &packet, sizeof(packet),
                          MPI_BYTE, 0));
   if (status.ok()) status = packet.Unpack(PacketKind::kScatter, mine);
-  if (status.ok() && !packet.is_whole())
+  if (status.ok() && !packet.is_whole()) {
     parcels.Receive(WritableBytes(mine), 0);
+  }
   status.Update(parcels.Finish());
   return status;
 }
@@ -97,17 +91,6 @@ Status SendToEach(CommContext& context, const std::vector<std::string>& parts,
 // The last byte of a message of rank 0; an error ends with its code.
 constexpr char kWhole = 100;
 constexpr char kInParts = 101;
-
-// The common message or the error. Rank 0 only.
-std::string EncodeOutcome(const CommContext& context,
-                          StatusOr<RootMessages>& messages) {
-  if (!messages.ok()) {
-    return NameRank(context, messages.status()) +
-           static_cast<char>(messages.status().code());
-  }
-  const char kind = messages->parts.empty() ? kWhole : kInParts;
-  return std::move(messages->common) + kind;
-}
 
 // Passes the fault point of the exchange, then agrees.
 Agreed<> Finish(CommContext& context, Status status, std::string_view site) {
@@ -128,7 +111,8 @@ Agreed<> Reduce(CommContext& context, std::span<int64_t> values,
   const int64_t most = std::max<int64_t>(1, context.part_bytes / 8);
   const Status sent =
       ForEachPart(ballot.size(), most, [&](int64_t at, int count) {
-        return ReduceToAll(context, ballot.data() + at, count, type, operation);
+        return Exchange(context, "MPI_Iallreduce", MPI_Iallreduce, MPI_IN_PLACE,
+                        ballot.data() + at, count, type, operation);
       });
   if (!sent.ok()) return MpiFailed(sent);
   if (ballot.back() != sound) return Agree(context, own);
@@ -142,7 +126,8 @@ Agreed<> Agree(CommContext& context, const Status& mine) {
   Status own = mine;
   own.Update(fault::Point("agree"));
   int64_t lowest = own.ok() ? context.size() : context.rank();
-  const Status sent = ReduceToAll(context, &lowest, 1, MPI_INT64_T, MPI_MIN);
+  const Status sent = Exchange(context, "MPI_Iallreduce", MPI_Iallreduce,
+                               MPI_IN_PLACE, &lowest, 1, MPI_INT64_T, MPI_MIN);
   if (!sent.ok()) return MpiFailed(sent);
   if (lowest == context.size()) return {};
   if (lowest < 0 || lowest > context.size()) {
@@ -206,9 +191,15 @@ Agreed<std::string> FromRoot(CommContext& context,
 Agreed<RootMessage> FromRootInParts(
     CommContext& context, absl::FunctionRef<StatusOr<RootMessages>()> work) {
   StatusOr<RootMessages> messages = RootMessages();
-  if (context.is_root()) messages = CatchBadAlloc(kRootWork, work);
   RootMessage message;
-  if (context.is_root()) message.common = EncodeOutcome(context, messages);
+  if (context.is_root()) {
+    messages = CatchBadAlloc(kRootWork, work);
+    message.common = messages.ok()
+                         ? std::move(messages->common) +
+                               (messages->parts.empty() ? kWhole : kInParts)
+                         : NameRank(context, messages.status()) +
+                               static_cast<char>(messages.status().code());
+  }
   Status status = SendToAll(context, PacketKind::kFromRoot, message.common, 0);
   if (!status.ok()) return MpiFailed(status);
   const char kind = message.common.back();

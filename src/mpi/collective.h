@@ -37,9 +37,9 @@ inline Agreed<> SameOnAllRanks(Status result) {
   return Agreement::Error(std::move(result));
 }
 
-// The error of an MPI call of this rank, after which ranks cannot agree any
-// more: this one returns, and others wait for it until their deadline ends the
-// job.
+// The error of a rank that cannot agree with the others any more, because MPI
+// failed or they are in other calls. This rank returns; ranks that wait for it
+// do so until their deadline ends the job.
 inline AgreedError MpiFailed(Status error) {
   return Agreement::Error(std::move(error));
 }
