@@ -1,11 +1,10 @@
-#include "mpi/agree_same.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "comm_fixture.h"
+#include "mpi/collective.h"
 #include "mpi_test.h"
 
 namespace belay::agree_same_test {

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "comm_fixture.h"
 #include "core/fault.h"
-#include "mpi/agree_same.h"
 #include "mpi_test.h"
 
 namespace belay::collective_test {

@@ -7,7 +7,7 @@
 #include "callbacks.h"
 #include "core/program_words.h"
 #include "log.h"
-#include "mpi/agree_same.h"
+#include "mpi/collective.h"
 #include "together.h"
 
 namespace belay::python {

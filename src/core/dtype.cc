@@ -1,5 +1,4 @@
-#include "core/dtype.h"
-
+#include "core/element_conversion.h"
 #include "core/text.h"
 
 namespace belay {

@@ -15,6 +15,10 @@
 
 namespace belay {
 
+enum class DTypeKind : uint8_t { kFloat, kInteger, kComplex, kBool, kString };
+
+DTypeKind KindOf(DType dtype);
+
 // The numbers that a dtype has; of a complex one, its parts.
 struct NumberRange {
   enum class Kind : uint8_t { kFloat, kSigned, kUnsigned, kBool };

@@ -4,8 +4,6 @@
 #ifndef BELAY_CORE_STRIDED_COPY_H_
 #define BELAY_CORE_STRIDED_COPY_H_
 
-#include <type_traits>
-
 #include "absl/functional/function_ref.h"
 #include "belay/arrays/fields.h"
 

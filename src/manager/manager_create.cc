@@ -21,7 +21,7 @@
 #include "manager/check_manager_options.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
-#include "mpi/agree_same.h"
+#include "mpi/collective.h"
 #include "mpi/mpi_error.h"
 #include "pipeline/operator_options.h"
 #include "pipeline/stages.h"

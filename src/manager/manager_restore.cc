@@ -14,7 +14,7 @@
 #include "core/wire.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
-#include "mpi/agree_same.h"
+#include "mpi/collective.h"
 #include "pipeline/result_text.h"
 #include "storage/belay_files.h"
 #include "storage/posix_file.h"

@@ -13,7 +13,7 @@
 #include "core/text.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
-#include "mpi/agree_same.h"
+#include "mpi/collective.h"
 #include "storage/posix_file.h"
 
 namespace belay {

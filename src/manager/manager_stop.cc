@@ -16,7 +16,7 @@
 #include "core/wire.h"
 #include "manager/manager_impl.h"
 #include "manager/stop_signals.h"
-#include "mpi/agree_same.h"
+#include "mpi/collective.h"
 #include "save/background_votes.h"
 
 namespace belay {

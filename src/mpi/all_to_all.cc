@@ -2,7 +2,6 @@
 
 #include "core/catch_exceptions.h"
 #include "core/fault.h"
-#include "mpi/agree_same.h"
 
 namespace belay {
 

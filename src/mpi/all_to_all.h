@@ -3,60 +3,11 @@
 #ifndef BELAY_MPI_ALL_TO_ALL_H_
 #define BELAY_MPI_ALL_TO_ALL_H_
 
-#include "core/agreed.h"
 #include "core/flat_buffer.h"
 #include "core/wire.h"
 #include "mpi/collective.h"
-#include "mpi/mpi_error.h"
 
 namespace belay {
-
-// The call that a packet belongs to, so that a rank in another call notices.
-enum class PacketKind : uint64_t {
-  kFailure = 0xbe10,
-  kFromRoot,
-  kBroadcast,
-  kGather,
-  kScatter
-};
-
-// The fixed-size first message of every exchange of bytes. Small messages,
-// nearly all, travel inside it.
-class Packet {
- public:
-  Packet() = default;
-  Packet(PacketKind kind, std::string_view bytes)
-      : head_(static_cast<uint64_t>(kind) << kSizeBits | bytes.size()) {
-    if (is_whole()) std::memcpy(text_, bytes.data(), bytes.size());
-  }
-
-  // Of the whole message.
-  int64_t size() const {
-    return static_cast<int64_t>(head_ & ((uint64_t{1} << kSizeBits) - 1));
-  }
-  // Returns true if the packet holds the whole message.
-  bool is_whole() const {
-    return size() <= static_cast<int64_t>(sizeof(text_));
-  }
-
-  // Sizes `bytes`, and fills them if the packet is whole.
-  // Errors: those of DifferentCalls.
-  Status Unpack(PacketKind kind, std::string& bytes) const {
-    if (head_ >> kSizeBits != static_cast<uint64_t>(kind)) {
-      return DifferentCalls();
-    }
-    bytes.resize(size());
-    if (is_whole()) std::memcpy(bytes.data(), text_, size());
-    return absl::OkStatus();
-  }
-
- private:
-  static constexpr int kSizeBits = 48;
-
-  uint64_t head_ = 0;  // the kind, and how many bytes there are
-  char text_[56] = {};
-};
-static_assert(sizeof(Packet) == 64);
 
 // Calls post(start, count) for each part of at most `most` of `total`, and
 // returns the first failure.

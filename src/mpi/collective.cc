@@ -2,7 +2,6 @@
 
 #include "core/catch_exceptions.h"
 #include "core/fault.h"
-#include "mpi/agree_same.h"
 #include "mpi/all_to_all.h"
 
 namespace belay {
@@ -10,6 +9,53 @@ namespace {
 
 constexpr int kGatherTag = 1;
 constexpr int kScatterTag = 2;
+
+// The call that a packet belongs to, so that a rank in another call notices.
+enum class PacketKind : uint64_t {
+  kFailure = 0xbe10,
+  kFromRoot,
+  kBroadcast,
+  kGather,
+  kScatter
+};
+
+// The fixed-size first message of every exchange of bytes. Small messages,
+// nearly all, travel inside it.
+class Packet {
+ public:
+  Packet() = default;
+  Packet(PacketKind kind, std::string_view bytes)
+      : head_(static_cast<uint64_t>(kind) << kSizeBits | bytes.size()) {
+    if (is_whole()) std::memcpy(text_, bytes.data(), bytes.size());
+  }
+
+  // Of the whole message.
+  int64_t size() const {
+    return static_cast<int64_t>(head_ & ((uint64_t{1} << kSizeBits) - 1));
+  }
+  // Returns true if the packet holds the whole message.
+  bool is_whole() const {
+    return size() <= static_cast<int64_t>(sizeof(text_));
+  }
+
+  // Sizes `bytes`, and fills them if the packet is whole.
+  // Errors: those of DifferentCalls.
+  Status Unpack(PacketKind kind, std::string& bytes) const {
+    if (head_ >> kSizeBits != static_cast<uint64_t>(kind)) {
+      return DifferentCalls();
+    }
+    bytes.resize(size());
+    if (is_whole()) std::memcpy(bytes.data(), text_, size());
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr int kSizeBits = 48;
+
+  uint64_t head_ = 0;  // the kind, and how many bytes there are
+  char text_[56] = {};
+};
+static_assert(sizeof(Packet) == 64);
 
 // For errors of a lack of memory, since files decide how much rank 0 needs.
 constexpr char kRootWork[] = "what rank 0 does for all";
@@ -37,10 +83,13 @@ std::span<std::byte> WritableBytes(std::string& bytes) {
   return std::as_writable_bytes(std::span(bytes));
 }
 
-// The message of an error of this rank, as other ranks get it.
+// The message of an error of this rank, as a terminal may show it, with the
+// name of the rank.
 std::string NameRank(const CommContext& context, const Status& error) {
   const Comm& whole = context.whole != nullptr ? *context.whole : context.comm;
-  return WithRank(std::string(error.message()), whole.rank(), whole.size());
+  std::string text = PrintableText(std::string(error.message()));
+  if (NamesItsRank(text)) return text;
+  return Cat(text, " [rank ", whole.rank(), " of ", whole.size(), "]");
 }
 
 // Gives every rank the Status of rank `from`.
@@ -304,6 +353,119 @@ Agreed<std::vector<std::string>> AllGather(CommContext& context,
   }
   BELAY_RETURN_IF_AGREED(GatherParts(context, parts, -1));
   return all;
+}
+
+// --- Agree same ---
+
+bool NamesItsRank(std::string_view text) {
+  const size_t at = text.rfind(" [rank ");
+  if (at == std::string_view::npos || text.back() != ']') return false;
+  text.remove_prefix(at + 7);
+  text.remove_suffix(1);
+  const auto is_count = [](std::string_view number) {
+    return !number.empty() &&
+           number.find_first_not_of("0123456789") == number.npos;
+  };
+  const size_t of = text.find(" of ");
+  return of != std::string_view::npos && is_count(text.substr(0, of)) &&
+         is_count(text.substr(of + 4));
+}
+
+Status InsertBeforeRank(const Status& error, std::string_view text) {
+  std::string message(error.message());
+  const size_t end =
+      NamesItsRank(message) ? message.rfind(" [rank ") : message.size();
+  return Status(error.code(), message.insert(end, text));
+}
+
+namespace {
+
+// The comparison of a rank, as the error describes it.
+struct Compared {
+  uint64_t fingerprint = 0;
+  char what[120] = {};
+  char value[300] = {};  // "" if the error leaves it out
+};
+
+// `join "a": the name` without the operation and the object, which may differ,
+// too.
+std::string_view WithoutObject(std::string_view what) {
+  return what.substr(what.rfind('"') + 1);
+}
+
+// Returns the error of a rank that differs from rank 0.
+Status CompareWithRoot(const CommContext& context, const Compared& mine,
+                       const Compared& of_root) {
+  const std::string_view what = mine.what;
+  if (WithoutObject(what) != WithoutObject(of_root.what)) {
+    return absl::InvalidArgumentError(
+        Cat("rank ", context.rank(), " of ", context.size(), " compares \"",
+            what, "\", rank 0 compares \"", std::string_view(of_root.what),
+            "\": ", kDifferentCalls));
+  }
+  if (what == of_root.what && mine.fingerprint == of_root.fingerprint) {
+    return absl::OkStatus();
+  }
+  const std::string start =
+      Cat(what, " differs between ranks: rank ", context.rank(), " of ",
+          context.size(), " has ");
+  const std::string_view value = mine.value;
+  return absl::InvalidArgumentError(
+      value.empty() ? Cat(start, "another value than rank 0")
+                    : Cat(start, value, ", rank 0 has ",
+                          std::string_view(of_root.value)));
+}
+
+// As AgreeSame; the error shows `value`.
+Agreed<> Compare(CommContext& context, std::string_view what,
+                 uint64_t fingerprint, const Status& mine,
+                 std::string_view value) {
+  Status own = mine;
+  own.Update(fault::Point("agree"));
+  const uint64_t size = context.size();
+  // Ranks in different calls differ in `what`.
+  const uint64_t all = Fingerprint(what) ^ fingerprint;
+  // The minimum of the complement is the complement of the maximum.
+  uint64_t ballot[] = {own.ok() ? size : static_cast<uint64_t>(context.rank()),
+                       all, ~all};
+  const Status sent = Exchange(context, "MPI_Iallreduce", MPI_Iallreduce,
+                               MPI_IN_PLACE, ballot, 3, MPI_UINT64_T, MPI_MIN);
+  if (!sent.ok()) return MpiFailed(sent);
+  if (ballot[0] > size) return SameOnAllRanks(DifferentCalls());
+  if (ballot[0] != size) return Agree(context, own);
+  if (ballot[1] == ~ballot[2]) return {};
+  Compared compared{.fingerprint = fingerprint};
+  what.copy(compared.what, sizeof(compared.what) - 1);
+  value.copy(compared.value, sizeof(compared.value) - 1);
+  Compared of_root = compared;
+  Status status = Exchange(context, "MPI_Ibcast", MPI_Ibcast, &of_root,
+                           sizeof(of_root), MPI_BYTE, 0);
+  if (status.ok()) status = CompareWithRoot(context, compared, of_root);
+  return Agree(context, status);
+}
+
+}  // namespace
+
+Agreed<> AgreeSame(CommContext& context, std::string_view what,
+                   uint64_t fingerprint, const Status& mine) {
+  return Compare(context, what, fingerprint, mine, "");
+}
+
+Agreed<> AgreeSameNumber(CommContext& context, std::string_view what,
+                         int64_t number) {
+  return Compare(context, what, static_cast<uint64_t>(number), absl::OkStatus(),
+                 Cat(number));
+}
+
+Agreed<> AgreeSameText(CommContext& context, std::string_view what,
+                       std::string_view text, const Status& mine) {
+  // Paths differ at their ends.
+  constexpr size_t kMostBytes = 280;
+  const std::string shown =
+      text.size() <= kMostBytes
+          ? Cat("\"", text, "\"")
+          : Cat("\"...", text.substr(text.size() - kMostBytes), "\"");
+  return Compare(context, what, Fingerprint(text), mine, shown);
 }
 
 }  // namespace belay

@@ -12,7 +12,6 @@
 
 #include "absl/functional/function_ref.h"
 #include "core/agreed.h"
-#include "core/status_macros.h"
 #include "mpi/deadline.h"
 #include "mpi/mpi_error.h"
 
@@ -88,6 +87,30 @@ Agreed<T> AgreeOn(CommContext& context, StatusOr<T> mine) {
   return *std::move(mine);
 }
 
+// Returns true if the text ends as an agreed error does, " [rank 2 of 4]".
+bool NamesItsRank(std::string_view text);
+
+// Returns the error with `text` at its end, but before the name of a rank.
+Status InsertBeforeRank(const Status& error, std::string_view text);
+
+// Fails everywhere if ranks passed different fingerprints: InvalidArgument
+// `WHAT differs between ranks: rank R of N has another value than rank 0`, with
+// the lowest such rank and its " [rank R of N]". One small all-reduce if equal.
+// Agrees on `mine` first, as Agree does. Collective. Same on all ranks: what.
+Agreed<> AgreeSame(CommContext& context, std::string_view what,
+                   uint64_t fingerprint, const Status& mine = absl::OkStatus());
+
+// The same for a number, which the error shows: `WHAT differs between ranks:
+// rank R of N has 71, rank 0 has 70`. Collective. Same on all ranks: what.
+Agreed<> AgreeSameNumber(CommContext& context, std::string_view what,
+                         int64_t number);
+
+// The same for a text, of which the error shows the end. Collective. Same on
+// all ranks: what.
+Agreed<> AgreeSameText(CommContext& context, std::string_view what,
+                       std::string_view text,
+                       const Status& mine = absl::OkStatus());
+
 // Runs `work` on rank 0 only and returns its Status everywhere. Collective.
 Agreed<> OnRoot(CommContext& context, absl::FunctionRef<Status()> work);
 
@@ -153,6 +176,10 @@ Agreed<> GatherParts(CommContext& context, std::span<const GatherPart> parts,
 // Gives every rank the bytes of every rank, by rank. Collective; agreed.
 Agreed<std::vector<std::string>> AllGather(CommContext& context,
                                            const std::string& mine);
+
+// Returns the lowest rank on the node of this one. Collective; agreed. Later
+// calls on the same communicator send nothing.
+Agreed<int32_t> NodeOfRank(CommContext& context);
 
 }  // namespace belay
 

@@ -1,9 +1,8 @@
-#include "mpi/comm.h"
-
 #include <cstdlib>
 
 #include "core/fault.h"
 #include "core/text.h"
+#include "mpi/collective.h"
 #include "mpi/leaving.h"
 
 namespace belay {

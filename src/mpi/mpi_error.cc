@@ -8,7 +8,7 @@
 #include "belay/check.h"
 #include "core/fault.h"
 #include "core/text.h"
-#include "mpi/agree_same.h"
+#include "mpi/collective.h"
 
 namespace belay {
 namespace {

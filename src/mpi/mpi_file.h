@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 
-#include "core/agreed.h"
 #include "mpi/collective.h"
 
 namespace belay {

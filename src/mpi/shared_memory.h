@@ -8,7 +8,6 @@
 
 #include <atomic>
 
-#include "core/agreed.h"
 #include "mpi/collective.h"
 
 namespace belay {

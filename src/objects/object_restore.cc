@@ -13,7 +13,7 @@
 #include "graph/load_report.h"
 #include "graph/match_keys.h"
 #include "graph/object_graph.h"
-#include "mpi/agree_same.h"
+#include "mpi/collective.h"
 #include "objects/tracked_objects.h"
 #include "restore/restore_stages.h"
 #include "state/array_access.h"

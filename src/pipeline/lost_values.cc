@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
-#include "core/dtype.h"
+#include "core/element_conversion.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"

@@ -8,7 +8,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "core/dtype.h"
 #include "core/element_conversion.h"
 #include "core/status_macros.h"
 #include "core/text.h"

@@ -14,7 +14,6 @@
 #include "core/text.h"
 #include "core/wire.h"
 #include "mpi/collective.h"
-#include "mpi/comm.h"
 #include "pipeline/listing.h"
 #include "plan/local_reads.h"
 #include "plan/restore_planner.h"

@@ -20,7 +20,7 @@
 #include "core/text.h"
 #include "core/wire.h"
 #include "format/paths.h"
-#include "mpi/agree_same.h"
+#include "mpi/collective.h"
 #include "mpi/deadline.h"
 #include "pipeline/listing.h"
 #include "pipeline/lost_values.h"

@@ -11,7 +11,6 @@
 #include "core/status_macros.h"
 #include "core/wire.h"
 #include "mpi/collective.h"
-#include "mpi/comm.h"
 #include "mpi/shared_memory.h"
 
 namespace belay {

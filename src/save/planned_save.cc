@@ -14,7 +14,7 @@
 #include "core/text.h"
 #include "core/wire.h"
 #include "format/paths.h"
-#include "mpi/comm.h"
+#include "mpi/collective.h"
 #include "plan/chunks.h"
 #include "plan/replica_check.h"
 #include "plan/save_planner.h"

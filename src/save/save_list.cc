@@ -17,7 +17,7 @@
 #include "core/text.h"
 #include "core/wire.h"
 #include "format/paths.h"
-#include "mpi/agree_same.h"
+#include "mpi/collective.h"
 #include "pipeline/listing.h"
 #include "pipeline/save_options.h"
 #include "save/save_stages.h"

@@ -5,7 +5,7 @@
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
-#include "mpi/agree_same.h"
+#include "mpi/collective.h"
 
 namespace belay {
 namespace {
