@@ -81,6 +81,12 @@ class SecretNumbers {
   const uint64_t third_ = NewNonce();
 };
 
+// The middle of the axis at position `k`; a sum could overflow.
+template <typename Bounds>
+int64_t Center(const Bounds& bounds, size_t k) {
+  return bounds[k] / 2 + bounds[k + 1] / 2;
+}
+
 }  // namespace
 
 std::vector<std::pair<size_t, size_t>> FindOverlaps(
@@ -155,17 +161,7 @@ std::optional<size_t> BoxOwners::Find(const Box& box) {
 
 // --- Box index ---
 
-namespace {
-
-// The middle of the axis at position `k`; a sum could overflow.
-template <typename Bounds>
-int64_t Center(const Bounds& bounds, size_t k) {
-  return bounds[k] / 2 + bounds[k + 1] / 2;
-}
-
-}  // namespace
-
-BoxIndex::Bounds BoxIndex::BoundsOf(const Box& box) {
+BoxIndex::Bounds BoxIndex::GetBounds(const Box& box) {
   Bounds bounds(2 * box.offset.size());
   for (size_t axis = 0; axis < box.offset.size(); ++axis) {
     bounds[2 * axis] = box.offset[axis];
@@ -187,7 +183,7 @@ bool BoxIndex::Meet(const Bounds& a, const Bounds& b) {
 BoxIndex::BoxIndex(const std::vector<const Box*>& boxes) {
   entries_.reserve(boxes.size());
   for (size_t i = 0; i < boxes.size(); ++i) {
-    if (!IsEmpty(*boxes[i])) entries_.push_back({i, BoundsOf(*boxes[i])});
+    if (!IsEmpty(*boxes[i])) entries_.push_back({i, GetBounds(*boxes[i])});
   }
   if (!entries_.empty() && !Stack()) Build(0, entries_.size());
 }
@@ -332,7 +328,7 @@ BoxIndex::Positions BoxIndex::Find(const Box& box) const {
   if (is_stack()) {
     CollectFromStack(box, found);
   } else {
-    CollectFromTree(BoundsOf(box), found);
+    CollectFromTree(GetBounds(box), found);
   }
   if (!std::is_sorted(found.begin(), found.end())) {
     std::sort(found.begin(), found.end());

@@ -48,7 +48,7 @@ class BoxIndex {
     Bounds bounds;
   };
 
-  static Bounds BoundsOf(const Box& box);
+  static Bounds GetBounds(const Box& box);
   static bool Meet(const Bounds& a, const Bounds& b);
 
   // The axis along which the entries differ most, as position in bounds.

@@ -312,19 +312,17 @@ int64_t CopyInHalves(uint32_t& state, char* target, const char* source,
   }
   return done;
 }
-#else
-int64_t CopyInHalves(uint32_t& /*state*/, char* /*target*/,
-                     const char* /*source*/, int64_t /*bytes*/) {
-  return 0;
-}
 #endif
 
 }  // namespace
 
 uint32_t CopyAndSum(uint32_t state, char* target, const char* source,
                     int64_t bytes) {
-  for (int64_t at = CopyInHalves(state, target, source, bytes); at < bytes;
-       at += kPartBytes) {
+  int64_t at = 0;
+#if defined(__x86_64__)
+  at = CopyInHalves(state, target, source, bytes);
+#endif
+  for (; at < bytes; at += kPartBytes) {
     const int64_t part = std::min(kPartBytes, bytes - at);
     state = CrcRegister(state, source + at, static_cast<size_t>(part));
     StreamCopy(target + at, source + at, part);

@@ -91,33 +91,22 @@ bool ReceiveAll(int socket, void* data, size_t bytes, Clock::time_point until) {
 
 // --- In the child ---
 
-// Bytes of address space of this process, with its libraries.
-int64_t AddressSpace() {
+void LowerLimit(int resource, double most) {
+  rlimit limit = {};
+  if (::getrlimit(resource, &limit) != 0) return;
+  limit.rlim_cur = std::min(static_cast<rlim_t>(most), limit.rlim_max);
+  ::setrlimit(resource, &limit);
+}
+
+// Limits the memory beside that which this process has, with its libraries.
+void LimitMemory(int64_t bytes) {
   FILE* file = ::fopen("/proc/self/statm", "re");
-  if (file == nullptr) return 0;
+  if (file == nullptr) return;
   long pages = 0;
   const int read = ::fscanf(file, "%ld", &pages);
   ::fclose(file);
-  return read == 1 ? int64_t{pages} * ::sysconf(_SC_PAGESIZE) : 0;
-}
-
-void LimitMemory(int64_t bytes) {
-  rlimit limit = {};
-  const int64_t used = AddressSpace();
-  if (used == 0 || bytes > INT64_MAX - used) return;
-  if (::getrlimit(RLIMIT_AS, &limit) != 0) return;
-  const auto most = static_cast<rlim_t>(used + bytes);
-  limit.rlim_cur = std::min(most, limit.rlim_max);
-  ::setrlimit(RLIMIT_AS, &limit);
-}
-
-// Since the child began.
-void LimitCpu(double seconds) {
-  rlimit limit = {};
-  if (::getrlimit(RLIMIT_CPU, &limit) != 0) return;
-  const double most = std::ceil(std::min(seconds, 1e9)) + 1;
-  limit.rlim_cur = std::min(static_cast<rlim_t>(most), limit.rlim_max);
-  ::setrlimit(RLIMIT_CPU, &limit);
+  const auto used = static_cast<double>(pages) * ::sysconf(_SC_PAGESIZE);
+  if (read == 1) LowerLimit(RLIMIT_AS, std::min(used + bytes, 1e18));
 }
 
 // Ends this process when the parent closes its end of the socket or ends, also
@@ -170,7 +159,7 @@ bool AnswerNext(const Serve& serve, std::span<std::byte> shared) {
   if (!ReceiveAll(kChildSocket, request.data(), request.size(), kNever)) {
     return false;
   }
-  LimitCpu(head.cpu_seconds);
+  LowerLimit(RLIMIT_CPU, std::ceil(std::min(head.cpu_seconds, 1e9)) + 1);
   fault::Arm(head.fault_number);
   fault::SkipTo(head.fault_count);
   const StatusOr<std::string> answer =
@@ -259,21 +248,6 @@ int SetSize(int file, int64_t bytes) {
   return result;
 }
 
-// The size is fixed: a child that shortens the memory would end this process.
-int NewMemory(int64_t bytes) {
-  const int memory = ::memfd_create("belay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (memory < 0) return memory;
-  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-  if (SetSize(memory, bytes) == 0 &&
-      ::fcntl(memory, F_ADD_SEALS, kSeals) == 0) {
-    return memory;
-  }
-  const int error = errno;
-  ::close(memory);
-  errno = error;
-  return -1;
-}
-
 // Blocks all signals but those of a crash and of a limit, and leaves no
 // handler: signals to all processes of a job are for the parent.
 void SetSignals(posix_spawnattr_t& attributes) {
@@ -356,13 +330,20 @@ StatusOr<ChildProcess> ChildProcess::Start(
   ChildProcess child;
   child.name_ = std::move(name);
   const bool has_memory = limits.shared_bytes > 0;
-  const HighDescriptor memory(has_memory ? NewMemory(limits.shared_bytes) : -1);
+  const HighDescriptor memory(
+      has_memory ? ::memfd_create("belay", MFD_CLOEXEC | MFD_ALLOW_SEALING)
+                 : -1);
   if (has_memory) {
+    // The size is fixed: a child that shortens the memory would end this
+    // process.
+    constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     const auto bytes = static_cast<size_t>(limits.shared_bytes);
-    void* shared = memory.get() < 0
-                       ? MAP_FAILED
-                       : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                                MAP_SHARED, memory.get(), 0);
+    void* shared = MAP_FAILED;
+    if (memory.get() >= 0 && SetSize(memory.get(), limits.shared_bytes) == 0 &&
+        ::fcntl(memory.get(), F_ADD_SEALS, kSeals) == 0) {
+      shared = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                      memory.get(), 0);
+    }
     if (shared == MAP_FAILED) return ErrnoStatus(errno, "map", child.name_);
     child.shared_ = {static_cast<std::byte*>(shared), bytes};
   }

@@ -22,7 +22,7 @@ constexpr int kTransient[] = {
     // By definition temporary.
     EAGAIN, EBUSY, EINTR, ERESTART, ENOBUFS, ENOLCK};
 
-absl::StatusCode CodeOf(int error) {
+absl::StatusCode ToStatusCode(int error) {
   if (std::ranges::find(kTransient, error) != std::end(kTransient)) {
     return absl::StatusCode::kUnavailable;
   }
@@ -59,7 +59,7 @@ Status ErrnoStatus(int error, std::string_view operation,
   std::string message(operation);
   message.append(" \"").append(object).append("\": ");
   message += absl::AsciiStrToLower(std::generic_category().message(error));
-  return Status(CodeOf(error), message);
+  return Status(ToStatusCode(error), message);
 }
 
 std::span<const int> TransientErrors() { return kTransient; }

@@ -117,6 +117,17 @@ bool AdvanceTile(const Box& box, const TileCut& cut, Box& tile) {
   return false;
 }
 
+// Copies `count` pieces of `bytes` bytes each.
+void CopyPieces(const char* from, int64_t from_step, char* to, int64_t to_step,
+                int64_t count, int64_t bytes) {
+  VisitSize(bytes, [&](auto size) {
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(to + i * to_step, from + i * from_step,
+                  static_cast<size_t>(size));
+    }
+  });
+}
+
 }  // namespace
 
 void ForEachRun(const Box& box, const Box& a_box, const Box& b_box,
@@ -188,21 +199,6 @@ Status TryForEachTile(const Box& box, int64_t max_elements,
 }
 
 // --- Copies ---
-
-namespace {
-
-// Copies `count` pieces of `bytes` bytes each.
-void CopyPieces(const char* from, int64_t from_step, char* to, int64_t to_step,
-                int64_t count, int64_t bytes) {
-  VisitSize(bytes, [&](auto size) {
-    for (int64_t i = 0; i < count; ++i) {
-      std::memcpy(to + i * to_step, from + i * from_step,
-                  static_cast<size_t>(size));
-    }
-  });
-}
-
-}  // namespace
 
 Shape DenseStrides(const Shape& shape, int64_t element_bytes) {
   Shape strides(shape.size());

@@ -9,11 +9,9 @@ namespace belay {
 namespace {
 
 Status CheckMpiRuns(std::string_view operation) {
-  int initialized = 0;
+  if (IsMpiRunning()) return absl::OkStatus();
   int finalized = 0;
-  MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
-  if (initialized && !finalized) return absl::OkStatus();
   return absl::FailedPreconditionError(
       Cat(operation, ": MPI is ",
           finalized ? "already finalised" : "not initialised"));
@@ -155,19 +153,15 @@ int NodeKey() {
   return key;
 }
 
-// The answer of an earlier call: on all ranks, or on none.
-std::optional<int32_t> KnownNode(const CommContext& context) {
-  void* value = nullptr;
-  int found = 0;
-  MPI_Comm_get_attr(context.comm.raw(), NodeKey(), &value, &found);
-  if (found == 0) return std::nullopt;
-  return static_cast<int32_t>(reinterpret_cast<intptr_t>(value) - 1);
-}
-
 }  // namespace
 
 Agreed<int32_t> NodeOfRank(CommContext& context) {
-  if (const auto known = KnownNode(context)) return *known;
+  void* known = nullptr;
+  int is_known = 0;  // on all ranks, or on none
+  MPI_Comm_get_attr(context.comm.raw(), NodeKey(), &known, &is_known);
+  if (is_known != 0) {
+    return static_cast<int32_t>(reinterpret_cast<intptr_t>(known) - 1);
+  }
   MPI_Comm node = MPI_COMM_NULL;
   const Status split =
       MpiStatus(MPI_Comm_split_type(context.comm.raw(), MPI_COMM_TYPE_SHARED,

@@ -112,9 +112,7 @@ class Deadline::Arrivals {
   // Messages may be under way to referees that arrived in time and do not need
   // them. MPI drops them with the communicator.
   ~Arrivals() {
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (finalized) return;
+    if (!IsMpiRunning()) return;
     for (std::unique_ptr<Outgoing>& outgoing : outgoing_) {
       int is_done = 0;
       MPI_Test(&outgoing->request, &is_done, MPI_STATUS_IGNORE);
@@ -242,9 +240,8 @@ struct Deadline::Impl {
     }
     wake.notify_one();
     if (watchdog.joinable()) watchdog.join();
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (!finalized && agreement > 0 && is_referee()) arrivals.Listen(agreement);
+    if (IsMpiRunning() && agreement > 0 && is_referee())
+      arrivals.Listen(agreement);
   }
 
   bool is_referee() const { return !is_foreign && arrivals.is_referee(); }

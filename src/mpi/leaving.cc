@@ -11,16 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "mpi/mpi_error.h"
+
 namespace belay {
-namespace {
-
-constexpr int kLeavingTag = 1001;
-// MPI_Finalize, which waits for all ranks anyway, receives the messages of
-// others for so long, so that MPI ends without unreceived messages.
-constexpr std::chrono::seconds kLeavingPatience{2};
-constexpr std::chrono::microseconds kLeavingNap{20};
-
-}  // namespace
 
 struct CommLife {
   struct Heard {
@@ -37,6 +30,12 @@ struct CommLife {
 };
 
 namespace {
+
+constexpr int kLeavingTag = 1001;
+// MPI_Finalize, which waits for all ranks anyway, receives the messages of
+// others for so long, so that MPI ends without unreceived messages.
+constexpr std::chrono::seconds kLeavingPatience{2};
+constexpr std::chrono::microseconds kLeavingNap{20};
 
 struct Lives {
   std::mutex mutex;  // guards the next two
@@ -184,10 +183,9 @@ int WatchLeaving(MPI_Comm comm) {
 
 CommLife* FindLife(MPI_Comm comm) {
   const int key = AllLives().key;
-  if (key == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL) return nullptr;
-  int is_finalized = 0;
-  MPI_Finalized(&is_finalized);
-  if (is_finalized) return nullptr;
+  if (key == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL || !IsMpiRunning()) {
+    return nullptr;
+  }
   void* life = nullptr;
   int is_there = 0;
   const int code = MPI_Comm_get_attr(comm, key, &life, &is_there);

@@ -17,37 +17,7 @@ namespace {
 // for that, in case it does not have the error.
 constexpr std::chrono::seconds kPatienceForRoot{5};
 
-bool IsMpiUp() {
-  int initialized = 0, finalized = 0;
-  MPI_Initialized(&initialized);
-  MPI_Finalized(&finalized);
-  return initialized != 0 && finalized == 0;
-}
-
-}  // namespace
-
-void EndOnError(const std::string& where, const Status& error) {
-  const bool is_up = IsMpiUp();
-  int rank = 0;
-  if (is_up) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (rank != 0 && NamesItsRank(std::string(error.message()))) {
-    std::this_thread::sleep_for(kPatienceForRoot);
-  }
-  std::fflush(stdout);
-  std::fprintf(stderr, "%s: %s\n", where.c_str(),
-               PrintableText(error.ToString()).c_str());
-  std::fflush(stderr);
-  if (is_up) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
-  std::exit(EXIT_FAILURE);
-}
-
-void Check(const Status& status, const char* file, int line) {
-  if (!status.ok()) EndOnError(Cat(file, ":", line), status);
-}
-
-namespace {
-
-absl::StatusCode CodeOf(int error_class) {
+absl::StatusCode ToStatusCode(int error_class) {
   switch (error_class) {
     case MPI_ERR_NO_SPACE:
     case MPI_ERR_QUOTA:
@@ -70,7 +40,7 @@ absl::StatusCode CodeOf(int error_class) {
   }
 }
 
-std::string TextOf(int code) {
+std::string DescribeCode(int code) {
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) {
@@ -81,15 +51,41 @@ std::string TextOf(int code) {
 
 }  // namespace
 
+bool IsMpiRunning() {
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  return initialized != 0 && finalized == 0;
+}
+
+void EndOnError(const std::string& where, const Status& error) {
+  const bool is_up = IsMpiRunning();
+  int rank = 0;
+  if (is_up) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank != 0 && NamesItsRank(std::string(error.message()))) {
+    std::this_thread::sleep_for(kPatienceForRoot);
+  }
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s: %s\n", where.c_str(),
+               PrintableText(error.ToString()).c_str());
+  std::fflush(stderr);
+  if (is_up) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  std::exit(EXIT_FAILURE);
+}
+
+void Check(const Status& status, const char* file, int line) {
+  if (!status.ok()) EndOnError(Cat(file, ":", line), status);
+}
+
 Status MpiError(int code, std::string_view site, std::string_view object) {
   if (code == MPI_SUCCESS) return absl::OkStatus();
   int error_class = MPI_ERR_UNKNOWN;
   MPI_Error_class(code, &error_class);
   const std::string quoted =
       object.empty() ? std::string() : Cat(" \"", object, "\"");
-  std::string text = Cat(site, quoted, ": ", TextOf(code));
+  std::string text = Cat(site, quoted, ": ", DescribeCode(code));
   if (error_class == MPI_ERR_TRUNCATE) text += Cat("; ", kDifferentCalls);
-  return Status(CodeOf(error_class), text);
+  return Status(ToStatusCode(error_class), text);
 }
 
 Status MpiStatus(int code, std::string_view site, std::string_view object) {

@@ -10,6 +10,9 @@
 
 namespace belay {
 
+// Returns true between MPI_Init and MPI_Finalize.
+bool IsMpiRunning();
+
 // Prints `where` and the error, once if all ranks got it, and ends all ranks of
 // the job with exit code 1: with MPI_Abort if MPI runs, else with std::exit.
 [[noreturn]] void EndOnError(const std::string& where, const Status& error);

@@ -17,9 +17,7 @@ struct WordInFlight::Cell {
   Cell(const Cell&) = delete;
   Cell& operator=(const Cell&) = delete;
   ~Cell() {
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (!finalized && op != MPI_OP_NULL) MPI_Op_free(&op);
+    if (IsMpiRunning() && op != MPI_OP_NULL) MPI_Op_free(&op);
   }
 
   static StatusOr<std::shared_ptr<Cell>> Make(MPI_Comm comm,
