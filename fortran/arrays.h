@@ -30,13 +30,13 @@ struct numbers {
 // more axis, the last one. Local.
 struct array belay_fortran_array_of(const CFI_cdesc_t* value);
 
-// Whether it is a scalar of type character. Local.
+// Returns 1 for a scalar of type character. Local.
 int belay_fortran_is_string(const CFI_cdesc_t* value);
 
-// Whether it is of type logical. Local.
+// Returns 1 for the type logical. Local.
 int belay_fortran_is_logical(const CFI_cdesc_t* value);
 
-// Whether the elements are dense and in C order. Local.
+// Returns 1 if the elements are dense and in C order. Local.
 int belay_fortran_is_dense(const struct array* array);
 
 // Local.

@@ -8,8 +8,8 @@ module belay_base
   implicit none
   private
 
-  ! What the functions work on. Each is made by a procedure NAME_create, or
-  ! belay_reader_open, and freed by NAME_free or NAME_close.
+  ! The objects of the module. NAME_create, or belay_reader_open, makes one, and
+  ! NAME_free or NAME_close frees it.
   type, public :: belay_comm
     type(c_ptr) :: handle = c_null_ptr
   end type

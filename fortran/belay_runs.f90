@@ -114,8 +114,8 @@ contains
         restored_step), ierr)
   end subroutine
 
-  ! Whether the rules ask to save this step, or the job must stop and this is its
-  ! last save. Collective. Call it in each step.
+  ! Sets should_save if the rules ask to save this step, or if the job must stop
+  ! and this is its last save. Collective. Call it in each step.
   subroutine belay_manager_should_save(manager, step, should_save, ierr)
     type(belay_manager), intent(in) :: manager
     integer(int64), intent(in) :: step
@@ -144,8 +144,8 @@ contains
     call finish(code, ierr)
   end subroutine
 
-  ! Whether the job must stop, as the ranks have agreed. Local. After the last
-  ! save end the program with exit code 85.
+  ! Sets should_stop if the ranks have agreed that the job must stop. Local. End
+  ! the program after the last save with exit code 85.
   subroutine belay_manager_should_stop(manager, should_stop, ierr)
     type(belay_manager), intent(in) :: manager
     logical, intent(out) :: should_stop

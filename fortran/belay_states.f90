@@ -13,8 +13,8 @@ module belay_states
     type(c_ptr) :: handle = c_null_ptr
   end type
 
-  ! What a rank gets of per-rank values that another number of ranks has saved:
-  ! an error; all values in rank order, split evenly; those of rank 0.
+  ! How a restore on another number of ranks treats per-rank values: as an error;
+  ! splits all values evenly, in rank order; gives all ranks those of rank 0.
   integer, parameter, public :: belay_other_ranks_error = 0, &
       belay_other_ranks_even = 1, belay_other_ranks_first = 2
 
@@ -24,9 +24,9 @@ module belay_states
   public :: belay_save, belay_restore, belay_restore_latest_or_nothing
   public :: belay_list_steps
 
-  ! What keeps the address of a value is bind(C): gfortran would pass it copies
-  ! of components and substrings of arrays otherwise, and belay could not refuse
-  ! them.
+  ! Procedures that keep the address of a value are bind(C): otherwise gfortran
+  ! would pass them copies of components and substrings of arrays, and belay
+  ! could not refuse them.
   interface
     ! Adds a value that is equal on all ranks: a scalar or an array of up to 15
     ! axes of type integer, real(4), real(8), complex(4), complex(8), logical or

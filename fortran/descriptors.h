@@ -1,4 +1,4 @@
-// What the Fortran module calls beside belay/belay_c.h: functions that take
+// Functions that the Fortran module calls beside belay/belay_c.h. They take
 // Fortran arrays of any type and rank as C descriptors.
 //
 // The procedures of the module that keep the address of an array are these

@@ -28,7 +28,7 @@ std::vector<std::byte> Letter(int from, int to, int64_t size) {
 
 using SizeOf = std::function<int64_t(int from, int to)>;
 
-// What this rank gives to each.
+// The bytes from this rank to each.
 struct Outbox {
   explicit Outbox(const SizeOf& size) {
     for (int to = 0; to < WorldSize(); ++to) {

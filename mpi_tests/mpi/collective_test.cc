@@ -205,7 +205,7 @@ TEST_F(Collective, ReductionsInParts) {
   EXPECT_EQ(SumAll(context, {}), absl::OkStatus());
 }
 
-// What one rank brings along is told to all with the values, or instead.
+// All ranks get the error of one rank instead of the values.
 TEST_F(Collective, ReductionsAndComparisonsAgreeOnAStatus) {
   for (int rank = 0; rank < WorldSize(); ++rank) {
     const Status mine =

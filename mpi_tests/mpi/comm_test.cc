@@ -118,8 +118,8 @@ TEST(Comm, SplitWithNegativeColorHasNoRanks) {
 }
 
 // Every rank gets the error of the rank on which the point failed.
-// What rank 0 has read, the agreement that all ranks have come, and then the
-// call of MPI.
+// The points: the variable that rank 0 reads, the agreement that all ranks have
+// arrived, and the call of MPI.
 TEST(Comm, FaultsAreAgreed) {
   const int size = WorldSize();
   const std::string last = ": injected fault [rank " +

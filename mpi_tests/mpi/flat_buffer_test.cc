@@ -21,7 +21,7 @@ using testing::Values;
 
 constexpr uint64_t kSeed = 5;
 
-// What an optimizer keeps: rows that no rank count divides, and small things.
+// Values of an optimizer: rows that no rank count divides, and small arrays.
 const std::vector<FlatPiece>& Pieces() {
   static const std::vector<FlatPiece> pieces = {
       {.key = "embedding", .global_shape = {37, 11}},
@@ -162,7 +162,7 @@ TEST_F(FlatBufferTest, RestoresFromWholeArrays) {
 TEST_F(FlatBufferTest, TheMomentsOfAnOptimizer) {
   const Comm& comm = comm_;
   const std::string dir = run();
-  // What the optimizer keeps of each parameter, one after the other.
+  // The parameters of the optimizer, one after the other.
   const std::vector<belay::FlatPiece> pieces = {
       {.key = "w", .global_shape = {300, 40}},
       {.key = "b", .global_shape = {40}}};

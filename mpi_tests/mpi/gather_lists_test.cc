@@ -1,4 +1,4 @@
-// What travels to rank 0 before a save is planned, counted over real messages.
+// Counts the bytes that ranks send to rank 0 before it plans a save.
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"

@@ -1,4 +1,4 @@
-// What travels when object graphs of all ranks are merged, counted.
+// Counts the bytes that ranks send to merge their object graphs.
 #include <gtest/gtest.h>
 
 #include <map>

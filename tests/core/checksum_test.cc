@@ -135,8 +135,7 @@ TEST(CrcRegisterTest, ContinuesARegisterAcrossAnyCut) {
 }
 
 #if defined(__x86_64__)
-// Whether bytes 16 to 31 of any of the first vector registers, which functions
-// are free to change, are in use.
+// Bytes 16 to 31 of the first vector registers, which functions may change.
 __attribute__((target("avx"), noinline)) bool UpperHalvesAreInUse() {
   alignas(16) std::array<uint64_t, 16> upper;
   asm volatile(

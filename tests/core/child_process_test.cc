@@ -102,7 +102,7 @@ TEST(ChildProcessTest, SomebodyElseMayWaitForIt) {
   ::signal(SIGCHLD, SIG_DFL);
 }
 
-// Whether a process is gone, or waits to be waited for.
+// Returns true if a process has ended.
 bool IsGone(pid_t pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
   std::string number, name, state;

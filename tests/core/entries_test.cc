@@ -23,7 +23,7 @@ std::string ChangesOf(const Entries& base, const Entries& now) {
   return out.Take();
 }
 
-// What the other side makes of the changes.
+// The list that the other side makes from the changes.
 Entries Arrives(const Entries& base, const Entries& now) {
   const std::string changes = ChangesOf(base, now);
   WireReader in(changes);

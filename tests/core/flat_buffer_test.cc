@@ -107,7 +107,7 @@ std::vector<FlatPiece> DrawPieces(Rng& rng) {
   return pieces;
 }
 
-// What lies at each place of the buffer: a piece and an element of it.
+// The piece and its element at each place of the buffer.
 using Place = std::pair<int64_t, Position>;
 std::vector<Place> Buffer(const std::vector<FlatPiece>& pieces) {
   std::vector<Place> buffer;

@@ -262,7 +262,7 @@ TEST(LayoutTest, ParsesItsOwnText) {
   const Mesh odd = MakeMesh({{"a+b", 2}, {"-", 3}, {"c=1", 2}});
   for (const LayoutAxes& axes :
        std::vector<LayoutAxes>{{{"a+b"}, {"-"}}, {{"c=1"}, {}}, {}}) {
-    // What is called "-" cannot be told from nothing.
+    // The axis "-" looks like no axis.
     const Layout layout = MakeLayout(odd, axes);
     if (layout.ToString().find(",-]") != std::string::npos) continue;
     EXPECT_EQ(*Layout::Parse(layout.ToString()), layout) << layout.ToString();

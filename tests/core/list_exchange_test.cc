@@ -1,4 +1,4 @@
-// What travels to rank 0, counted for any number of simulated ranks.
+// Counts the bytes to rank 0, for any number of simulated ranks.
 #include "core/list_exchange.h"
 
 #include <gmock/gmock.h>
@@ -221,7 +221,7 @@ TEST(ListExchangeTest, ListsOfDifferentRanksTravelOnceEach) {
   }
 }
 
-// Whoever has nothing to compare with compares with what rank 0 has.
+// A rank without a base uses the list of rank 0.
 TEST(ListExchangeTest, ARankThatHasLostItsListIsNoticed) {
   const std::vector<RankShards> model = Model(8);
   World world(8);

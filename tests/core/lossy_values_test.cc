@@ -1,4 +1,4 @@
-// What conversions lose, counted anew from the values before and after.
+// Losses of conversions, counted from the values before and after.
 
 #include <cmath>
 #include <complex>
@@ -51,7 +51,7 @@ std::complex<long double> ValueAt(DType dtype, const Elements& elements,
   return ElementAs<double>(dtype, elements, i);
 }
 
-// Whether a number is lost in each way; `after` is what has become of it.
+// Returns true for each loss of a number that has become `after`.
 std::vector<bool> Lost(DType from, long double before, DType to,
                        long double after) {
   if (to == DType::kBool) return {false, false, before != 0 && before != 1};

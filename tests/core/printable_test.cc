@@ -23,7 +23,7 @@ TEST(PrintableTest, WhatSpeaksToATerminalIsShown) {
   EXPECT_EQ(PrintableText("\xff\xc3"), R"(\xff\xc3)") << "no UTF-8";
 }
 
-// What it shows would be read in another order, or not at all.
+// Such characters change the order of text, or cannot be seen.
 TEST(PrintableTest, DirectionsOfTextAreShown) {
   EXPECT_EQ(PrintableText("\u202egnp.exe"), R"(\xe2\x80\xaegnp.exe)");
   for (const std::string_view mark :

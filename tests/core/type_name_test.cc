@@ -41,7 +41,6 @@ TEST(TypeNameTest, AsAProgramWouldWriteIt) {
             "belay::type_name_test::Grid::Cell<std::string>>");
 }
 
-// What is not the default stays.
 TEST(TypeNameTest, OtherArgumentsStay) {
   EXPECT_EQ((Name<std::map<int, int, std::greater<int>>>()),
             "std::map<int, int, std::greater<int>>");

@@ -85,7 +85,7 @@ TEST(WorkerThread, HoldsAResultOfTheCaller) {
   EXPECT_TRUE(absl::IsAborted(thread.result()));
 }
 
-// What a thread has of cores and of the disk.
+// The priority of a thread for cores and for the disk.
 struct Priority {
   int policy = 0;
   int nice = 0;
