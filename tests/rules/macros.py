@@ -84,7 +84,7 @@ BAD = [
       "    BELAY_RETURN_IF_ERROR(B());\n    BELAY_RETURN_IF_AGREED(C());\n"
       "    return Ok();\n  });\n}\n"}, "mixes"),
 ]
-BAD.append(({"src/save/a.cc": "Agreed<> A() { return Agreement::Of(b); }\n"},
+BAD.append(({"src/save/a.cc": "Agreed<> A() { return Agreement::Error(b); }\n"},
             "only src/mpi"))
 GOOD = [
     {"src/storage/a.cc": "Status Save(int n) {\n  int a[2] = {1, 2};\n"
