@@ -389,16 +389,13 @@ void ConvertCommonPair(const CommonPair& pair, const std::byte* source,
   }
 }
 
-bool IsComplexDType(DType dtype) {
-  return dtype == DType::kC64 || dtype == DType::kC128;
-}
-
 }  // namespace
 
 bool IsConvertible(DType from, DType to) {
   if (from == to) return true;
   if (from == DType::kString || to == DType::kString) return false;
-  return !IsComplexDType(from) || IsComplexDType(to);
+  return KindOf(from) != DTypeKind::kComplex ||
+         KindOf(to) == DTypeKind::kComplex;
 }
 
 bool IsLossyConversion(DType from, DType to) {

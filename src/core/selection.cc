@@ -73,64 +73,6 @@ Status CheckIsMask(const Tensor* mask) {
           DTypeName(mask->dtype()), ")"));
 }
 
-// Takes the items from left to right; the selection grows axis by axis.
-class Resolver {
- public:
-  Resolver(const Shape& shape, size_t num_left_over)
-      : shape_(shape), num_left_over_(num_left_over) {
-    selection_.source_shape = shape;
-  }
-
-  Status operator()(int64_t position) {
-    BELAY_ASSIGN_OR_RETURN(const AxisRange range,
-                           ResolveInteger(position, shape_[axis()], axis()));
-    selection_.axes.push_back(range);
-    return absl::OkStatus();
-  }
-
-  Status operator()(const Slice& slice) {
-    BELAY_ASSIGN_OR_RETURN(const AxisRange range,
-                           ResolveSlice(slice, shape_[axis()], axis()));
-    AddKept(range);
-    return absl::OkStatus();
-  }
-
-  Status operator()(const Ellipsis&) {
-    for (size_t i = 0; i < num_left_over_; ++i) {
-      AddKept({.start = 0, .step = 1, .count = shape_[axis()]});
-    }
-    return absl::OkStatus();
-  }
-
-  Status operator()(const NewAxis&) {
-    selection_.result_shape.push_back(1);
-    return absl::OkStatus();
-  }
-
-  Status operator()(const Tensor* mask) {
-    BELAY_RETURN_IF_ERROR(CheckIsMask(mask));
-    return absl::InvalidArgumentError(
-        "a mask must be the only item of an index (need 1 item, found more)");
-  }
-
-  Selection TakeSelection() { return std::move(selection_); }
-
- private:
-  size_t axis() const { return selection_.axes.size(); }
-
-  void AddKept(const AxisRange& range) {
-    if (axis() == 0) {
-      selection_.row_axis = static_cast<int>(selection_.result_shape.size());
-    }
-    selection_.axes.push_back(range);
-    selection_.result_shape.push_back(range.count);
-  }
-
-  const Shape& shape_;
-  const size_t num_left_over_;
-  Selection selection_;
-};
-
 template <typename Item>
 size_t Count(const Index& index) {
   return std::count_if(index.begin(), index.end(), [](const IndexItem& item) {
@@ -149,12 +91,41 @@ StatusOr<Selection> SelectByItems(const Shape& shape, const Index& index) {
     return absl::OutOfRangeError(Cat("more items than axes (need at most ",
                                      shape.size(), ", found ", num_taken, ")"));
   }
-  Resolver resolver(shape, shape.size() - num_taken);
+  Selection selection;
+  selection.source_shape = shape;
+  std::vector<AxisRange>& axes = selection.axes;  // grows from left to right
+  const auto keep = [&](const AxisRange& range) {
+    if (axes.empty()) {
+      selection.row_axis = static_cast<int>(selection.result_shape.size());
+    }
+    axes.push_back(range);
+    selection.result_shape.push_back(range.count);
+  };
+  const auto keep_whole = [&](size_t count) {
+    for (; count > 0; --count) keep({.count = shape[axes.size()]});
+  };
   for (const IndexItem& item : index) {
-    BELAY_RETURN_IF_ERROR(std::visit(resolver, item));
+    const size_t axis = axes.size();
+    if (const auto* position = std::get_if<int64_t>(&item)) {
+      BELAY_ASSIGN_OR_RETURN(const AxisRange range,
+                             ResolveInteger(*position, shape[axis], axis));
+      axes.push_back(range);
+    } else if (const auto* slice = std::get_if<Slice>(&item)) {
+      BELAY_ASSIGN_OR_RETURN(const AxisRange range,
+                             ResolveSlice(*slice, shape[axis], axis));
+      keep(range);
+    } else if (std::holds_alternative<Ellipsis>(item)) {
+      keep_whole(shape.size() - num_taken);
+    } else if (std::holds_alternative<NewAxis>(item)) {
+      selection.result_shape.push_back(1);
+    } else {
+      BELAY_RETURN_IF_ERROR(CheckIsMask(std::get<const Tensor*>(item)));
+      return absl::InvalidArgumentError(
+          "a mask must be the only item of an index (need 1 item, found more)");
+    }
   }
-  if (num_ellipses == 0) BELAY_RETURN_IF_ERROR(resolver(Ellipsis{}));
-  return resolver.TakeSelection();
+  if (num_ellipses == 0) keep_whole(shape.size() - num_taken);
+  return selection;
 }
 
 Status CheckMask(const Shape& shape, const Tensor* mask) {
