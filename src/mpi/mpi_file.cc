@@ -199,6 +199,14 @@ void CloseIfOpenEverywhere(CommContext& context, MPI_File file) {
 
 }  // namespace
 
+MpiFile& MpiFile::operator=(MpiFile&& other) noexcept {
+  file_ = std::exchange(other.file_, MPI_FILE_NULL);
+  path_ = std::move(other.path_);
+  hints_ = std::move(other.hints_);
+  status_ = std::exchange(other.status_, absl::OkStatus());
+  return *this;
+}
+
 Agreed<MpiFile> MpiFile::OpenForWrite(
     CommContext& context, const std::string& path,
     const std::map<std::string, std::string>& hints) {

@@ -25,12 +25,12 @@ struct MpiIoVerdict {
 };
 
 // A file that all ranks of a communicator have open for writing. Close() is
-// collective and must be called. Move only; not used after a move.
+// collective and must be called. Move only; a moved-from file is closed.
 class MpiFile {
  public:
   MpiFile() = default;
-  MpiFile(MpiFile&&) = default;
-  MpiFile& operator=(MpiFile&&) = default;
+  MpiFile(MpiFile&& other) noexcept { *this = std::move(other); }
+  MpiFile& operator=(MpiFile&& other) noexcept;
 
   // Opens an existing file. Collective. Same on all ranks: path, hints.
   // Errors: as MpiStatus, agreed.
