@@ -1,4 +1,4 @@
-// Which Eigen scalar stands for which dtype, and integers without overflow.
+// The Eigen scalar of each dtype, and integer arithmetic that wraps around.
 
 #ifndef BELAY_SHARDED_VARIABLE_EIGEN_TYPES_H_
 #define BELAY_SHARDED_VARIABLE_EIGEN_TYPES_H_
@@ -9,22 +9,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <type_traits>
 
 #include "belay/arrays/dtype.h"
 
 namespace belay {
 
-// The dtype's scalar, as a value that a generic lambda can take.
+// A scalar type as a value that a generic lambda can take.
 template <typename T>
 struct ScalarType {
   using type = T;
 };
 
-// Calls `visit(ScalarType<T>{})` with the scalar of the dtype, and returns what
-// it returns; `otherwise()` for a dtype without arithmetic: f8 and strings.
-template <typename Visit, typename Otherwise>
-auto VisitScalarType(DType dtype, Visit&& visit, Otherwise&& otherwise) {
+// Returns visit(ScalarType<T>{}) with the scalar of the dtype. For a dtype
+// without arithmetic, f8 or a string, returns a value-initialized result.
+template <typename Visit>
+auto VisitScalarType(DType dtype, Visit&& visit) {
   switch (dtype) {
     case DType::kF16:
       return visit(ScalarType<Eigen::half>{});
@@ -57,7 +58,7 @@ auto VisitScalarType(DType dtype, Visit&& visit, Otherwise&& otherwise) {
     case DType::kC128:
       return visit(ScalarType<std::complex<double>>{});
     default:
-      return otherwise();
+      return decltype(visit(ScalarType<float>{}))();
   }
 }
 
@@ -67,83 +68,75 @@ template <typename T>
 inline constexpr bool kIsInteger = std::is_integral_v<T> && !kIsBool<T>;
 template <typename T>
 inline constexpr bool kIsComplex = Eigen::NumTraits<T>::IsComplex;
+template <typename T>
+inline constexpr bool kIsHalf =
+    std::is_same_v<T, Eigen::half> || std::is_same_v<T, Eigen::bfloat16>;
+
+// Half precision is computed as f32.
+template <typename T>
+using Real = std::conditional_t<kIsHalf<T>, float, T>;
 
 // Dense elements as an Eigen array, at any address an element may have.
 template <typename T>
-using ArrayMap = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>;
-template <typename T>
-using ConstArrayMap = Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>>;
-
-template <typename T>
-ArrayMap<T> MapOf(std::byte* data, int64_t count) {
-  return ArrayMap<T>(reinterpret_cast<T*>(data), count);
+auto MapOf(std::byte* data, int64_t count) {
+  using Elements = Eigen::Array<T, Eigen::Dynamic, 1>;
+  return Eigen::Map<Elements>(reinterpret_cast<T*>(data), count);
 }
 template <typename T>
-ConstArrayMap<T> MapOf(const std::byte* data, int64_t count) {
-  return ConstArrayMap<T>(reinterpret_cast<const T*>(data), count);
+auto MapOf(const std::byte* data, int64_t count) {
+  using Elements = Eigen::Array<T, Eigen::Dynamic, 1>;
+  return Eigen::Map<const Elements>(reinterpret_cast<const T*>(data), count);
 }
 
-// What integers are added and multiplied as: unsigned, where overflow is
-// defined, and at least as wide as int, to which C++ promotes.
+// The type in which integers are computed: overflow of unsigned types is
+// defined, and types narrower than int would be promoted to it.
 template <typename T>
-using Wrapping = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned,
-                                    std::make_unsigned_t<T>>;
+using Unsigned = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
-struct WrappingAdd {
+template <typename Function>
+struct Wrapping {
   template <typename T>
   T operator()(T a, T b) const {
-    return static_cast<T>(static_cast<Wrapping<T>>(a) +
-                          static_cast<Wrapping<T>>(b));
+    return static_cast<T>(
+        Function{}(static_cast<Unsigned<T>>(a), static_cast<Unsigned<T>>(b)));
   }
 };
 
-struct WrappingSubtract {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(static_cast<Wrapping<T>>(a) -
-                          static_cast<Wrapping<T>>(b));
-  }
-};
+template <typename T>
+T WrappingNegate(T a) {
+  return Wrapping<std::minus<>>{}(T{0}, a);
+}
 
-struct WrappingMultiply {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(static_cast<Wrapping<T>>(a) *
-                          static_cast<Wrapping<T>>(b));
-  }
-};
-
-// Cut towards zero. Requires b != 0.
+// Rounds towards zero. Requires b != 0.
 struct WrappingDivide {
   template <typename T>
   T operator()(T a, T b) const {
     if constexpr (std::is_signed_v<T>) {
       // The one quotient that does not fit; the processor would trap.
-      if (b == -1) return WrappingSubtract{}(T{0}, a);
+      if (b == -1) return WrappingNegate(a);
     }
     return static_cast<T>(a / b);
   }
 };
 
 // The functions of two elements of a dtype.
+template <typename T, typename Function>
+using WrappingIfInteger =
+    std::conditional_t<kIsInteger<T>, Wrapping<Function>, Function>;
 template <typename T>
-using AddOf = std::conditional_t<kIsInteger<T>, WrappingAdd, std::plus<>>;
+using AddOf = WrappingIfInteger<T, std::plus<>>;
 template <typename T>
-using SubtractOf =
-    std::conditional_t<kIsInteger<T>, WrappingSubtract, std::minus<>>;
+using SubtractOf = WrappingIfInteger<T, std::minus<>>;
 template <typename T>
-using MultiplyOf =
-    std::conditional_t<kIsInteger<T>, WrappingMultiply, std::multiplies<>>;
-template <typename T>
-using DivideOf =
-    std::conditional_t<kIsInteger<T>, WrappingDivide, std::divides<>>;
+using MultiplyOf = WrappingIfInteger<T, std::multiplies<>>;
 
-// Returns the place of the first zero, or -1.
+// Returns the position of the first zero, if any.
 template <typename T>
-int64_t FindZero(const std::byte* data, int64_t count) {
+std::optional<int64_t> FindZero(const std::byte* data, int64_t count) {
   const T* const begin = reinterpret_cast<const T*>(data);
-  const T* const place = std::find(begin, begin + count, T{0});
-  return place == begin + count ? -1 : place - begin;
+  const T* const found = std::find(begin, begin + count, T{0});
+  if (found == begin + count) return std::nullopt;
+  return found - begin;
 }
 
 }  // namespace belay

@@ -1,28 +1,245 @@
-#include "sharded_variable/lookup.h"
-
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "belay/variable/sparse_ops.h"
 #include "core/agreed.h"
+#include "core/flat_buffer.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "sharded_variable/fetch_rows.h"
+#include "mpi/all_to_all.h"
 #include "sharded_variable/operation.h"
 #include "sharded_variable/update.h"
 
 namespace belay {
 namespace {
 
-// The rows to fetch and the tensor that they go to.
+constexpr int64_t kNone = -1;
+
+// Numbers distinct values in the order of appearance. An open hash table of
+// numbers only: half as large as one that holds the values as well.
+class Numbering {
+ public:
+  // For at most `most` distinct values.
+  explicit Numbering(int64_t most)
+      : numbers_(std::bit_ceil(static_cast<uint64_t>(2 * most + 1)), kNone),
+        shift_(64 - std::countr_zero(numbers_.size())) {}
+
+  int64_t FindNumber(int64_t value) {
+    constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
+    const size_t mask = numbers_.size() - 1;
+    size_t slot = shift_ == 64 ? 0 : (value * kGolden) >> shift_;
+    while (true) {
+      int64_t& number = numbers_[slot];
+      if (number == kNone) {
+        number = static_cast<int64_t>(values_.size());
+        values_.push_back(value);
+        return number;
+      }
+      if (values_[number] == value) return number;
+      slot = (slot + 1) & mask;
+    }
+  }
+
+  const std::vector<int64_t>& values() const { return values_; }
+
+ private:
+  std::vector<int64_t> numbers_;
+  int shift_;
+  std::vector<int64_t> values_;
+};
+
+// Where each wanted row can be read, in the order of asking: in the variable
+// itself, or in `received`.
+struct FetchedRows {
+  std::vector<const std::byte*> rows;
+  std::unique_ptr<std::byte[]> received;
+};
+
+// The remote rows that this rank asks for.
+struct Requests {
+  std::optional<RowFinder> finder;
+  std::vector<int64_t> rows;    // distinct, sorted by owner
+  std::vector<int64_t> starts;  // by rank: its first in `rows`; and the end
+  std::vector<int64_t> place;   // by wanted row: in `rows`, or kNone if local
+};
+
+Requests MakeRequests(const CommContext& context,
+                      const ShardedVariable& variable,
+                      std::span<const int64_t> rows, FetchedRows& fetched) {
+  Requests requests;
+  const RowFinder& finder = requests.finder.emplace(variable);
+  requests.starts.resize(context.size() + 1);
+  requests.place.resize(rows.size(), kNone);
+  fetched.rows.resize(rows.size());
+  Numbering numbering(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Component& component = finder.Find(rows[i]);
+    if (component.owner == context.rank()) {
+      fetched.rows[i] = finder.Address(component, rows[i]);
+    } else {
+      requests.place[i] = numbering.FindNumber(rows[i]);
+    }
+  }
+  // A counting sort by owner.
+  const std::vector<int64_t>& distinct = numbering.values();
+  std::vector<int64_t> moved_to(distinct.size());
+  for (int64_t row : distinct) ++requests.starts[finder.Find(row).owner + 1];
+  for (int rank = 0; rank < context.size(); ++rank) {
+    requests.starts[rank + 1] += requests.starts[rank];
+  }
+  std::vector<int64_t> next = requests.starts;
+  requests.rows.resize(distinct.size());
+  for (size_t number = 0; number < distinct.size(); ++number) {
+    moved_to[number] = next[finder.Find(distinct[number]).owner]++;
+    requests.rows[moved_to[number]] = distinct[number];
+  }
+  for (int64_t& place : requests.place) {
+    if (place != kNone) place = moved_to[place];
+  }
+  fetched.received = NewBytes(requests.rows.size() * variable.RowBytes());
+  return requests;
+}
+
+// The bytes of row indices for each rank.
+std::vector<int64_t> CountIndexBytes(const Requests& requests) {
+  std::vector<int64_t> bytes;
+  for (size_t rank = 0; rank + 1 < requests.starts.size(); ++rank) {
+    bytes.push_back((requests.starts[rank + 1] - requests.starts[rank]) *
+                    kRowIndexBytes);
+  }
+  return bytes;
+}
+
+// Cuts `bytes` into the parts of the ranks. `starts` counts units of
+// `unit_bytes` bytes, and includes the end.
+template <typename Byte>
+std::vector<std::span<Byte>> CutByRank(Byte* bytes,
+                                       const std::vector<int64_t>& starts,
+                                       int64_t unit_bytes) {
+  std::vector<std::span<Byte>> parts;
+  for (size_t rank = 0; rank + 1 < starts.size(); ++rank) {
+    parts.emplace_back(bytes + starts[rank] * unit_bytes,
+                       (starts[rank + 1] - starts[rank]) * unit_bytes);
+  }
+  return parts;
+}
+
+// The requests of the other ranks, and memory for the answers.
+struct Answers {
+  ReceivedBytes asked;
+  std::vector<int64_t> starts;         // by rank: its first row; and the end
+  std::vector<const std::byte*> rows;  // where they lie
+  std::unique_ptr<std::byte[]> memory;
+  std::byte* bytes = nullptr;
+};
+
+// Allocates all that answering needs; uses `scratch` if it is large enough.
+StatusOr<Answers> AllocateAnswers(std::span<const int64_t> index_bytes,
+                                  int64_t row_bytes,
+                                  std::span<std::byte> scratch) {
+  Answers answers;
+  BELAY_ASSIGN_OR_RETURN(answers.asked, NewReceivedBytes(index_bytes));
+  for (int64_t offset : answers.asked.offsets) {
+    answers.starts.push_back(offset / kRowIndexBytes);
+  }
+  answers.rows.resize(answers.starts.back());
+  const size_t size = answers.rows.size() * row_bytes;
+  if (size > scratch.size()) answers.memory = NewBytes(size);
+  answers.bytes =
+      answers.memory != nullptr ? answers.memory.get() : scratch.data();
+  return answers;
+}
+
+void CopyRows(const std::vector<const std::byte*>& rows, int64_t row_bytes,
+              std::byte* to) {
+  constexpr size_t kAhead = 12;
+  if (row_bytes == 0) return;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + kAhead < rows.size()) Prefetch(rows[i + kAhead], row_bytes);
+    std::memcpy(to + i * row_bytes, rows[i], row_bytes);
+  }
+}
+
+// Collects the rows that other ranks requested, in the order of asking.
+void GatherAnswers(const RowFinder& finder, int64_t row_bytes,
+                   Answers& answers) {
+  const std::byte* next = answers.asked.memory.bytes.get();
+  for (const std::byte*& address : answers.rows) {
+    int64_t row;
+    std::memcpy(&row, next, kRowIndexBytes);
+    next += kRowIndexBytes;
+    address = finder.Address(row);
+  }
+  CopyRows(answers.rows, row_bytes, answers.bytes);
+}
+
+// Exchanges requests, and then the rows themselves. Collective.
+Agreed<> ExchangeRows(CommContext& context, int64_t row_bytes,
+                      const Requests& requests, Answers& answers,
+                      FetchedRows& fetched) {
+  const auto* const indices =
+      reinterpret_cast<const std::byte*>(requests.rows.data());
+  BELAY_RETURN_IF_AGREED(ExchangeBytes(
+      context, CutByRank(indices, requests.starts, kRowIndexBytes),
+      answers.asked.FromAll()));
+  GatherAnswers(*requests.finder, row_bytes, answers);
+  const std::byte* const answer = answers.bytes;
+  BELAY_RETURN_IF_AGREED(ExchangeBytes(
+      context, CutByRank(answer, answers.starts, row_bytes),
+      CutByRank(fetched.received.get(), requests.starts, row_bytes)));
+  for (size_t i = 0; i < requests.place.size(); ++i) {
+    if (requests.place[i] == kNone) continue;  // it is local
+    fetched.rows[i] = fetched.received.get() + requests.place[i] * row_bytes;
+  }
+  return {};
+}
+
+// Fetches each row once from its owner. Every rank passes its own rows, which
+// were checked, or the error that keeps it from having any. `scratch` is memory
+// that may be overwritten, such as that of the result: fresh memory costs as
+// much as a copy. Collective. Same on all ranks: variable.
+Agreed<FetchedRows> FetchRows(CommContext& context,
+                              const std::string& operation,
+                              const ShardedVariable& variable,
+                              const Status& mine, std::span<const int64_t> rows,
+                              std::span<std::byte> scratch) {
+  FetchedRows fetched;
+  const StatusOr<Requests> requests =
+      CatchBadAlloc("rows and indices", [&]() -> StatusOr<Requests> {
+        BELAY_RETURN_IF_ERROR(mine);
+        return MakeRequests(context, variable, rows, fetched);
+      });
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::vector<int64_t> index_bytes,
+      ExchangeCounts(
+          context, WithOperation(operation, requests.status()),
+          requests.ok() ? CountIndexBytes(*requests) : std::vector<int64_t>(),
+          {Cat(operation, ": the variable"), VariableFingerprint(variable)}));
+  const int64_t row_bytes = variable.RowBytes();
+  StatusOr<Answers> answers = CatchBadAlloc("rows for other ranks", [&] {
+    return AllocateAnswers(index_bytes, row_bytes, scratch);
+  });
+  BELAY_RETURN_IF_AGREED(
+      Agree(context, WithOperation(operation, answers.status())));
+  BELAY_RETURN_IF_AGREED(
+      ExchangeRows(context, row_bytes, *requests, *answers, fetched));
+  return fetched;
+}
+
 struct WantedRows {
   std::vector<int64_t> rows;
   Tensor result;
 };
 
-// A tensor of one row for each element of an array of that shape.
-StatusOr<Tensor> NewRows(const ShardedVariable& variable, Shape shape) {
+// Allocates one row for each element of an array of this shape.
+StatusOr<Tensor> AllocateRows(const ShardedVariable& variable, Shape shape) {
   const Shape row = RowShape(variable);
   shape.insert(shape.end(), row.begin(), row.end());
   if (!shape.empty()) {
@@ -46,42 +263,21 @@ Agreed<Tensor> Fetch(CommContext& context, const std::string& operation,
   return std::move(wanted->result);
 }
 
-StatusOr<WantedRows> WantIndices(const Comm& comm,
-                                 const ShardedVariable& variable,
-                                 const Tensor& indices) {
-  WantedRows wanted;
-  BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
-  BELAY_ASSIGN_OR_RETURN(wanted.rows, RowsOf(variable, indices));
-  BELAY_ASSIGN_OR_RETURN(wanted.result, NewRows(variable, indices.shape()));
-  return wanted;
-}
-
-StatusOr<WantedRows> WantIds(const Comm& comm, const ShardedVariable& variable,
-                             const Tensor& ids, const LookupOptions& options) {
-  WantedRows wanted;
-  BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
-  BELAY_RETURN_IF_ERROR(CheckLookup(variable, options));
-  BELAY_ASSIGN_OR_RETURN(wanted.rows, IntegersOf(ids, "ids"));
-  BELAY_RETURN_IF_ERROR(ToRows(variable, options.strategy, wanted.rows));
-  BELAY_ASSIGN_OR_RETURN(wanted.result, NewRows(variable, ids.shape()));
-  return wanted;
-}
-
-// Scales the rows that are too long.
-void ClipRows(const ShardedVariable& variable, double max_norm,
-              Tensor& result) {
-  const int64_t row_bytes = variable.RowBytes();
-  const int64_t row_elements = NumElements(RowShape(variable));
-  if (row_bytes == 0) return;
-  std::byte* const end = result.data() + result.num_bytes();
-  for (std::byte* row = result.data(); row < end; row += row_bytes) {
-    const double factor =
-        ClipFactor(variable.dtype(), row, row_elements, max_norm);
-    if (factor != 1) ScaleRow(variable.dtype(), row, row_elements, factor);
+Status CheckLookup(const ShardedVariable& variable,
+                   const LookupOptions& options) {
+  if (!options.max_norm.has_value()) return absl::OkStatus();
+  if (!(*options.max_norm > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("max_norm is out of range (need above 0, found %g)",
+                        *options.max_norm));
   }
+  if (IsRealFloat(variable.dtype())) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("max_norm with another dtype (need f16, bf16, f32 or f64, found ",
+          DTypeName(variable.dtype()), ")"));
 }
 
-// Row id / n of component id % n.
+// An id is row id / n of component id % n, of n components.
 Status ToRowsOfComponents(const ShardedVariable& variable,
                           std::vector<int64_t>& ids) {
   const int64_t n = variable.components().size();
@@ -104,27 +300,50 @@ Status ToRowsOfComponents(const ShardedVariable& variable,
   return absl::OkStatus();
 }
 
-}  // namespace
-
-Status CheckLookup(const ShardedVariable& variable,
-                   const LookupOptions& options) {
-  if (!options.max_norm.has_value()) return absl::OkStatus();
-  if (!(*options.max_norm > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("max_norm is out of range (need above 0, found %g)",
-                        *options.max_norm));
-  }
-  if (IsRealFloat(variable.dtype())) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      Cat("max_norm with another dtype (need f16, bf16, f32 or f64, found ",
-          DTypeName(variable.dtype()), ")"));
-}
-
+// Converts ids into rows.
+// Errors: OutOfRange - names the first id that has no row.
 Status ToRows(const ShardedVariable& variable, IdStrategy strategy,
               std::vector<int64_t>& ids) {
   if (strategy == IdStrategy::kDiv) return CheckRows(variable, ids);
   return ToRowsOfComponents(variable, ids);
 }
+
+StatusOr<WantedRows> WantIndices(const Comm& comm,
+                                 const ShardedVariable& variable,
+                                 const Tensor& indices) {
+  WantedRows wanted;
+  BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
+  BELAY_ASSIGN_OR_RETURN(wanted.rows, RowsOf(variable, indices));
+  BELAY_ASSIGN_OR_RETURN(wanted.result,
+                         AllocateRows(variable, indices.shape()));
+  return wanted;
+}
+
+StatusOr<WantedRows> WantIds(const Comm& comm, const ShardedVariable& variable,
+                             const Tensor& ids, const LookupOptions& options) {
+  WantedRows wanted;
+  BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
+  BELAY_RETURN_IF_ERROR(CheckLookup(variable, options));
+  BELAY_ASSIGN_OR_RETURN(wanted.rows, IntegersOf(ids, "ids"));
+  BELAY_RETURN_IF_ERROR(ToRows(variable, options.strategy, wanted.rows));
+  BELAY_ASSIGN_OR_RETURN(wanted.result, AllocateRows(variable, ids.shape()));
+  return wanted;
+}
+
+void ClipRows(const ShardedVariable& variable, double max_norm,
+              Tensor& result) {
+  const int64_t row_bytes = variable.RowBytes();
+  const int64_t row_elements = NumElements(RowShape(variable));
+  if (row_bytes == 0) return;
+  std::byte* const end = result.data() + result.num_bytes();
+  for (std::byte* row = result.data(); row < end; row += row_bytes) {
+    const double factor =
+        ClipFactor(variable.dtype(), row, row_elements, max_norm);
+    if (factor != 1) ScaleRow(variable.dtype(), row, row_elements, factor);
+  }
+}
+
+}  // namespace
 
 StatusOr<Tensor> SparseRead(const Comm& comm, const ShardedVariable& variable,
                             const Tensor& indices,
@@ -161,7 +380,7 @@ StatusOr<Tensor> EmbeddingLookup(const Comm& comm,
   return result;
 }
 
-// --- Lookup sparse ---
+// --- Sparse lookups ---
 
 namespace {
 
@@ -172,20 +391,19 @@ struct Lists {
   std::vector<double> weights;  // one per id
 };
 
-// What is fetched, and what becomes of it.
 struct WantedLists {
-  Lists lists;  // ids are rows
+  Lists lists;  // whose ids are rows
   std::vector<double> divisors;
   Tensor result;
 };
 
-// What is done to lists before they are looked up.
+// Invalid ids are removed, and empty lists get the default id, before the
+// lookup.
 struct Pruning {
-  bool wanted = false;
+  bool is_wanted = false;
   std::optional<int64_t> default_id;
 };
 
-// Checks that `splits` cut `count` ids into lists.
 Status CheckSplits(const std::vector<int64_t>& splits, int64_t count) {
   if (splits.empty() || splits.front() != 0 || splits.back() != count) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -212,8 +430,9 @@ Status CheckVector(const Tensor* tensor, std::string_view what) {
                                         ShapeText(tensor->shape()), ")"));
 }
 
-// Weights as f64; 1 for each of `count` ids if there are none.
-StatusOr<std::vector<double>> WeightsOf(const Tensor* weights, int64_t count) {
+// Returns the weights as f64; 1 for each of `count` ids if there are none.
+StatusOr<std::vector<double>> ReadWeights(const Tensor* weights,
+                                          int64_t count) {
   if (weights == nullptr) return std::vector<double>(count, 1.0);
   BELAY_RETURN_IF_ERROR(CheckVector(weights, "weights"));
   if (weights->num_elements() != count) {
@@ -234,7 +453,7 @@ StatusOr<std::vector<double>> WeightsOf(const Tensor* weights, int64_t count) {
           DTypeName(weights->dtype()), ")"));
 }
 
-StatusOr<Lists> ListsOf(const IdLists& given) {
+StatusOr<Lists> ReadLists(const IdLists& given) {
   Lists lists;
   BELAY_RETURN_IF_ERROR(CheckVector(given.row_splits, "row_splits"));
   BELAY_RETURN_IF_ERROR(CheckVector(given.ids, "ids"));
@@ -243,13 +462,13 @@ StatusOr<Lists> ListsOf(const IdLists& given) {
   BELAY_ASSIGN_OR_RETURN(lists.ids, IntegersOf(*given.ids, "ids"));
   BELAY_RETURN_IF_ERROR(CheckSplits(lists.splits, lists.ids.size()));
   BELAY_ASSIGN_OR_RETURN(lists.weights,
-                         WeightsOf(given.weights, lists.ids.size()));
+                         ReadWeights(given.weights, lists.ids.size()));
   return lists;
 }
 
-// The lists without ids below 0 and weights not above 0, and the default id,
-// if there is one, where nothing is left.
-Lists Pruned(const Lists& lists, std::optional<int64_t> default_id) {
+// Removes ids below 0 and weights not above 0; lists that become empty get the
+// default id, if there is one.
+Lists Prune(const Lists& lists, std::optional<int64_t> default_id) {
   Lists kept;
   kept.splits.push_back(0);
   for (size_t list = 0; list + 1 < lists.splits.size(); ++list) {
@@ -269,8 +488,7 @@ Lists Pruned(const Lists& lists, std::optional<int64_t> default_id) {
   return kept;
 }
 
-// What the sum of each list is divided by.
-std::vector<double> Divisors(const Lists& lists, Combiner combiner) {
+std::vector<double> ComputeDivisors(const Lists& lists, Combiner combiner) {
   std::vector<double> divisors;
   for (size_t list = 0; list + 1 < lists.splits.size(); ++list) {
     double sum = 0;
@@ -286,10 +504,11 @@ std::vector<double> Divisors(const Lists& lists, Combiner combiner) {
   return divisors;
 }
 
-StatusOr<WantedLists> Want(const Comm& comm, const ShardedVariable& variable,
-                           const IdLists& given, Combiner combiner,
-                           const Pruning& pruning,
-                           const LookupOptions& options) {
+StatusOr<WantedLists> WantLists(const Comm& comm,
+                                const ShardedVariable& variable,
+                                const IdLists& given, Combiner combiner,
+                                const Pruning& pruning,
+                                const LookupOptions& options) {
   BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
   if (!IsRealFloat(variable.dtype())) {
     return absl::InvalidArgumentError(
@@ -298,12 +517,12 @@ StatusOr<WantedLists> Want(const Comm& comm, const ShardedVariable& variable,
   }
   BELAY_RETURN_IF_ERROR(CheckLookup(variable, options));
   WantedLists wanted;
-  BELAY_ASSIGN_OR_RETURN(wanted.lists, ListsOf(given));
-  if (pruning.wanted) {
-    wanted.lists = Pruned(wanted.lists, pruning.default_id);
+  BELAY_ASSIGN_OR_RETURN(wanted.lists, ReadLists(given));
+  if (pruning.is_wanted) {
+    wanted.lists = Prune(wanted.lists, pruning.default_id);
   }
   BELAY_RETURN_IF_ERROR(ToRows(variable, options.strategy, wanted.lists.ids));
-  wanted.divisors = Divisors(wanted.lists, combiner);
+  wanted.divisors = ComputeDivisors(wanted.lists, combiner);
   Shape shape = variable.shape();
   shape[0] = static_cast<int64_t>(wanted.lists.splits.size()) - 1;
   BELAY_RETURN_IF_ERROR(CheckElements(variable.dtype(), shape));
@@ -311,7 +530,6 @@ StatusOr<WantedLists> Want(const Comm& comm, const ShardedVariable& variable,
   return wanted;
 }
 
-// Sums the fetched rows into the result.
 void CombineInto(const ShardedVariable& variable, const FetchedRows& fetched,
                  std::optional<double> max_norm, WantedLists& wanted) {
   const int64_t row_elements = NumElements(RowShape(variable));
@@ -336,7 +554,7 @@ Agreed<Tensor> LookUp(const Comm& comm, const std::string& operation,
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   CommContext context = NewContext(comm, operation, options.deadline_seconds);
   StatusOr<WantedLists> wanted = CatchBadAlloc("rows and indices", [&] {
-    return Want(comm, variable, given, combiner, pruning, options);
+    return WantLists(comm, variable, given, combiner, pruning, options);
   });
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const FetchedRows fetched,
@@ -369,7 +587,7 @@ StatusOr<Tensor> SafeEmbeddingLookupSparse(const Comm& comm,
   return LookUp(comm,
                 OperationName("safe_embedding_lookup_sparse", variable.name()),
                 variable, lists, combiner,
-                {.wanted = true, .default_id = default_id}, options);
+                {.is_wanted = true, .default_id = default_id}, options);
 }
 
 }  // namespace belay

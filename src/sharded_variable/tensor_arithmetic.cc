@@ -1,38 +1,302 @@
-#include "sharded_variable/tensor_arithmetic.h"
+#include "belay/arrays/tensor_arithmetic.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include "belay/arrays/tensor_arithmetic.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "sharded_variable/eigen_types.h"
-#include "sharded_variable/elementwise.h"
 
 namespace belay {
 namespace {
 
-// The length of an axis, counted from the last one; 1 in front of the first.
+// The inner loops, one for each operation and dtype.
+
+enum class BinaryOp {
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kModulo,
+  kPower,
+  kAnd,
+  kOr,
+  kXor,
+  kLess,
+  kLessEqual,
+  kEqual,
+  kNotEqual,
+};
+
+enum class UnaryOp { kAbs, kNegative, kInvert };
+
+// `count` neighbouring results, from as many neighbouring elements of each
+// operand, or from one that repeats. At most one operand repeats.
+struct ElementLine {
+  const std::byte* a = nullptr;
+  const std::byte* b = nullptr;  // null for a unary operation
+  std::byte* result = nullptr;
+  int64_t count = 0;
+  bool a_repeats = false;
+  bool b_repeats = false;
+};
+
+// `run` is null if the operation is not defined for the dtype.
+struct ElementKernel {
+  void (*run)(const ElementLine& line) = nullptr;
+  DType result = DType::kBool;
+};
+
+template <typename T>
+constexpr DType DTypeOfScalar() {
+  if constexpr (std::is_same_v<T, Eigen::half>) {
+    return DType::kF16;
+  } else if constexpr (std::is_same_v<T, Eigen::bfloat16>) {
+    return DType::kBF16;
+  } else {
+    return DTypeOf<T>();
+  }
+}
+
+// A bool is true if its byte is not 0. Other programs may have filled the
+// memory with other bytes than 0 and 1, which C++ does not define as a bool.
+template <typename T>
+T ElementAt(const std::byte* data, int64_t i) {
+  if constexpr (kIsBool<T>) {
+    return data[i] != std::byte{0};
+  } else {
+    return reinterpret_cast<const T*>(data)[i];
+  }
+}
+
+// The steps, 0 or 1, are constants, and the loop reads nothing from `line`,
+// with which results that are bytes might alias: so it can be vectorized.
+template <typename T, typename Result, typename Function, int64_t kStepA,
+          int64_t kStepB>
+void RunSteps(const ElementLine& line) {
+  const std::byte* const a = line.a;
+  const std::byte* const b = line.b;
+  Result* const result = reinterpret_cast<Result*>(line.result);
+  const int64_t count = line.count;
+  for (int64_t i = 0; i < count; ++i) {
+    result[i] =
+        Function{}(ElementAt<T>(a, i * kStepA), ElementAt<T>(b, i * kStepB));
+  }
+}
+
+template <typename T, typename Result, typename Function>
+void RunBinary(const ElementLine& line) {
+  if (line.a_repeats) return RunSteps<T, Result, Function, 0, 1>(line);
+  if (line.b_repeats) return RunSteps<T, Result, Function, 1, 0>(line);
+  RunSteps<T, Result, Function, 1, 1>(line);
+}
+
+template <typename T, typename Result, typename Function>
+void RunUnary(const ElementLine& line) {
+  const std::byte* const a = line.a;
+  Result* const result = reinterpret_cast<Result*>(line.result);
+  const int64_t count = line.count;
+  for (int64_t i = 0; i < count; ++i) {
+    result[i] = Function{}(ElementAt<T>(a, i));
+  }
+}
+
+template <typename T, typename Result, typename Function>
+ElementKernel BinaryKernel() {
+  return {RunBinary<T, Result, Function>, DTypeOfScalar<Result>()};
+}
+
+template <typename T, typename Result, typename Function>
+ElementKernel UnaryKernel() {
+  return {RunUnary<T, Result, Function>, DTypeOfScalar<Result>()};
+}
+
+// Integers are converted to a floating-point type before they are divided.
+template <typename T>
+using QuotientType =
+    std::conditional_t<!kIsInteger<T>, T,
+                       std::conditional_t<sizeof(T) <= 2, float, double>>;
+
+template <typename Result>
+struct Quotient {
+  template <typename T>
+  Result operator()(const T& a, const T& b) const {
+    return static_cast<Result>(a) / static_cast<Result>(b);
+  }
+};
+
+struct FloorQuotient {
+  template <typename T>
+  T operator()(const T& a, const T& b) const {
+    if constexpr (kIsInteger<T>) {
+      const T quotient = WrappingDivide{}(a, b);
+      if constexpr (std::is_signed_v<T>) {
+        if (b != -1 && a % b != 0 && (a < 0) != (b < 0)) return quotient - 1;
+      }
+      return quotient;
+    } else {
+      return static_cast<T>(
+          std::floor(static_cast<Real<T>>(a) / static_cast<Real<T>>(b)));
+    }
+  }
+};
+
+struct FloorRemainder {
+  template <typename T>
+  T operator()(const T& a, const T& b) const {
+    if constexpr (kIsInteger<T>) {
+      if constexpr (std::is_signed_v<T>) {
+        if (b == -1) return 0;  // the processor traps on the smallest a
+        const T rest = static_cast<T>(a % b);
+        return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+      } else {
+        return static_cast<T>(a % b);
+      }
+    } else {
+      const auto divisor = static_cast<Real<T>>(b);
+      const auto rest = std::fmod(static_cast<Real<T>>(a), divisor);
+      if (rest == 0) return static_cast<T>(std::copysign(rest, divisor));
+      const bool has_other_sign = (rest < 0) != (divisor < 0);
+      return static_cast<T>(has_other_sign ? rest + divisor : rest);
+    }
+  }
+};
+
+struct ToThePower {
+  template <typename T>
+  T operator()(const T& a, const T& b) const {
+    if constexpr (kIsInteger<T>) {
+      T result = 1, square = a;
+      for (auto power = b; power > 0; power = static_cast<T>(power >> 1)) {
+        if (power & 1) result = MultiplyOf<T>{}(result, square);
+        square = MultiplyOf<T>{}(square, square);
+      }
+      return result;
+    } else {
+      return static_cast<T>(
+          std::pow(static_cast<Real<T>>(a), static_cast<Real<T>>(b)));
+    }
+  }
+};
+
+struct Magnitude {
+  template <typename T>
+  auto operator()(const T& a) const {
+    if constexpr (!kIsInteger<T>) {
+      return Eigen::numext::abs(a);
+    } else if constexpr (std::is_signed_v<T>) {
+      return a < 0 ? WrappingNegate(a) : a;
+    } else {
+      return a;
+    }
+  }
+};
+
+struct Opposite {
+  template <typename T>
+  T operator()(const T& a) const {
+    if constexpr (kIsInteger<T>) {
+      return WrappingNegate(a);
+    } else {
+      return -a;
+    }
+  }
+};
+
+struct Inverse {
+  template <typename T>
+  T operator()(const T& a) const {
+    if constexpr (kIsBool<T>) {
+      return !a;
+    } else {
+      return static_cast<T>(~a);
+    }
+  }
+};
+
+template <typename T>
+ElementKernel FindBinary(BinaryOp op) {
+  using enum BinaryOp;
+  if constexpr (!kIsBool<T>) {
+    using Q = QuotientType<T>;
+    if (op == kAdd) return BinaryKernel<T, T, AddOf<T>>();
+    if (op == kSubtract) return BinaryKernel<T, T, SubtractOf<T>>();
+    if (op == kMultiply) return BinaryKernel<T, T, MultiplyOf<T>>();
+    if (op == kDivide) return BinaryKernel<T, Q, Quotient<Q>>();
+    if (op == kPower) return BinaryKernel<T, T, ToThePower>();
+  }
+  if constexpr (!kIsBool<T> && !kIsComplex<T>) {
+    if (op == kFloorDivide) return BinaryKernel<T, T, FloorQuotient>();
+    if (op == kModulo) return BinaryKernel<T, T, FloorRemainder>();
+    if (op == kLess) return BinaryKernel<T, bool, std::less<>>();
+    if (op == kLessEqual) return BinaryKernel<T, bool, std::less_equal<>>();
+  }
+  if constexpr (kIsBool<T> || kIsInteger<T>) {
+    if (op == kAnd) return BinaryKernel<T, T, Wrapping<std::bit_and<>>>();
+    if (op == kOr) return BinaryKernel<T, T, Wrapping<std::bit_or<>>>();
+    if (op == kXor) return BinaryKernel<T, T, Wrapping<std::bit_xor<>>>();
+  }
+  if (op == kEqual) return BinaryKernel<T, bool, std::equal_to<>>();
+  if (op == kNotEqual) return BinaryKernel<T, bool, std::not_equal_to<>>();
+  return {};
+}
+
+template <typename T>
+ElementKernel FindUnary(UnaryOp op) {
+  if constexpr (kIsBool<T> || kIsInteger<T>) {
+    if (op == UnaryOp::kInvert) return UnaryKernel<T, T, Inverse>();
+  }
+  if constexpr (!kIsBool<T>) {
+    using Magnitudes = typename Eigen::NumTraits<T>::Real;
+    if (op == UnaryOp::kAbs) return UnaryKernel<T, Magnitudes, Magnitude>();
+    if (op == UnaryOp::kNegative) return UnaryKernel<T, T, Opposite>();
+  }
+  return {};
+}
+
+// NumPy's broadcasting of two operands.
+
+// Counts axes from the last one; in front of the first, lengths are 1.
 int64_t LengthFromEnd(const Shape& shape, size_t i) {
   return i < shape.size() ? shape[shape.size() - 1 - i] : 1;
 }
 
-// Axes of the result, the last one first, and how far the operands move along
-// each.
+StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b) {
+  Shape result(std::max(a.size(), b.size()));
+  for (size_t i = 0; i < result.size(); ++i) {
+    const int64_t a_length = LengthFromEnd(a, i);
+    const int64_t b_length = LengthFromEnd(b, i);
+    const size_t axis = result.size() - 1 - i;
+    if (a_length != b_length && a_length != 1 && b_length != 1) {
+      return absl::InvalidArgumentError(
+          Cat("the shapes do not broadcast on axis ", axis,
+              " of the result (need equal lengths or 1, found ", a_length,
+              " and ", b_length, ")"));
+    }
+    result[axis] = a_length == 1 ? b_length : a_length;
+  }
+  BELAY_RETURN_IF_ERROR(CheckedNumElements(result).status());
+  return result;
+}
+
+// The axes of the result, the last one first, and the strides of the operands
+// along each, in bytes.
 struct Axes {
   Shape lengths;
   Shape a;
   Shape b;
 };
 
-// Leaves out axes of length 1, and joins neighbours that both operands walk
-// through as through one.
-Axes JoinAxes(const Shape& a, const Shape& b) {
+// Leaves out axes of length 1, and joins neighbouring axes that are contiguous
+// in both operands, so that lines are as long as possible.
+Axes JoinAxes(const Shape& a, const Shape& b, int64_t element_bytes) {
   Axes axes;
-  int64_t a_stride = 1, b_stride = 1;
+  int64_t a_stride = element_bytes, b_stride = element_bytes;
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     const int64_t a_length = LengthFromEnd(a, i);
     const int64_t b_length = LengthFromEnd(b, i);
@@ -56,9 +320,9 @@ Axes JoinAxes(const Shape& a, const Shape& b) {
   return axes;
 }
 
-// Moves to the next line, as an odometer does. Returns whether there is one.
-bool NextLine(const Axes& axes, Shape& position, BroadcastLine& line) {
-  line.result += line.count;
+// Moves the operands to the next line, as an odometer does. Returns false
+// after the last line.
+bool NextLine(const Axes& axes, Shape& position, ElementLine& line) {
   for (size_t axis = 1; axis < axes.lengths.size(); ++axis) {
     line.a += axes.a[axis];
     line.b += axes.b[axis];
@@ -70,31 +334,12 @@ bool NextLine(const Axes& axes, Shape& position, BroadcastLine& line) {
   return false;
 }
 
-}  // namespace
-
-StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b) {
-  Shape result(std::max(a.size(), b.size()));
-  for (size_t i = 0; i < result.size(); ++i) {
-    const int64_t a_length = LengthFromEnd(a, i);
-    const int64_t b_length = LengthFromEnd(b, i);
-    const size_t axis = result.size() - 1 - i;
-    if (a_length != b_length && a_length != 1 && b_length != 1) {
-      return absl::InvalidArgumentError(
-          Cat("the shapes do not broadcast on axis ", axis,
-              " of the result (need equal lengths or 1, found ", a_length,
-              " and ", b_length, ")"));
-    }
-    result[axis] = a_length == 1 ? b_length : a_length;
-  }
-  BELAY_RETURN_IF_ERROR(CheckedNumElements(result).status());
-  return result;
-}
-
-void ForEachLine(const Shape& a, const Shape& b,
-                 absl::FunctionRef<void(const BroadcastLine&)> visit) {
-  const Axes axes = JoinAxes(a, b);
-  BroadcastLine line{.count = 1};
-  if (NumElements(axes.lengths) == 0) return;
+// Requires that the shapes broadcast, and that the result has elements.
+void RunLines(const ElementKernel& kernel, const Tensor& a, const Tensor& b,
+              Tensor& result) {
+  const Axes axes = JoinAxes(a.shape(), b.shape(), DTypeSize(a.dtype()));
+  ElementLine line{
+      .a = a.data(), .b = b.data(), .result = result.data(), .count = 1};
   if (!axes.lengths.empty()) {
     line.count = axes.lengths[0];
     line.a_repeats = axes.a[0] == 0;
@@ -102,13 +347,12 @@ void ForEachLine(const Shape& a, const Shape& b,
   }
   Shape position(axes.lengths.size(), 0);
   do {
-    visit(line);
+    kernel.run(line);
+    line.result += line.count * DTypeSize(kernel.result);
   } while (NextLine(axes, position, line));
 }
 
-// --- Operand ---
-
-namespace {
+// Operands that are numbers.
 
 std::string NumberText(const Operand::Number& number) {
   return std::visit(
@@ -151,43 +395,30 @@ std::optional<T> Fit(From from) {
   }
 }
 
-Status DoesNotFit(const Operand::Number& number, DType dtype) {
-  return absl::InvalidArgumentError(Cat("the number does not fit (need one of ",
-                                        DTypeName(dtype), ", found ",
-                                        NumberText(number), ")"));
+// Returns the number as a tensor without axes.
+StatusOr<Tensor> MakeTensor(const Operand::Number& number, DType dtype) {
+  StatusOr<Tensor> tensor =
+      absl::UnimplementedError(Cat("not defined for ", DTypeName(dtype)));
+  VisitScalarType(dtype, [&]<typename T>(ScalarType<T>) {
+    const std::optional<T> value =
+        std::visit([](auto from) { return Fit<T>(from); }, number);
+    if (value.has_value()) {
+      tensor = Tensor::CopyOf(dtype, {}, &*value);
+    } else {
+      tensor = absl::InvalidArgumentError(
+          Cat("the number does not fit (need one of ", DTypeName(dtype),
+              ", found ", NumberText(number), ")"));
+    }
+  });
+  return tensor;
 }
 
-template <typename T>
-StatusOr<Tensor> TensorOf(const Operand::Number& number, DType dtype) {
-  const std::optional<T> value =
-      std::visit([](auto from) { return Fit<T>(from); }, number);
-  if (!value.has_value()) return DoesNotFit(number, dtype);
-  return Tensor::CopyOf(dtype, {}, &*value);
-}
-
-}  // namespace
-
-StatusOr<Tensor> TensorOfNumber(const Operand::Number& number, DType dtype) {
-  return VisitScalarType(
-      dtype,
-      [&](auto scalar) {
-        return TensorOf<typename decltype(scalar)::type>(number, dtype);
-      },
-      [&]() -> StatusOr<Tensor> {
-        return absl::UnimplementedError(
-            Cat("not defined for ", DTypeName(dtype)));
-      });
-}
-
+// Returns "f32 [2, 3]" for a tensor, its value for a number.
 std::string OperandText(const Operand& operand) {
   if (operand.tensor() == nullptr) return NumberText(operand.number());
   return Cat(DTypeName(operand.tensor()->dtype()), " ",
              ShapeText(operand.tensor()->shape()));
 }
-
-// --- Tensor arithmetic ---
-
-namespace {
 
 Status NotDefined(DType dtype) {
   return absl::UnimplementedError(Cat("not defined for ", DTypeName(dtype)));
@@ -202,10 +433,10 @@ Status CheckDTypes(const Tensor& a, const Tensor& b) {
 
 template <typename T>
 Status CheckDivisors(const Tensor& b) {
-  const int64_t place = FindZero<T>(b.data(), b.num_elements());
-  if (place < 0) return absl::OkStatus();
+  const std::optional<int64_t> zero = FindZero<T>(b.data(), b.num_elements());
+  if (!zero.has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      Cat("integer division by zero (need no 0, found one as divisor ", place,
+      Cat("integer division by zero (need no 0, found one as divisor ", *zero,
           " of ", b.num_elements(), ")"));
 }
 
@@ -219,61 +450,46 @@ Status CheckPowers(const Tensor& b) {
 
 // Checks the second operand, which has elements. Only integers can be wrong.
 Status CheckElements(BinaryOp op, const Tensor& b) {
-  return VisitScalarType(
-      b.dtype(),
-      [&](auto scalar) -> Status {
-        using T = typename decltype(scalar)::type;
-        if constexpr (kIsInteger<T>) {
-          if (op == BinaryOp::kPower) return CheckPowers<T>(b);
-          if (op == BinaryOp::kFloorDivide || op == BinaryOp::kModulo) {
-            return CheckDivisors<T>(b);
-          }
-        }
-        return absl::OkStatus();
-      },
-      [] { return absl::OkStatus(); });
+  return VisitScalarType(b.dtype(), [&]<typename T>(ScalarType<T>) -> Status {
+    if constexpr (kIsInteger<T>) {
+      if (op == BinaryOp::kPower) return CheckPowers<T>(b);
+      if (op == BinaryOp::kFloorDivide || op == BinaryOp::kModulo) {
+        return CheckDivisors<T>(b);
+      }
+    }
+    return absl::OkStatus();
+  });
 }
 
 StatusOr<Tensor> Compute(BinaryOp op, const Tensor& a, const Tensor& b) {
   BELAY_RETURN_IF_ERROR(CheckDTypes(a, b));
-  const ElementKernel kernel = FindBinary(op, a.dtype());
+  const ElementKernel kernel = VisitScalarType(
+      a.dtype(), [&]<typename T>(ScalarType<T>) { return FindBinary<T>(op); });
   if (kernel.run == nullptr) return NotDefined(a.dtype());
   BELAY_ASSIGN_OR_RETURN(const Shape shape,
                          BroadcastShapes(a.shape(), b.shape()));
   Tensor result(kernel.result, shape);
   if (result.num_elements() == 0) return result;
   BELAY_RETURN_IF_ERROR(CheckElements(op, b));
-  const int64_t bytes = DTypeSize(a.dtype());
-  const int64_t result_bytes = DTypeSize(kernel.result);
-  ForEachLine(a.shape(), b.shape(), [&](const BroadcastLine& line) {
-    kernel.run({.a = a.data() + line.a * bytes,
-                .b = b.data() + line.b * bytes,
-                .result = result.data() + line.result * result_bytes,
-                .count = line.count,
-                .a_repeats = line.a_repeats,
-                .b_repeats = line.b_repeats});
-  });
+  RunLines(kernel, a, b, result);
   return result;
 }
 
 // Numbers become tensors of the other operand's dtype.
 StatusOr<Tensor> ComputeOperands(BinaryOp op, const Operand& a,
                                  const Operand& b) {
-  if (a.tensor() != nullptr && b.tensor() != nullptr) {
-    return Compute(op, *a.tensor(), *b.tensor());
+  if (a.tensor() == nullptr && b.tensor() == nullptr) {
+    return absl::InvalidArgumentError(
+        "two numbers (need at least 1 tensor, found 0)");
   }
-  if (a.tensor() != nullptr) {
-    BELAY_ASSIGN_OR_RETURN(const Tensor number,
-                           TensorOfNumber(b.number(), a.tensor()->dtype()));
-    return Compute(op, *a.tensor(), number);
+  Tensor number;
+  if (a.tensor() == nullptr) {
+    BELAY_ASSIGN_OR_RETURN(number, MakeTensor(a.number(), b.tensor()->dtype()));
+  } else if (b.tensor() == nullptr) {
+    BELAY_ASSIGN_OR_RETURN(number, MakeTensor(b.number(), a.tensor()->dtype()));
   }
-  if (b.tensor() != nullptr) {
-    BELAY_ASSIGN_OR_RETURN(const Tensor number,
-                           TensorOfNumber(a.number(), b.tensor()->dtype()));
-    return Compute(op, number, *b.tensor());
-  }
-  return absl::InvalidArgumentError(
-      "two numbers (need at least 1 tensor, found 0)");
+  return Compute(op, a.tensor() != nullptr ? *a.tensor() : number,
+                 b.tensor() != nullptr ? *b.tensor() : number);
 }
 
 StatusOr<Tensor> Named(std::string_view name, const Operand& a,
@@ -296,17 +512,86 @@ StatusOr<Tensor> Swapped(std::string_view name, BinaryOp op, const Operand& a,
 }
 
 StatusOr<Tensor> Unary(std::string_view name, UnaryOp op, const Tensor& a) {
-  const ElementKernel kernel = FindUnary(op, a.dtype());
+  const ElementKernel kernel = VisitScalarType(
+      a.dtype(), [&]<typename T>(ScalarType<T>) { return FindUnary<T>(op); });
   if (kernel.run == nullptr) {
     return Status(absl::StatusCode::kUnimplemented,
                   Cat(name, " \"", OperandText(a),
                       "\": ", NotDefined(a.dtype()).message()));
   }
   Tensor result(kernel.result, a.shape());
-  kernel.run({.a = a.data(),
-              .b = nullptr,
-              .result = result.data(),
-              .count = a.num_elements()});
+  kernel.run(
+      {.a = a.data(), .result = result.data(), .count = a.num_elements()});
+  return result;
+}
+
+// Matrix products.
+
+template <typename T>
+using Matrix =
+    Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// The type in which products are summed: integers in an unsigned type, whose
+// overflow is defined, and half precision in f32.
+template <typename T>
+using SumType = std::conditional_t<kIsInteger<T>, Unsigned<T>, Real<T>>;
+
+template <typename T>
+auto MatrixOf(const Tensor& a) {
+  return Eigen::Map<const Matrix<T>>(reinterpret_cast<const T*>(a.data()),
+                                     a.shape()[0], a.shape()[1]);
+}
+
+template <typename Wide>
+void MultiplyWide(Eigen::Ref<const Matrix<Wide>> a,
+                  Eigen::Ref<const Matrix<Wide>> b,
+                  Eigen::Ref<Matrix<Wide>> product) {
+  product.noalias() = a * b;
+}
+
+template <typename T>
+void Multiply(const Tensor& a, const Tensor& b, Tensor& result) {
+  using Wide = SumType<T>;
+  Eigen::Map<Matrix<T>> product(reinterpret_cast<T*>(result.data()),
+                                result.shape()[0], result.shape()[1]);
+  if constexpr (std::is_same_v<T, Wide>) {
+    MultiplyWide<Wide>(MatrixOf<T>(a), MatrixOf<T>(b), product);
+  } else {
+    const Matrix<Wide> left = MatrixOf<T>(a).template cast<Wide>();
+    const Matrix<Wide> right = MatrixOf<T>(b).template cast<Wide>();
+    Matrix<Wide> sums(left.rows(), right.cols());
+    MultiplyWide<Wide>(left, right, sums);
+    product = sums.template cast<T>();
+  }
+}
+
+Status CheckShapes(const Tensor& a, const Tensor& b) {
+  for (const Tensor* tensor : {&a, &b}) {
+    if (tensor->shape().size() == 2) continue;
+    return absl::InvalidArgumentError(
+        Cat("an operand is not a matrix (need 2 "
+            "axes, found ",
+            tensor->shape().size(), ")"));
+  }
+  if (a.shape()[1] == b.shape()[0]) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("the number of columns of the first must equal the number of rows of "
+          "the second (need ",
+          a.shape()[1], " rows, found ", b.shape()[0], ")"));
+}
+
+StatusOr<Tensor> MatMulOrCause(const Tensor& a, const Tensor& b) {
+  BELAY_RETURN_IF_ERROR(CheckDTypes(a, b));
+  const bool is_defined = VisitScalarType(
+      a.dtype(), []<typename T>(ScalarType<T>) { return !kIsBool<T>; });
+  if (!is_defined) return NotDefined(a.dtype());
+  BELAY_RETURN_IF_ERROR(CheckShapes(a, b));
+  const Shape shape = {a.shape()[0], b.shape()[1]};
+  BELAY_RETURN_IF_ERROR(CheckedNumElements(shape).status());
+  Tensor result(a.dtype(), shape);
+  VisitScalarType(a.dtype(), [&]<typename T>(ScalarType<T>) {
+    if constexpr (!kIsBool<T>) Multiply<T>(a, b, result);
+  });
   return result;
 }
 
@@ -366,6 +651,9 @@ StatusOr<Tensor> Negative(const Tensor& a) {
 }
 StatusOr<Tensor> Invert(const Tensor& a) {
   return Unary("invert", UnaryOp::kInvert, a);
+}
+StatusOr<Tensor> MatMul(const Tensor& a, const Tensor& b) {
+  return Named("matmul", a, b, MatMulOrCause(a, b));
 }
 
 }  // namespace belay

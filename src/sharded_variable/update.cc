@@ -3,6 +3,8 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <utility>
 
 #include "core/status_macros.h"
@@ -12,7 +14,7 @@
 namespace belay {
 namespace {
 
-// NaN wins, whichever of the two it is.
+// The result is NaN if either element is.
 struct Smaller {
   template <typename T>
   T operator()(T x, T d) const {
@@ -38,7 +40,10 @@ void Apply(UpdateOp op, T* x, const T* d, int64_t count) {
   if (op == UpdateOp::kAdd) return ForEach<AddOf<T>>(x, d, count);
   if (op == UpdateOp::kSub) return ForEach<SubtractOf<T>>(x, d, count);
   if (op == UpdateOp::kMul) return ForEach<MultiplyOf<T>>(x, d, count);
-  if (op == UpdateOp::kDiv) return ForEach<DivideOf<T>>(x, d, count);
+  if constexpr (kIsInteger<T>) {
+    if (op == UpdateOp::kDiv) return ForEach<WrappingDivide>(x, d, count);
+  }
+  if (op == UpdateOp::kDiv) return ForEach<std::divides<>>(x, d, count);
   if constexpr (!kIsComplex<T>) {
     if (op == UpdateOp::kMin) return ForEach<Smaller>(x, d, count);
     if (op == UpdateOp::kMax) return ForEach<Larger>(x, d, count);
@@ -46,22 +51,14 @@ void Apply(UpdateOp op, T* x, const T* d, int64_t count) {
   assert(false);
 }
 
-Status Refuse(UpdateOp op, DType dtype) {
-  return absl::UnimplementedError(Cat("update by \"", UpdateOpName(op),
-                                      "\": not defined for ",
-                                      DTypeName(dtype)));
-}
-
-// Returns the place of the first delta that must not divide, or -1.
-int64_t FindBadDivisor(DType dtype, const std::byte* delta, int64_t count) {
+// Only integers cannot be divided by zero.
+std::optional<int64_t> FindBadDivisor(DType dtype, const std::byte* delta,
+                                      int64_t count) {
   return VisitScalarType(
-      dtype,
-      [&](auto scalar) -> int64_t {
-        using T = typename decltype(scalar)::type;
+      dtype, [&]<typename T>(ScalarType<T>) -> std::optional<int64_t> {
         if constexpr (kIsInteger<T>) return FindZero<T>(delta, count);
-        return -1;
-      },
-      [] { return int64_t{-1}; });
+        return std::nullopt;
+      });
 }
 
 }  // namespace
@@ -77,24 +74,24 @@ bool IsUpdateDefined(UpdateOp op, DType dtype) {
   if (op > UpdateOp::kMax || DTypeSize(dtype) == 0) return false;
   if (op == UpdateOp::kUpdate) return true;
   const bool is_extreme = op == UpdateOp::kMin || op == UpdateOp::kMax;
-  return VisitScalarType(
-      dtype,
-      [&](auto scalar) {
-        using T = typename decltype(scalar)::type;
-        return !kIsBool<T> && !(is_extreme && kIsComplex<T>);
-      },
-      [] { return false; });
+  return VisitScalarType(dtype, [&]<typename T>(ScalarType<T>) {
+    return !kIsBool<T> && !(is_extreme && kIsComplex<T>);
+  });
 }
 
 Status CheckUpdate(UpdateOp op, DType dtype, const std::byte* delta,
                    int64_t count) {
-  if (!IsUpdateDefined(op, dtype)) return Refuse(op, dtype);
+  if (!IsUpdateDefined(op, dtype)) {
+    return absl::UnimplementedError(Cat("update by \"", UpdateOpName(op),
+                                        "\": not defined for ",
+                                        DTypeName(dtype)));
+  }
   if (op != UpdateOp::kDiv) return absl::OkStatus();
-  const int64_t place = FindBadDivisor(dtype, delta, count);
-  if (place < 0) return absl::OkStatus();
+  const std::optional<int64_t> bad = FindBadDivisor(dtype, delta, count);
+  if (!bad.has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      Cat("update by \"div\": delta ", place, " of ", count,
-          " is zero (need a ", DTypeName(dtype), " other than 0, found 0)"));
+      Cat("update by \"div\": delta ", *bad, " of ", count, " is zero (need a ",
+          DTypeName(dtype), " other than 0, found 0)"));
 }
 
 void UpdateCheckedElements(UpdateOp op, DType dtype, std::byte* target,
@@ -104,70 +101,47 @@ void UpdateCheckedElements(UpdateOp op, DType dtype, std::byte* target,
     std::memcpy(target, delta, count * DTypeSize(dtype));
     return;
   }
-  VisitScalarType(
-      dtype,
-      [&](auto scalar) {
-        using T = typename decltype(scalar)::type;
-        if constexpr (!kIsBool<T>) {
-          Apply(op, reinterpret_cast<T*>(target),
-                reinterpret_cast<const T*>(delta), count);
-        }
-      },
-      [] {});
+  VisitScalarType(dtype, [&]<typename T>(ScalarType<T>) {
+    if constexpr (!kIsBool<T>) {
+      Apply(op, reinterpret_cast<T*>(target), reinterpret_cast<const T*>(delta),
+            count);
+    }
+  });
 }
 
-Status UpdateElements(UpdateOp op, DType dtype, std::byte* target,
-                      const std::byte* delta, int64_t count) {
-  BELAY_RETURN_IF_ERROR(CheckUpdate(op, dtype, delta, count));
-  UpdateCheckedElements(op, dtype, target, delta, count);
-  return absl::OkStatus();
-}
-
-// --- Combine rows ---
+// --- Combinations of rows ---
 
 namespace {
 
 template <typename T>
-inline constexpr bool kIsRealFloat =
-    std::is_floating_point_v<T> || std::is_same_v<T, Eigen::half> ||
-    std::is_same_v<T, Eigen::bfloat16>;
-
-// What sums of T are made in.
-template <typename T>
-using RowSum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+inline constexpr bool kIsRealFloat = std::is_floating_point_v<Real<T>>;
 
 // Calls visit(ScalarType<T>{}) if the dtype is a real float.
 template <typename Visit>
 void VisitRealFloat(DType dtype, Visit&& visit) {
-  VisitScalarType(
-      dtype,
-      [&](auto scalar) {
-        if constexpr (kIsRealFloat<typename decltype(scalar)::type>) {
-          visit(scalar);
-        }
-      },
-      [] {});
+  VisitScalarType(dtype, [&]<typename T>(ScalarType<T> scalar) {
+    if constexpr (kIsRealFloat<T>) visit(scalar);
+  });
 }
 
 template <typename T>
 void CombineLists(int64_t row_elements, const RowLists& lists,
                   std::byte* result) {
-  Eigen::Array<RowSum<T>, Eigen::Dynamic, 1> sum(row_elements);
+  Eigen::Array<Real<T>, Eigen::Dynamic, 1> sum(row_elements);
   for (size_t list = 0; list + 1 < lists.splits.size(); ++list) {
     sum.setZero();
     double divisor = lists.divisors[list];
     if (divisor != 0) {
       double scale = 1;
-      if (!std::isnormal(static_cast<RowSum<T>>(divisor))) {
-        // The weights are f64; not all of them are numbers of RowSum<T>.
+      if (!std::isnormal(static_cast<Real<T>>(divisor))) {
+        // The f64 divisor may overflow or underflow as a Real<T>.
         scale = 1 / std::exchange(divisor, 1);
       }
       for (int64_t i = lists.splits[list]; i < lists.splits[list + 1]; ++i) {
-        sum +=
-            MapOf<T>(lists.rows[i], row_elements).template cast<RowSum<T>>() *
-            static_cast<RowSum<T>>(lists.weights[i] * scale);
+        sum += MapOf<T>(lists.rows[i], row_elements).template cast<Real<T>>() *
+               static_cast<Real<T>>(lists.weights[i] * scale);
       }
-      sum /= static_cast<RowSum<T>>(divisor);
+      sum /= static_cast<Real<T>>(divisor);
     }
     MapOf<T>(result, row_elements) = sum.template cast<T>();
     result += row_elements * sizeof(T);
@@ -185,11 +159,10 @@ bool IsRealFloat(DType dtype) {
 double ClipFactor(DType dtype, const std::byte* row, int64_t row_elements,
                   double max_norm) {
   double norm = 0;
-  VisitRealFloat(dtype, [&](auto scalar) {
-    using T = typename decltype(scalar)::type;
+  VisitRealFloat(dtype, [&]<typename T>(ScalarType<T>) {
     const auto elements = MapOf<T>(row, row_elements).template cast<double>();
     const double squares = elements.square().sum();
-    // Only f64 has numbers whose squares end up outside of this.
+    // Only squares of f64 can overflow or underflow.
     constexpr double kLeast = 1e-280;
     const bool is_exact = squares > kLeast && squares < 1 / kLeast;
     norm = is_exact ? std::sqrt(squares) : elements.matrix().stableNorm();
@@ -199,8 +172,7 @@ double ClipFactor(DType dtype, const std::byte* row, int64_t row_elements,
 
 void ScaleRow(DType dtype, std::byte* row, int64_t row_elements,
               double factor) {
-  VisitRealFloat(dtype, [&](auto scalar) {
-    using T = typename decltype(scalar)::type;
+  VisitRealFloat(dtype, [&]<typename T>(ScalarType<T>) {
     auto map = MapOf<T>(row, row_elements);
     map = (map.template cast<double>() * factor).template cast<T>();
   });
@@ -208,8 +180,8 @@ void ScaleRow(DType dtype, std::byte* row, int64_t row_elements,
 
 void CombineRows(DType dtype, int64_t row_elements, const RowLists& lists,
                  std::byte* result) {
-  VisitRealFloat(dtype, [&](auto scalar) {
-    CombineLists<typename decltype(scalar)::type>(row_elements, lists, result);
+  VisitRealFloat(dtype, [&]<typename T>(ScalarType<T>) {
+    CombineLists<T>(row_elements, lists, result);
   });
 }
 

@@ -20,6 +20,13 @@ constexpr UpdateOp kOps[] = {UpdateOp::kUpdate, UpdateOp::kAdd, UpdateOp::kSub,
                              UpdateOp::kMul,    UpdateOp::kDiv, UpdateOp::kMin,
                              UpdateOp::kMax};
 
+Status UpdateElements(UpdateOp op, DType dtype, std::byte* target,
+                      const std::byte* delta, int64_t count) {
+  const Status status = CheckUpdate(op, dtype, delta, count);
+  if (status.ok()) UpdateCheckedElements(op, dtype, target, delta, count);
+  return status;
+}
+
 template <typename T>
 std::vector<T> Updated(UpdateOp op, std::vector<T> x, std::vector<T> delta) {
   const Status status = UpdateElements(
