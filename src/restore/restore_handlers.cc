@@ -13,6 +13,7 @@
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
 #include "core/text.h"
+#include "core/wire.h"
 #include "plan/stored_values.h"
 #include "restore/restore.h"
 #include "restore/restore_stages.h"
@@ -83,7 +84,7 @@ Agreed<StoredAnswer> AskTogether(RestoreFrame& frame, const OpenedStep& opened,
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> gathered,
       Gather(frame.context,
-             EncodeQuestion(QuestionOf(values, !IsUsuallyStrict(options)))));
+             Encode(QuestionOf(values, !IsUsuallyStrict(options)))));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes, FromRoot(frame.context, [&] {
         return AnswerOnRoot(gathered, options, opened);

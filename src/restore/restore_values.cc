@@ -40,10 +40,10 @@ Agreed<std::vector<StoredValueInfo>> ShareStoredValues(
       const std::string bytes, FromRoot(frame.context, [&] {
         return CatchBadAlloc("the metadata of all values",
                              [&]() -> StatusOr<std::string> {
-                               return EncodeStoredValues(StoredValuesOf(saved));
+                               return Encode(StoredValuesOf(saved));
                              });
       }));
-  return DecodeStoredValues(bytes);
+  return Decode<std::vector<StoredValueInfo>>(bytes).value();
 }
 
 // Memory for what this rank restores, and a State of it.
@@ -320,34 +320,24 @@ Status ListComputed(const RestoreFrame& frame,
 Agreed<> ShareComputed(RestoreFrame& frame,
                        std::vector<Conversion>& conversions,
                        std::vector<Conversion>& mismatched) {
-  WireWriter mine;
-  mine.PutText(EncodeConversions(conversions));
-  mine.PutText(EncodeConversions(mismatched));
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                Gather(frame.context, mine.Take()));
+  using Both = std::pair<std::vector<Conversion>, std::vector<Conversion>>;
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::vector<std::string> gathered,
+      Gather(frame.context, Encode(Both(conversions, mismatched))));
   const auto merge = [&]() -> StatusOr<std::string> {
-    std::vector<Conversion> converted, unfit;
+    Both all;
     for (const std::string& bytes : gathered) {
-      WireReader in(bytes);
-      for (Conversion& one : DecodeConversions(in.GetText())) {
-        converted.push_back(std::move(one));
-      }
-      for (Conversion& one : DecodeConversions(in.GetText())) {
-        unfit.push_back(std::move(one));
-      }
+      Both one = Decode<Both>(bytes).value();
+      std::ranges::move(one.first, std::back_inserter(all.first));
+      std::ranges::move(one.second, std::back_inserter(all.second));
     }
-    MakeDistinct(converted);
-    MakeDistinct(unfit);
-    WireWriter out;
-    out.PutText(EncodeConversions(converted));
-    out.PutText(EncodeConversions(unfit));
-    return out.Take();
+    MakeDistinct(all.first);
+    MakeDistinct(all.second);
+    return Encode(all);
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes,
                                 FromRoot(frame.context, merge));
-  WireReader in(bytes);
-  conversions = DecodeConversions(in.GetText());
-  mismatched = DecodeConversions(in.GetText());
+  std::tie(conversions, mismatched) = Decode<Both>(bytes).value();
   return {};
 }
 
@@ -388,9 +378,9 @@ Agreed<std::vector<StoredForm>> ShareForms(
     const std::vector<Tolerance>& tolerances,
     std::vector<Conversion>& conversions) {
   std::string bytes;
-  if (frame.context.is_root()) bytes = EncodeConversions(conversions);
+  if (frame.context.is_root()) bytes = Encode(conversions);
   BELAY_RETURN_IF_AGREED(Broadcast(frame.context, bytes));
-  conversions = DecodeConversions(bytes);
+  conversions = Decode<std::vector<Conversion>>(bytes).value();
   if (conversions.empty()) return std::vector<StoredForm>();
   return AgreeOn(frame.context, FormsOf(shards, tolerances, conversions));
 }

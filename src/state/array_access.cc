@@ -21,18 +21,6 @@
 namespace belay {
 namespace {
 
-// Returns the length that is stored for a shard, or -1.
-int64_t LengthFor(const Shard& shard, const std::vector<StoredLength>& stored) {
-  const auto found =
-      std::lower_bound(stored.begin(), stored.end(), shard.key,
-                       [](const StoredLength& length, const std::string& key) {
-                         return length.key < key;
-                       });
-  const bool is_there =
-      found != stored.end() && found->key == shard.key && found->num_axes == 1;
-  return is_there ? found->length : -1;
-}
-
 // Memory that was given up, by address.
 class FormerMemory {
  public:
@@ -210,15 +198,15 @@ Status CheckAfterLengths(const std::vector<FormerElements>& former,
   return absl::OkStatus();
 }
 
-Status GiveLengths(const std::vector<StoredLength>& stored,
-                   std::vector<Shard>& shards,
+Status GiveLengths(const StoredLengths& stored, std::vector<Shard>& shards,
                    std::vector<FormerElements>& former) {
   for (Shard& shard : shards) {
     if (!IsResizable(shard)) continue;
-    const int64_t length = LengthFor(shard, stored);
-    if (length < 0 || Shape{length} == shard.global_shape) continue;
+    const auto length = stored.find(shard.key);
+    if (length == stored.end()) continue;
+    if (Shape{length->second} == shard.global_shape) continue;
     former.push_back(ElementsOf(shard));
-    BELAY_RETURN_IF_ERROR(Resize(length, shard));
+    BELAY_RETURN_IF_ERROR(Resize(length->second, shard));
   }
   return absl::OkStatus();
 }
@@ -380,42 +368,12 @@ StatusOr<std::vector<PlacedArray>> PlaceArrays(
   return placed;
 }
 
-std::string EncodeStoredValues(const std::vector<StoredValueInfo>& values) {
-  WireWriter out;
-  out.Put<uint64_t>(values.size());
-  for (const StoredValueInfo& value : values) {
-    out.PutText(value.key);
-    out.Put(value.dtype);
-    out.PutShape(value.shape);
-    out.PutText(value.layout);
-  }
-  return out.Take();
-}
-
-std::vector<StoredValueInfo> DecodeStoredValues(std::string_view bytes) {
-  WireReader in(bytes);
-  return in.GetAll<StoredValueInfo>([&] {
-    StoredValueInfo value;
-    value.key = in.GetText();
-    value.dtype = in.Get<DType>();
-    value.shape = in.GetShape();
-    value.layout = in.GetText();
-    return value;
-  });
-}
-
 std::string EncodeArgs(const std::vector<ArrayRestoreArgsFor>& args) {
   WireWriter out;
   for (const auto& [keys, entry] : args) {
-    out.PutText(keys);
-    out.Put(entry.skip);
-    out.Put(entry.dtype.has_value());
-    out.Put(entry.dtype.value_or(DType::kU8));
-    out.Put(entry.global_shape.has_value());
-    out.PutShape(entry.global_shape.value_or(Shape{}));
-    out.Put(entry.strict);
-    out.PutText(entry.layout.has_value() ? entry.layout->ToString() : "");
-    out.Put(entry.stored_layout);
+    out(keys, entry.skip, entry.dtype, entry.global_shape, entry.strict,
+        entry.layout.has_value() ? entry.layout->ToString() : "",
+        entry.stored_layout);
   }
   return out.Take();
 }

@@ -6,9 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "belay/arrays/box.h"
@@ -58,12 +58,8 @@ bool TakesLength(const Shard& shard, DType stored_dtype, const Shape& stored);
 Shape ShapeToRestore(const Shard& shard, DType stored_dtype,
                      const Shape& stored);
 
-// The length of a stored array along its last axis, by key.
-struct StoredLength {
-  std::string key;
-  int32_t num_axes = 0;
-  int64_t length = 0;
-};
+// The lengths of stored arrays of one axis, by key.
+using StoredLengths = std::map<std::string, int64_t>;
 
 // Finds the elements of all shards anew, after containers have given up memory,
 // which is listed in the order in which they did. `listed_after` says how much
@@ -76,11 +72,10 @@ Status CheckAfterLengths(const std::vector<FormerElements>& former,
                          const std::vector<size_t>& listed_after,
                          std::vector<Shard>& shards);
 
-// Gives the shards that take one the lengths of `stored`, which is ascending,
-// and adds the memory that they gave up.
+// Gives the shards that take one the lengths of `stored`, and adds the memory
+// that they gave up.
 // Errors: ResourceExhausted - no memory; what a container threw.
-Status GiveLengths(const std::vector<StoredLength>& stored,
-                   std::vector<Shard>& shards,
+Status GiveLengths(const StoredLengths& stored, std::vector<Shard>& shards,
                    std::vector<FormerElements>& former);
 
 // Gives a shard that takes it the length of the part "" of what is stored, and
@@ -101,6 +96,10 @@ struct StoredValueInfo {
   friend bool operator==(const StoredValueInfo&,
                          const StoredValueInfo&) = default;
 };
+template <typename Archive>
+void Fields(Archive& archive, StoredValueInfo& value) {
+  archive(value.key, value.dtype, value.shape, value.layout);
+}
 
 // What the index says of all values. Ascending by key.
 std::vector<StoredValueInfo> StoredValuesOf(const SavedCheckpoint& saved);
@@ -124,9 +123,7 @@ StatusOr<std::vector<PlacedArray>> PlaceArrays(
     const std::vector<StoredValueInfo>& stored,
     const std::vector<ArrayRestoreArgsFor>& args, int rank, int num_ranks);
 
-// For messages between ranks, and for their fingerprint.
-std::string EncodeStoredValues(const std::vector<StoredValueInfo>& values);
-std::vector<StoredValueInfo> DecodeStoredValues(std::string_view bytes);
+// For the fingerprint of the arguments.
 std::string EncodeArgs(const std::vector<ArrayRestoreArgsFor>& args);
 
 }  // namespace belay

@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "core/element_conversion.h"
 #include "core/status_macros.h"
-#include "core/wire.h"
 
 namespace belay {
 namespace {
@@ -137,32 +136,6 @@ StatusOr<std::vector<StoredForm>> FormsOf(
     forms.back() = form;
   }
   return forms;
-}
-
-std::string EncodeConversions(const std::vector<Conversion>& conversions) {
-  WireWriter out;
-  out.Put<uint64_t>(conversions.size());
-  for (const Conversion& one : conversions) {
-    out.PutText(one.key);
-    out.Put(one.dtype);
-    out.PutShape(one.shape);
-    out.Put(one.stored_dtype);
-    out.PutShape(one.stored_shape);
-  }
-  return out.Take();
-}
-
-std::vector<Conversion> DecodeConversions(std::string_view bytes) {
-  WireReader in(bytes);
-  return in.GetAll<Conversion>([&] {
-    Conversion one;
-    one.key = in.GetText();
-    one.dtype = in.Get<DType>();
-    one.shape = in.GetShape();
-    one.stored_dtype = in.Get<DType>();
-    one.stored_shape = in.GetShape();
-    return one;
-  });
 }
 
 }  // namespace belay

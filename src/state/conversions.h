@@ -3,13 +3,12 @@
 #ifndef BELAY_STATE_CONVERSIONS_H_
 #define BELAY_STATE_CONVERSIONS_H_
 
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "belay/arrays/shard.h"
 #include "belay/options.h"
 #include "belay/status.h"
+#include "core/wire.h"
 #include "plan/plan.h"
 #include "plan/stored_values.h"
 
@@ -31,9 +30,10 @@ StatusOr<std::vector<StoredForm>> FormsOf(
     const std::vector<Shard>& shards, const std::vector<Tolerance>& tolerances,
     const std::vector<Conversion>& conversions);
 
-// For messages between ranks.
-std::string EncodeConversions(const std::vector<Conversion>& conversions);
-std::vector<Conversion> DecodeConversions(std::string_view bytes);
+template <typename Archive>
+void Fields(Archive& archive, Conversion& one) {
+  archive(one.key, one.dtype, one.shape, one.stored_dtype, one.stored_shape);
+}
 
 }  // namespace belay
 

@@ -513,48 +513,14 @@ Transform RuleValues::ValueFor(size_t rule, const std::string& matched) const {
 }
 
 std::string EncodeCopyPlan(const CopyPlan& plan) {
-  WireWriter out;
-  out.PutText(EncodeValues(plan.values));
-  out.PutTexts(plan.layouts);
-  out.Put<uint64_t>(plan.made.size());
-  for (const MadeArray& made : plan.made) {
-    out.PutText(made.key);
-    out.Put(made.rule);
-    out.PutText(made.matched);
-    out.Put(made.form.dtype);
-    out.PutShape(made.form.shape);
-  }
-  out.Put<uint64_t>(plan.fields.size());
-  for (const auto& [key, fields] : plan.fields) {
-    out.PutText(key);
-    out.PutText(fields);
-  }
-  out.Put(plan.num_used);
-  out.Put(plan.num_left_out);
-  return out.Take();
+  return Encode(plan) + EncodeValues(plan.values);
 }
 
 CopyPlan DecodeCopyPlan(std::string_view bytes) {
   WireReader in(bytes);
   CopyPlan plan;
-  plan.values = DecodeValues(in.GetText());
-  plan.layouts = in.GetTexts();
-  plan.made = in.GetAll<MadeArray>([&] {
-    MadeArray made;
-    made.key = in.GetText();
-    made.rule = in.Get<int32_t>();
-    made.matched = in.GetText();
-    made.form.dtype = in.Get<DType>();
-    made.form.shape = in.GetShape();
-    return made;
-  });
-  const auto num_structs = in.Get<uint64_t>();
-  for (uint64_t i = 0; i < num_structs; ++i) {
-    const std::string key(in.GetText());
-    plan.fields[key] = in.GetText();
-  }
-  plan.num_used = in.Get<int64_t>();
-  plan.num_left_out = in.Get<int64_t>();
+  in(plan);
+  plan.values = DecodeValues(in.Rest());
   return plan;
 }
 

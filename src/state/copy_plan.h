@@ -18,7 +18,9 @@
 #include "belay/status.h"
 #include "belay/values/transform.h"
 #include "core/keys.h"
+#include "core/wire.h"
 #include "plan/plan.h"
+#include "state/transform.h"
 
 namespace belay {
 
@@ -34,6 +36,10 @@ struct MadeArray {
   std::string matched;  // the stored key that the rule was applied to
   ArrayForm form;
 };
+template <typename Archive>
+void Fields(Archive& archive, MadeArray& made) {
+  archive(made.key, made.rule, made.matched, made.form);
+}
 
 struct CopyPlan {
   // Those that stand alone, with what is inside them; ascending by key.
@@ -45,6 +51,12 @@ struct CopyPlan {
   int64_t num_used = 0;  // read by rules, and not copied
   int64_t num_left_out = 0;
 };
+// All but `values`.
+template <typename Archive>
+void Fields(Archive& archive, CopyPlan& plan) {
+  archive(plan.layouts, plan.made, plan.fields, plan.num_used,
+          plan.num_left_out);
+}
 
 // `always` is the key of a value that is copied whatever the options say.
 // Errors: those of CopyCheckpoint about keys and rules.

@@ -433,32 +433,6 @@ bool HasRows(const std::vector<Shard>& shards) {
                      [](const Shard& shard) { return shard.rows != nullptr; });
 }
 
-void PutFoundRows(const FoundRows& found, WireWriter& out) {
-  out.PutText(found.id);
-  out.Put(found.dtype);
-  out.PutShape(found.shape);
-  out.PutText(found.fields);
-  out.Put(found.ranks.ranks);
-  out.Put(found.ranks.count);
-  out.Put<uint64_t>(found.ranks.first.size());
-  for (const int64_t first : found.ranks.first) out.Put(first);
-  out.Put<uint64_t>(found.restorers.size());
-  for (const int32_t rank : found.restorers) out.Put(rank);
-}
-
-FoundRows GetFoundRows(WireReader& in) {
-  FoundRows found;
-  found.id = in.GetText();
-  found.dtype = in.Get<DType>();
-  found.shape = in.GetShape();
-  found.fields = in.GetText();
-  found.ranks.ranks = in.Get<int64_t>();
-  found.ranks.count = in.Get<int64_t>();
-  found.ranks.first = in.GetAll<int64_t>([&] { return in.Get<int64_t>(); });
-  found.restorers = in.GetAll<int32_t>([&] { return in.Get<int32_t>(); });
-  return found;
-}
-
 Status PlaceRows(const std::vector<FoundRows>& found, int rank, int num_ranks,
                  std::vector<Shard>& shards,
                  std::vector<FormerElements>& former,

@@ -83,8 +83,11 @@ struct FoundRows {
   // The ranks that restore it, ascending; empty: all.
   std::vector<int32_t> restorers = {};
 };
-void PutFoundRows(const FoundRows& found, WireWriter& out);
-FoundRows GetFoundRows(WireReader& in);
+template <typename Archive>
+void Fields(Archive& archive, FoundRows& found) {
+  archive(found.id, found.dtype, found.shape, found.fields, found.ranks.ranks,
+          found.ranks.count, found.ranks.first, found.restorers);
+}
 
 // Lets shards that are rows be the parts of `found`, ascending by id, that
 // this rank gets, and gives them their lengths; adds the memory that they gave

@@ -25,12 +25,8 @@ RowGroupRoom AppendRowGroup(const Shard& shard, int64_t count, RowParts parts,
                             Message& message) {
   const int64_t row_bytes = RowBytes(shard);
   WireWriter head;
-  head.PutText(RowsId(shard));
-  head.Put(shard.dtype);
-  head.Put(row_bytes);
-  head.PutText(FieldsTextOf(shard));
-  head.Put(count);
-  head.Put(parts);
+  head(RowsId(shard), shard.dtype, row_bytes, FieldsTextOf(shard), count,
+       parts);
   message.Append(head.bytes());
   const int64_t ids = parts == RowParts::kRows ? 0 : count * kIdBytes;
   const int64_t rows = parts == RowParts::kIds ? 0 : count * row_bytes;
@@ -83,7 +79,7 @@ bool HasFormOf(const RowGroup& group, const Shard& shard) {
 
 namespace {
 
-// What all ranks have to say alike of a key.
+// Equal on all ranks that have rows of a key.
 struct RowForm {
   DType dtype = DType::kU8;
   Shape row = {};
@@ -93,6 +89,23 @@ struct RowForm {
 
   friend bool operator==(const RowForm&, const RowForm&) = default;
 };
+
+// The rows of one shard of a rank.
+struct ListedRows {
+  int32_t shard = 0;
+  std::string key;
+  RowForm form;
+  int64_t count = 0;
+};
+template <typename Archive>
+void Fields(Archive& archive, ListedRows& rows) {
+  archive(rows.shard, rows.key, rows.form.dtype, rows.form.row,
+          rows.form.fields, rows.form.has_ids, rows.form.count, rows.count);
+}
+
+std::vector<ListedRows> DecodeRows(std::string_view bytes) {
+  return Decode<std::vector<ListedRows>>(bytes).value();
+}
 
 struct KeyCounts {
   RowForm form;
@@ -112,92 +125,74 @@ std::string RowFormText(const RowForm& form) {
                         : absl::StrFormat("%s with %d ids", what, form.count);
 }
 
-// Adds what a rank has to that of all.
 Status AddCounts(std::string_view bytes, int rank, int num_ranks,
                  std::map<std::string, KeyCounts>& all) {
-  std::set<std::string_view> seen;
-  WireReader in(bytes);
-  const auto count = in.Get<uint64_t>();
-  for (uint64_t i = 0; i < count; ++i) {
-    in.Get<int32_t>();  // the shard, for its rank
-    const std::string_view key = in.GetText();
-    RowForm form{.dtype = in.Get<DType>()};
-    const Shape shape = in.GetShape();
-    form.row.assign(shape.begin() + 1, shape.end());
-    form.fields = in.GetText();
-    form.has_ids = in.Get<bool>();
-    form.count = in.Get<int64_t>();
-    if (!seen.insert(key).second) {
-      return absl::InvalidArgumentError(Cat("plan \"", key, "\": rank ", rank,
+  std::set<std::string> seen;
+  for (const ListedRows& rows : DecodeRows(bytes)) {
+    if (!seen.insert(rows.key).second) {
+      return absl::InvalidArgumentError(Cat("plan \"", rows.key, "\": rank ",
+                                            rank,
                                             " has rows under this key twice"));
     }
-    KeyCounts& one = all[std::string(key)];
+    KeyCounts& one = all[rows.key];
     if (one.counts.empty()) {
-      one = {
-          .form = form, .rank = rank, .counts = {}, .first = {}, .holders = {}};
+      one.form = rows.form;
+      one.rank = rank;
       one.counts.resize(static_cast<size_t>(num_ranks));
     }
-    if (one.form != form) {
+    if (one.form != rows.form) {
       return absl::InvalidArgumentError(
-          Cat("plan \"", key,
+          Cat("plan \"", rows.key,
               "\": the rows of the ranks differ in dtype, shape or ids (rank ",
               one.rank, " has ", RowFormText(one.form), ", rank ", rank,
-              " has ", RowFormText(form), ")"));
+              " has ", RowFormText(rows.form), ")"));
     }
-    one.counts[static_cast<size_t>(rank)] = shape[0];
+    one.counts[static_cast<size_t>(rank)] = rows.count;
     one.holders.push_back(rank);
   }
   return absl::OkStatus();
 }
 
-// What a rank is told of the shards that it has listed in `bytes`.
-std::string PlacementsOf(std::string_view bytes, int rank,
-                         const std::map<std::string, KeyCounts>& all) {
-  WireReader in(bytes);
-  WireWriter out;
-  const auto count = in.Get<uint64_t>();
-  out.Put(count);
-  for (uint64_t i = 0; i < count; ++i) {
-    const auto shard = in.Get<int32_t>();
-    const KeyCounts& one = all.at(std::string(in.GetText()));
-    in.Get<DType>();
-    in.GetShape();
-    in.GetText();
-    const bool has_ids = in.Get<bool>();
-    in.Get<int64_t>();
-    out.Put(shard);
-    out.Put(one.first[static_cast<size_t>(rank)]);
-    out.Put(one.first.back());
-    out.Put(has_ids);
-    out.Put(one.holder_list);
+// Places the shards that a rank has listed in `bytes`.
+std::string EncodePlacements(std::string_view bytes, int rank,
+                             const std::map<std::string, KeyCounts>& all) {
+  std::vector<RowPlacement> placements;
+  for (const ListedRows& rows : DecodeRows(bytes)) {
+    const KeyCounts& one = all.at(rows.key);
+    placements.push_back({.shard = rows.shard,
+                          .first = one.first[static_cast<size_t>(rank)],
+                          .total = one.first.back(),
+                          .has_ids = rows.form.has_ids,
+                          .holder_list = one.holder_list});
   }
-  return out.Take();
+  return Encode(placements);
 }
 
-// Numbers the lists of holders, and returns each list once: each rank would
-// otherwise get one that is as long as there are ranks.
-std::string ShareHolders(std::map<std::string, KeyCounts>& all) {
-  std::map<std::vector<int32_t>, int32_t> lists;
-  WireWriter out;
+// The part of the message that is equal on all ranks.
+struct SharedPlacements {
   bool any_ids = false;
+  std::vector<std::vector<int32_t>> holder_lists;
+};
+template <typename Archive>
+void Fields(Archive& archive, SharedPlacements& shared) {
+  archive(shared.any_ids, shared.holder_lists);
+}
+
+// Numbers the lists of holders. Each list travels once: each key of each rank
+// would otherwise have one that is as long as there are ranks.
+SharedPlacements ShareHolders(std::map<std::string, KeyCounts>& all) {
+  SharedPlacements shared;
+  std::map<std::vector<int32_t>, int32_t> numbers;
   for (auto& [key, counts] : all) {
     if (!counts.form.has_ids) continue;
-    any_ids = true;
+    shared.any_ids = true;
     if (counts.holders.size() == counts.counts.size()) continue;
-    const auto next = static_cast<int32_t>(lists.size());
-    counts.holder_list = lists.emplace(counts.holders, next).first->second;
+    const auto [at, is_new] =
+        numbers.emplace(counts.holders, static_cast<int32_t>(numbers.size()));
+    counts.holder_list = at->second;
+    if (is_new) shared.holder_lists.push_back(counts.holders);
   }
-  std::vector<const std::vector<int32_t>*> ordered(lists.size());
-  for (const auto& [list, number] : lists) {
-    ordered[static_cast<size_t>(number)] = &list;
-  }
-  out.Put(any_ids);
-  out.Put<uint64_t>(ordered.size());
-  for (const std::vector<int32_t>* list : ordered) {
-    out.Put<uint64_t>(list->size());
-    for (const int32_t holder : *list) out.Put(holder);
-  }
-  return out.Take();
+  return shared;
 }
 
 }  // namespace
@@ -231,21 +226,21 @@ std::vector<KeyRows> RowsOfKeys(const SavedCheckpoint& saved) {
 }
 
 std::string EncodeRowCounts(const std::vector<Shard>& shards) {
-  WireWriter out;
-  out.Put<uint64_t>(static_cast<uint64_t>(
-      std::count_if(shards.begin(), shards.end(),
-                    [](const Shard& shard) { return shard.rows != nullptr; })));
+  std::vector<ListedRows> all;
   for (size_t i = 0; i < shards.size(); ++i) {
-    if (shards[i].rows == nullptr) continue;
-    out.Put(static_cast<int32_t>(i));
-    out.PutText(shards[i].key);
-    out.Put(shards[i].dtype);
-    out.PutShape(shards[i].global_shape);
-    out.PutText(FieldsTextOf(shards[i]));
-    out.Put(HasIds(shards[i]));
-    out.Put(shards[i].rows->count);
+    const Shard& shard = shards[i];
+    if (shard.rows == nullptr) continue;
+    const Shape& shape = shard.global_shape;
+    all.push_back({.shard = static_cast<int32_t>(i),
+                   .key = shard.key,
+                   .form = {.dtype = shard.dtype,
+                            .row = Shape(shape.begin() + 1, shape.end()),
+                            .fields = FieldsTextOf(shard),
+                            .has_ids = HasIds(shard),
+                            .count = shard.rows->count},
+                   .count = shape[0]});
   }
-  return out.Take();
+  return Encode(all);
 }
 
 StatusOr<MergedRows> MergeRowCounts(const std::vector<std::string>& gathered) {
@@ -265,31 +260,22 @@ StatusOr<MergedRows> MergeRowCounts(const std::vector<std::string>& gathered) {
     if (counts.form.has_ids) continue;
     merged.keys.push_back({key, RowRanksOf(counts.counts)});
   }
-  merged.common = ShareHolders(all);
+  merged.common = Encode(ShareHolders(all));
   for (int rank = 0; rank < num_ranks; ++rank) {
     merged.parts.push_back(
-        PlacementsOf(gathered[static_cast<size_t>(rank)], rank, all));
+        EncodePlacements(gathered[static_cast<size_t>(rank)], rank, all));
   }
   return merged;
 }
 
 RowPlacements DecodePlacements(std::string_view common, std::string_view part) {
-  WireReader shared(common);
-  RowPlacements placements;
-  placements.any_ids = shared.Get<bool>();
-  const auto lists = shared.GetAll<std::vector<int32_t>>([&] {
-    return shared.GetAll<int32_t>([&] { return shared.Get<int32_t>(); });
-  });
-  WireReader in(part);
-  placements.shards = in.GetAll<RowPlacement>([&] {
-    RowPlacement one{.shard = in.Get<int32_t>()};
-    one.first = in.Get<int64_t>();
-    one.total = in.Get<int64_t>();
-    one.has_ids = in.Get<bool>();
-    const auto list = in.Get<int32_t>();
-    if (list >= 0) one.holders = lists[static_cast<size_t>(list)];
-    return one;
-  });
+  const auto shared = Decode<SharedPlacements>(common).value();
+  RowPlacements placements{.any_ids = shared.any_ids};
+  placements.shards = Decode<std::vector<RowPlacement>>(part).value();
+  for (RowPlacement& one : placements.shards) {
+    if (one.holder_list < 0) continue;
+    one.holders = shared.holder_lists[static_cast<size_t>(one.holder_list)];
+  }
   return placements;
 }
 

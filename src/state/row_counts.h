@@ -99,8 +99,14 @@ struct RowPlacement {
   int64_t first = 0;
   int64_t total = 0;
   bool has_ids = false;
+  int32_t holder_list = -1;           // its number in the message; -1: all
   std::vector<int32_t> holders = {};  // of rows with ids, as of IdBlock
 };
+// All but `holders`.
+template <typename Archive>
+void Fields(Archive& archive, RowPlacement& one) {
+  archive(one.shard, one.first, one.total, one.has_ids, one.holder_list);
+}
 struct RowPlacements {
   std::vector<RowPlacement> shards;  // of this rank
   bool any_ids = false;              // of any rank

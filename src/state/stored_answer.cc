@@ -170,29 +170,28 @@ void MakeDistinct(std::vector<T>& keys) {
 }
 
 void MakeDistinct(StoredQuestion& question) {
-  MakeDistinct(question.handled);
-  MakeDistinct(question.optional_handled);
-  MakeDistinct(question.optional_plain);
-  MakeDistinct(question.resizable);
-  MakeDistinct(question.sources);
-  MakeDistinct(question.optional_sources);
-  MakeDistinct(question.arrays);
-  MakeDistinct(question.skipped);
-  MakeDistinct(question.rows);
+  const auto make = [](auto&... lists) { (MakeDistinct(lists), ...); };
+  Fields(make, question);
 }
 
-size_t SizeOf(const StoredQuestion& question) {
-  return question.handled.size() + question.optional_handled.size() +
-         question.optional_plain.size() + question.resizable.size() +
-         question.sources.size() + question.optional_sources.size() +
-         question.arrays.size() + question.skipped.size() +
-         question.rows.size();
+size_t CountAll(StoredQuestion& question) {
+  size_t count = 0;
+  const auto add = [&](auto&... lists) { ((count += lists.size()), ...); };
+  Fields(add, question);
+  return count;
 }
 
 template <typename T>
 void Append(std::vector<T> added, std::vector<T>& keys) {
   keys.insert(keys.end(), std::make_move_iterator(added.begin()),
               std::make_move_iterator(added.end()));
+}
+
+template <typename T>
+void AppendFrom(WireReader& in, std::vector<T>& keys) {
+  std::vector<T> added;
+  in(added);
+  Append(std::move(added), keys);
 }
 
 bool HasKey(const std::vector<StoredValue>& stored, const std::string& key) {
@@ -230,8 +229,7 @@ void AddSources(const SavedCheckpoint& saved, const StoredQuestion& question,
   for (const std::string& key : keys) {
     const StoredArray* array = FindArray(saved, key);
     if (array == nullptr) continue;
-    answer.sources.push_back(
-        {.key = key, .form = {.dtype = array->dtype, .shape = array->shape}});
+    answer.sources[key] = {.dtype = array->dtype, .shape = array->shape};
   }
 }
 
@@ -256,37 +254,12 @@ void AddRows(const SavedCheckpoint& saved, const StoredQuestion& question,
   }
 }
 
-void PutArray(WireWriter& out, const AskedArray& array) {
-  out.PutText(array.key);
-  out.Put(array.dtype);
-  out.PutShape(array.shape);
-  out.Put(array.tolerance.dtype);
-  out.Put(array.tolerance.lengths);
-  out.Put(array.takes_length);
-}
-
-AskedArray GetArray(WireReader& in) {
-  AskedArray array;
-  array.key = in.GetText();
-  array.dtype = in.Get<DType>();
-  array.shape = in.GetShape();
-  array.tolerance.dtype = in.Get<bool>();
-  array.tolerance.lengths = in.Get<bool>();
-  array.takes_length = in.Get<bool>();
-  return array;
-}
-
 }  // namespace
 
 const ArrayForm* FindSource(const StoredAnswer& answer,
                             const std::string& key) {
-  const auto found =
-      std::lower_bound(answer.sources.begin(), answer.sources.end(), key,
-                       [](const SourceForm& source, const std::string& wanted) {
-                         return source.key < wanted;
-                       });
-  const bool is_there = found != answer.sources.end() && found->key == key;
-  return is_there ? &found->form : nullptr;
+  const auto found = answer.sources.find(key);
+  return found == answer.sources.end() ? nullptr : &found->second;
 }
 
 StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all) {
@@ -335,19 +308,12 @@ StoredQuestion MergeQuestions(const std::vector<std::string>& gathered) {
   for (const std::string& bytes : gathered) {
     if (!seen.insert(bytes).second) continue;
     WireReader in(bytes);
-    Append(in.GetTexts(), all.rows);
-    Append(in.GetTexts(), all.handled);
-    Append(in.GetTexts(), all.optional_handled);
-    Append(in.GetTexts(), all.optional_plain);
-    Append(in.GetTexts(), all.resizable);
-    Append(in.GetTexts(), all.sources);
-    Append(in.GetTexts(), all.optional_sources);
-    Append(in.GetTexts(), all.skipped);
-    Append(in.GetAll<AskedArray>([&] { return GetArray(in); }), all.arrays);
+    const auto append = [&](auto&... lists) { (AppendFrom(in, lists), ...); };
+    Fields(append, all);
     // So that it never holds what all ranks ask for.
-    if (SizeOf(all) < 2 * distinct) continue;
+    if (CountAll(all) < 2 * distinct) continue;
     MakeDistinct(all);
-    distinct = SizeOf(all);
+    distinct = CountAll(all);
   }
   MakeDistinct(all);
   return all;
@@ -386,11 +352,8 @@ StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
   AddSources(saved, question, answer);
   for (const std::string& key : question.resizable) {
     const StoredArray* array = FindArray(saved, key);
-    if (array == nullptr || array->shape.empty()) continue;
-    answer.lengths.push_back(
-        {.key = key,
-         .num_axes = static_cast<int32_t>(array->shape.size()),
-         .length = array->shape.back()});
+    if (array == nullptr || array->shape.size() != 1) continue;
+    answer.lengths[key] = array->shape[0];
   }
   AddRows(saved, question, answer);
   return answer;
@@ -429,63 +392,14 @@ void LeaveOut(const StoredAnswer& answer, ValuesToRead& values) {
   values = std::move(left);
 }
 
-std::string EncodeQuestion(const StoredQuestion& question) {
-  WireWriter out;
-  out.PutTexts(question.rows);
-  out.PutTexts(question.handled);
-  out.PutTexts(question.optional_handled);
-  out.PutTexts(question.optional_plain);
-  out.PutTexts(question.resizable);
-  out.PutTexts(question.sources);
-  out.PutTexts(question.optional_sources);
-  out.PutTexts(question.skipped);
-  out.Put<uint64_t>(question.arrays.size());
-  for (const AskedArray& array : question.arrays) PutArray(out, array);
-  return out.Take();
-}
-
 std::string EncodeAnswer(const StoredAnswer& answer) {
-  WireWriter out;
-  out.PutTexts(answer.missing);
-  out.PutTexts(answer.unexpected);
-  out.Put<uint64_t>(answer.lengths.size());
-  for (const StoredLength& one : answer.lengths) {
-    out.PutText(one.key);
-    out.Put(one.num_axes);
-    out.Put(one.length);
-  }
-  out.Put<uint64_t>(answer.rows.size());
-  for (const FoundRows& one : answer.rows) PutFoundRows(one, out);
-  out.Put<uint64_t>(answer.sources.size());
-  for (const SourceForm& source : answer.sources) {
-    out.PutText(source.key);
-    out.Put(source.form.dtype);
-    out.PutShape(source.form.shape);
-  }
-  out.PutText(EncodeConversions(answer.mismatched));
-  return out.Take() + EncodeValues(answer.stored);
+  return Encode(answer) + EncodeValues(answer.stored);
 }
 
 StoredAnswer DecodeAnswer(std::string_view bytes) {
   WireReader in(bytes);
-  StoredAnswer answer{.missing = in.GetTexts()};
-  answer.unexpected = in.GetTexts();
-  answer.lengths = in.GetAll<StoredLength>([&] {
-    StoredLength one;
-    one.key = in.GetText();
-    one.num_axes = in.Get<int32_t>();
-    one.length = in.Get<int64_t>();
-    return one;
-  });
-  answer.rows = in.GetAll<FoundRows>([&] { return GetFoundRows(in); });
-  answer.sources = in.GetAll<SourceForm>([&] {
-    SourceForm source;
-    source.key = in.GetText();
-    source.form.dtype = in.Get<DType>();
-    source.form.shape = in.GetShape();
-    return source;
-  });
-  answer.mismatched = DecodeConversions(in.GetText());
+  StoredAnswer answer;
+  in(answer);
   answer.stored = DecodeValues(in.Rest());
   return answer;
 }

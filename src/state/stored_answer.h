@@ -22,7 +22,9 @@
 #include "belay/values/transform.h"
 #include "plan/stored_values.h"
 #include "state/array_access.h"
+#include "state/conversions.h"
 #include "state/rank_rows.h"
+#include "state/transform.h"
 #include "state/type_handlers.h"
 
 namespace belay {
@@ -110,43 +112,55 @@ struct AskedArray {
   }
 };
 
+template <typename Archive>
+void Fields(Archive& archive, AskedArray& array) {
+  archive(array.key, array.dtype, array.shape, array.tolerance.dtype,
+          array.tolerance.lengths, array.takes_length);
+}
+
 // Keys of values, each once, ascending.
 struct StoredQuestion {
+  std::vector<std::string> rows;  // of ranks: their ids (rank_rows.h)
   std::vector<std::string> handled;
   std::vector<std::string> optional_handled;  // that may be absent
   std::vector<std::string> optional_plain;    // and need no handler
   std::vector<std::string> resizable;         // that take the stored length
   std::vector<std::string> sources;           // of values that are computed
   std::vector<std::string> optional_sources;  // of those that may be absent
-  // Of a restore that is not as strict as usual: all that need no handler, each
-  // form once, ascending; and what the program has, but leaves as it is.
+  // Only of a restore with other mismatch policies than the default: the values
+  // that need no handler, each form once, ascending; and the stored values that
+  // the program leaves out.
   std::vector<AskedArray> arrays;
   std::vector<std::string> skipped;
-  std::vector<std::string> rows;  // of ranks: their ids (rank_rows.h)
 };
-
-// A stored array of which values are computed.
-struct SourceForm {
-  std::string key;
-  ArrayForm form;
-};
+template <typename Archive>
+void Fields(Archive& archive, StoredQuestion& question) {
+  archive(question.rows, question.handled, question.optional_handled,
+          question.optional_plain, question.resizable, question.sources,
+          question.optional_sources, question.arrays, question.skipped);
+}
 
 struct StoredAnswer {
   std::vector<StoredValue> stored;   // with handlers; ascending by key
   std::vector<std::string> missing;  // that may be absent, and are; ascending
-  std::vector<StoredLength> lengths = {};  // of resizable ones; ascending
-  std::vector<FoundRows> rows = {};        // those that are stored; ascending
-  std::vector<SourceForm> sources = {};    // those that are stored; ascending
+  StoredLengths lengths = {};        // of resizable arrays
+  std::vector<FoundRows> rows = {};  // those that are stored; ascending
+  std::map<std::string, ArrayForm> sources = {};  // those that are stored
   // See strictness.h.
   std::vector<std::string> unexpected = {};
   std::vector<Conversion> mismatched = {};
 };
+// All but `stored`.
+template <typename Archive>
+void Fields(Archive& archive, StoredAnswer& answer) {
+  archive(answer.missing, answer.unexpected, answer.lengths, answer.rows,
+          answer.sources, answer.mismatched);
+}
 
-// Of one rank. `asks_all` for a restore that is not as strict as
-// usual.
+// The question of one rank. `asks_all` if a mismatch policy is not the default.
 StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all = false);
 
-// The questions of all ranks, as EncodeQuestion wrote them, as one.
+// Merges the encoded questions of all ranks.
 StoredQuestion MergeQuestions(const std::vector<std::string>& gathered);
 
 // The ranks that ask for each key of rows, by key; of those that all ask for,
@@ -166,7 +180,6 @@ void LeaveOut(const StoredAnswer& answer, ValuesToRead& values);
 const ArrayForm* FindSource(const StoredAnswer& answer, const std::string& key);
 
 // For messages between ranks.
-std::string EncodeQuestion(const StoredQuestion& question);
 std::string EncodeAnswer(const StoredAnswer& answer);
 StoredAnswer DecodeAnswer(std::string_view bytes);
 

@@ -16,6 +16,7 @@
 #include "belay/status.h"
 #include "belay/values/transform.h"
 #include "core/selection.h"
+#include "core/wire.h"
 
 namespace belay {
 
@@ -81,6 +82,11 @@ struct AxisPart {
 StatusOr<AxisPart> PartOf(const TransformNode& node, const Shape& shape);
 
 // The forms of the arrays in a transform.
+
+template <typename Archive>
+void Fields(Archive& archive, ArrayForm& form) {
+  archive(form.dtype, form.shape);
+}
 
 // The form of a stored array, or null.
 using FindForm = absl::FunctionRef<const ArrayForm*(const std::string& key)>;

@@ -315,18 +315,11 @@ RestoreChoice RestoreChooser::Choose(std::string_view key) const {
 }
 
 std::string EncodeArgs(const std::vector<RestoreArgsFor>& args) {
-  const auto number = [](const std::optional<bool>& value) {
-    return static_cast<uint8_t>(value.has_value() ? 1 + *value : 0);
-  };
   WireWriter out;
   for (const auto& [keys, entry] : args) {
-    out.PutText(keys);
-    out.Put(entry.skip);
-    out.PutText(entry.stored_key);
-    out.Put(entry.allow_missing);
-    out.Put(number(entry.allow_dtype_cast));
-    out.Put(number(entry.allow_shape_mismatch));
-    out.PutText(entry.transform.ToString());
+    out(keys, entry.skip, entry.stored_key, entry.allow_missing,
+        entry.allow_dtype_cast, entry.allow_shape_mismatch,
+        entry.transform.ToString());
   }
   return out.Take();
 }

@@ -21,11 +21,10 @@ namespace belay::array_access_test {
 namespace {
 
 using ::testing::HasSubstr;
-using Lengths = std::vector<StoredLength>;
+using Lengths = StoredLengths;
 
 // Gives lengths as a restore does.
-Status GiveLengths(const std::vector<StoredLength>& stored,
-                   std::vector<Shard>& shards) {
+Status GiveLengths(const StoredLengths& stored, std::vector<Shard>& shards) {
   std::vector<FormerElements> former;
   const Status status = belay::GiveLengths(stored, shards, former);
   return status.ok() ? CheckAfterLengths(former, {}, shards) : status;
@@ -97,8 +96,7 @@ TEST(ArrayAccessTest, AContainerTakesTheStoredLength) {
   state.Add("same", same);
   state.Add("absent", absent);
   std::vector<Shard> shards = ShardsOf(state);
-  const Lengths stored = {
-      {"longer", 1, 100}, {"same", 1, 3}, {"shorter", 1, 0}};
+  const Lengths stored = {{"longer", 100}, {"same", 3}, {"shorter", 0}};
   EXPECT_EQ(GiveLengths(stored, shards), absl::OkStatus());
   EXPECT_EQ(longer.size(), 100);
   EXPECT_EQ(shorter.size(), 0);
@@ -138,7 +136,7 @@ TEST(ArrayAccessTest, OneContainerCannotTakeTwoLengths) {
   state.Add("a", values);
   state.Add("b", values);
   std::vector<Shard> shards = ShardsOf(state);
-  const Status status = GiveLengths({{"a", 1, 3}, {"b", 1, 5}}, shards);
+  const Status status = GiveLengths({{"a", 3}, {"b", 5}}, shards);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("restore \"a\": its container was added under another "
@@ -153,8 +151,8 @@ TEST(ArrayAccessTest, MemoryOfAContainerThatGrowsIsNotWritten) {
   state.Add("values", values);
   state.AddReplicated("head", {2}, AtAddress(values.data() + 6));
   std::vector<Shard> shards = ShardsOf(state);
-  EXPECT_EQ(GiveLengths({{"values", 1, 8}}, shards), absl::OkStatus());
-  const Status status = GiveLengths({{"values", 1, 4000}}, shards);
+  EXPECT_EQ(GiveLengths({{"values", 8}}, shards), absl::OkStatus());
+  const Status status = GiveLengths({{"values", 4000}}, shards);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(
       std::string(status.message()),
@@ -207,18 +205,18 @@ TEST(ArrayAccessTest, WhatAContainerRefusesIsAnError) {
   State state;
   state.Add("some", some);
   std::vector<Shard> shards = ShardsOf(state);
-  EXPECT_EQ(GiveLengths({{"some", 1, 3}}, shards), absl::OkStatus());
+  EXPECT_EQ(GiveLengths({{"some", 3}}, shards), absl::OkStatus());
   EXPECT_EQ(some.length, 3);
-  const Status kept = GiveLengths({{"some", 1, 9}}, shards);
+  const Status kept = GiveLengths({{"some", 9}}, shards);
   EXPECT_EQ(kept.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(kept.message()), HasSubstr("(need 9, found 4)"));
-  EXPECT_EQ(GiveLengths({{"some", 1, 101}}, shards).message(),
+  EXPECT_EQ(GiveLengths({{"some", 101}}, shards).message(),
             "exception: too long");
   std::vector<double> values;
   State large;
   large.Add("values", values);
   shards = ShardsOf(large);
-  EXPECT_EQ(GiveLengths({{"values", 1, int64_t{1} << 60}}, shards),
+  EXPECT_EQ(GiveLengths({{"values", int64_t{1} << 60}}, shards),
             absl::ResourceExhaustedError(
                 "no memory for \"values\": 1152921504606846976 elements of "
                 "f64"));

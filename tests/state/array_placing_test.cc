@@ -115,7 +115,7 @@ TEST(ArrayPlacing, ADamagedLayoutIsDataLoss) {
 }
 
 TEST(ArrayPlacing, TravelsAsBytes) {
-  EXPECT_EQ(DecodeStoredValues(EncodeStoredValues(Stored())), Stored());
+  EXPECT_EQ(Decode<std::vector<StoredValueInfo>>(Encode(Stored())), Stored());
   const ArrayRestoreArgs args{.dtype = DType::kF16, .stored_layout = true};
   using Args = std::vector<ArrayRestoreArgsFor>;
   const std::string encoded = EncodeArgs(Args{{"a", args}});

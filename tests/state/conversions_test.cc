@@ -141,8 +141,7 @@ TEST(ConversionsTest, TravelsAsBytes) {
   std::vector<RankShards> wanted = Wanted();
   const auto found = WantAsStored(Saved(), kBoth, wanted);
   ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(DecodeConversions(EncodeConversions(*found)), *found);
-  EXPECT_THAT(DecodeConversions(EncodeConversions({})), IsEmpty());
+  EXPECT_EQ(Decode<std::vector<Conversion>>(Encode(*found)), *found);
 }
 
 }  // namespace

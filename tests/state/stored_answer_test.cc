@@ -88,9 +88,8 @@ TEST(StoredAnswerTest, WhatIsAskedIsWhatIsToBeRead) {
 
 TEST(StoredAnswerTest, RanksMayAskForOtherThings) {
   const Program one({"p", "q"}, {"n"}), other({"q", "group"}, {"m"});
-  const StoredQuestion all =
-      MergeQuestions({EncodeQuestion(QuestionOf(one.values)),
-                      EncodeQuestion(QuestionOf(other.values))});
+  const StoredQuestion all = MergeQuestions(
+      {Encode(QuestionOf(one.values)), Encode(QuestionOf(other.values))});
   EXPECT_THAT(all.optional_handled, ElementsAre("group", "p", "q"));
   EXPECT_THAT(all.optional_plain, ElementsAre("m", "n"));
   const StoredAnswer answer =
