@@ -1,4 +1,5 @@
 #include <cstring>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -24,7 +25,7 @@ struct PiecesRun {
   UpdateOp op;
   int rank;
   std::span<const VariablePiece> mine;
-  std::vector<std::vector<Box>> boxes;  // of all ranks, as they were passed
+  std::vector<std::vector<Box>> boxes;  // of all ranks
   std::unique_ptr<std::byte[]> sent;
   std::unique_ptr<std::byte[]> received;
   std::vector<std::span<const std::byte>> to;
@@ -65,40 +66,37 @@ Status CheckPieces(const Comm& comm, const PiecesRun& run) {
   return absl::OkStatus();
 }
 
-// Makes the boxes of all ranks known to all. Collective; agreed.
+// Exchanges the boxes of all ranks. Collective; agreed.
 Agreed<> ShareBoxes(CommContext& context, PiecesRun& run) {
-  WireWriter out;
-  for (const VariablePiece& piece : run.mine) out.PutBox(piece.box);
+  std::vector<Box> mine;
+  for (const VariablePiece& piece : run.mine) mine.push_back(piece.box);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> all,
-                                AllGather(context, out.bytes()));
+                                AllGather(context, Encode(mine)));
   for (const std::string& bytes : all) {
-    std::vector<Box>& boxes = run.boxes.emplace_back();
-    for (WireReader in(bytes); !in.done();) boxes.push_back(in.GetBox());
+    run.boxes.push_back(Decode<std::vector<Box>>(bytes).value());
   }
   return {};
 }
 
 // Checks that the pieces tile the variable.
 Status CheckTiling(const PiecesRun& run) {
-  std::vector<ShardInfo> infos;
-  std::vector<int32_t> ranks;
+  std::deque<ShardInfo> infos;
+  std::vector<HeldShard> held;
   for (size_t rank = 0; rank < run.boxes.size(); ++rank) {
     for (const Box& box : run.boxes[rank]) {
       infos.push_back({.key = run.variable.name(),
                        .dtype = run.variable.dtype(),
                        .global_shape = run.variable.shape(),
                        .box = box});
-      ranks.push_back(static_cast<int32_t>(rank));
+      held.push_back({.rank = static_cast<int32_t>(rank),
+                      .shard = 0,
+                      .info = &infos.back()});
     }
   }
   if (infos.empty() && NumElements(run.variable.shape()) > 0) {
     return absl::InvalidArgumentError(
         Cat("no rank passed a piece (need pieces that tile shape ",
             ShapeText(run.variable.shape()), ", found none)"));
-  }
-  std::vector<HeldShard> held;
-  for (size_t i = 0; i < infos.size(); ++i) {
-    held.push_back({.rank = ranks[i], .shard = 0, .info = &infos[i]});
   }
   return held.empty() ? absl::OkStatus() : CheckCoverage(held).status();
 }
@@ -107,7 +105,7 @@ int64_t Bytes(const PiecesRun& run, const Box& box) {
   return NumElements(box.shape) * DTypeSize(run.variable.dtype());
 }
 
-// Reserves what goes to and comes from each rank. What stays is not moved.
+// Allocates the messages to and from each other rank.
 void Reserve(PiecesRun& run) {
   const size_t size = run.boxes.size();
   std::vector<int64_t> to(size, 0);
@@ -142,7 +140,7 @@ void Reserve(PiecesRun& run) {
   }
 }
 
-// Copies the parts for each rank behind each other, in the order of pieces.
+// Copies the parts into the message of each rank, in the order of pieces.
 void Pack(PiecesRun& run) {
   std::vector<std::byte*> next;
   for (std::span<const std::byte> bytes : run.to) {
@@ -164,16 +162,7 @@ void Pack(PiecesRun& run) {
   }
 }
 
-Status ReserveAndPack(PiecesRun& run) {
-  BELAY_RETURN_IF_ERROR(CatchBadAlloc("pieces on their way", [&] {
-    Reserve(run);
-    return absl::OkStatus();
-  }));
-  Pack(run);
-  return absl::OkStatus();
-}
-
-// Applies the elements of `part`, which lie at `values` as those of `held`.
+// Applies the elements of `part` from `values`, which has those of `held`.
 void Apply(const PiecesRun& run, const Component& component, const Box& part,
            const Box& held, const std::byte* values) {
   const int64_t size = DTypeSize(run.variable.dtype());
@@ -228,8 +217,12 @@ Status AssignPieces(const Comm& comm, ShardedVariable& variable, UpdateOp op,
                            return CheckTiling(run);
                          }));
   }));
-  BELAY_RETURN_IF_AGREED(
-      Agree(context, WithOperation(operation, ReserveAndPack(run))));
+  const Status packed = CatchBadAlloc("pieces on their way", [&] {
+    Reserve(run);
+    Pack(run);
+    return absl::OkStatus();
+  });
+  BELAY_RETURN_IF_AGREED(Agree(context, WithOperation(operation, packed)));
   context.bytes_sent = 0;  // the boxes do not count
   BELAY_RETURN_IF_AGREED(ExchangeBytes(context, run.to, run.from));
   CountBytes(context, options);
@@ -241,14 +234,7 @@ Status AssignPieces(const Comm& comm, ShardedVariable& variable, UpdateOp op,
 
 namespace {
 
-Status CheckAssign(const Comm& comm, const ShardedVariable& variable,
-                   UpdateOp op, const Tensor& value) {
-  BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
-  BELAY_RETURN_IF_ERROR(CheckValue(value, variable.dtype(), variable.shape()));
-  return CheckUpdate(op, value.dtype(), value.data(), value.num_elements());
-}
-
-// The rows of a value that one component of this rank gets, broadcast.
+// The broadcast rows of a value for one component of this rank.
 struct ComponentRows {
   const Component* component;
   RowPart rows;
@@ -260,7 +246,7 @@ struct SliceAssignment {
   std::vector<ComponentRows> mine;
 };
 
-// All that this rank can do alone, and all that can fail.
+// All that can fail.
 StatusOr<SliceAssignment> PrepareSlice(const Comm& comm,
                                        const ShardedVariable& variable,
                                        const Index& index,
@@ -289,7 +275,12 @@ Status Assign(const Comm& comm, ShardedVariable& variable, UpdateOp op,
   const std::string operation = OperationName("assign", variable.name());
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   CommContext context = NewContext(comm, operation, options.deadline_seconds);
-  const Status checked = CheckAssign(comm, variable, op, value);
+  Status checked = CheckVariable(comm, variable);
+  checked.Update(CheckValue(value, variable.dtype(), variable.shape()));
+  if (checked.ok()) {
+    checked =
+        CheckUpdate(op, value.dtype(), value.data(), value.num_elements());
+  }
   const uint64_t fingerprint =
       CombineFingerprints(CombineFingerprints(VariableFingerprint(variable),
                                               static_cast<uint64_t>(op)),

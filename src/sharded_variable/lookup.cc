@@ -233,6 +233,10 @@ Agreed<FetchedRows> FetchRows(CommContext& context,
   return fetched;
 }
 
+std::span<std::byte> Bytes(Tensor& tensor) {
+  return {tensor.data(), static_cast<size_t>(tensor.num_bytes())};
+}
+
 struct WantedRows {
   std::vector<int64_t> rows;
   Tensor result;
@@ -254,11 +258,10 @@ Agreed<Tensor> Fetch(CommContext& context, const std::string& operation,
                      StatusOr<WantedRows> wanted) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const FetchedRows fetched,
-      FetchRows(
-          context, operation, variable, wanted.status(),
-          wanted.ok() ? std::span<const int64_t>(wanted->rows)
-                      : std::span<const int64_t>(),
-          wanted.ok() ? BytesOf(wanted->result) : std::span<std::byte>()));
+      FetchRows(context, operation, variable, wanted.status(),
+                wanted.ok() ? std::span<const int64_t>(wanted->rows)
+                            : std::span<const int64_t>(),
+                wanted.ok() ? Bytes(wanted->result) : std::span<std::byte>()));
   CopyRows(fetched.rows, variable.RowBytes(), wanted->result.data());
   return std::move(wanted->result);
 }
@@ -313,7 +316,7 @@ StatusOr<WantedRows> WantIndices(const Comm& comm,
                                  const Tensor& indices) {
   WantedRows wanted;
   BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
-  BELAY_ASSIGN_OR_RETURN(wanted.rows, RowsOf(variable, indices));
+  BELAY_ASSIGN_OR_RETURN(wanted.rows, ReadRows(variable, indices));
   BELAY_ASSIGN_OR_RETURN(wanted.result,
                          AllocateRows(variable, indices.shape()));
   return wanted;
@@ -558,11 +561,10 @@ Agreed<Tensor> LookUp(const Comm& comm, const std::string& operation,
   });
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const FetchedRows fetched,
-      FetchRows(
-          context, operation, variable, wanted.status(),
-          wanted.ok() ? std::span<const int64_t>(wanted->lists.ids)
-                      : std::span<const int64_t>(),
-          wanted.ok() ? BytesOf(wanted->result) : std::span<std::byte>()));
+      FetchRows(context, operation, variable, wanted.status(),
+                wanted.ok() ? std::span<const int64_t>(wanted->lists.ids)
+                            : std::span<const int64_t>(),
+                wanted.ok() ? Bytes(wanted->result) : std::span<std::byte>()));
   CombineInto(variable, fetched, options.max_norm, *wanted);
   CountBytes(context, {.bytes_sent = options.bytes_sent});
   return std::move(wanted->result);

@@ -10,8 +10,8 @@
 namespace belay {
 namespace {
 
-// Ranges per component.
-constexpr int64_t kRanges = 8;
+constexpr int64_t kRangesPerComponent = 8;
+constexpr size_t kMaxAxes = 32;  // the limit of HDF5
 
 }  // namespace
 
@@ -50,8 +50,8 @@ Status CheckRows(const ShardedVariable& variable,
   return absl::OkStatus();
 }
 
-StatusOr<std::vector<int64_t>> RowsOf(const ShardedVariable& variable,
-                                      const Tensor& indices) {
+StatusOr<std::vector<int64_t>> ReadRows(const ShardedVariable& variable,
+                                        const Tensor& indices) {
   if (indices.shape().size() != 1) {
     return absl::InvalidArgumentError(Cat("indices must be 1D (need 1 axis, ",
                                           "found shape ",
@@ -67,29 +67,15 @@ RowFinder::RowFinder(const ShardedVariable& variable)
     : components_(variable.components().data()),
       row_bytes_(variable.RowBytes()) {
   const int64_t num_rows = variable.shape()[0];
-  const int64_t most = kRanges * variable.components().size();
+  const int64_t most = kRangesPerComponent * variable.components().size();
   while ((num_rows >> shift_) > most) ++shift_;
-  // Of numbers of ranges: the row after the last one may be beyond 64 bits.
+  // Counts ranges, as the row after the last one may not fit in 64 bits.
   const int64_t ranges = num_rows == 0 ? 0 : ((num_rows - 1) >> shift_) + 1;
   for (int64_t range = 0; range < ranges; ++range) {
     first_.push_back(variable.FindComponent(range << shift_));
   }
   first_.push_back(static_cast<int32_t>(variable.components().size()) - 1);
 }
-
-// --- Operation ---
-
-namespace {
-
-constexpr size_t kMaxAxes = 32;  // HDF5's limit, without which nothing is saved
-
-template <typename T>
-std::string_view BytesOf(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()),
-          values.size() * sizeof(T)};
-}
-
-}  // namespace
 
 std::string NameOrDefault(const std::string& name) {
   return name.empty() ? "ShardedVariable" : name;
@@ -130,7 +116,7 @@ Status CheckElements(DType dtype, const Shape& shape) {
         "too many axes (need at most %d, found %d)", kMaxAxes, shape.size()));
   }
   BELAY_ASSIGN_OR_RETURN(int64_t elements, CheckedNumElements(shape));
-  if (shape[0] == 0) {  // then too a row has a size
+  if (shape[0] == 0) {  // a row has a size nevertheless
     BELAY_ASSIGN_OR_RETURN(
         elements, CheckedNumElements(Shape(shape.begin() + 1, shape.end())));
   }
@@ -198,37 +184,30 @@ Agreed<> AgreeOnCall(CommContext& context, const std::string& operation,
 
 uint64_t VariableFingerprint(const ShardedVariable& variable) {
   WireWriter out;
-  out.PutText(variable.name());
-  out.Put(variable.dtype());
-  out.PutShape(variable.shape());
+  out(variable.name(), variable.dtype(), variable.shape());
   for (const Component& component : variable) {
-    out.Put(component.first_row);
-    out.Put(component.num_rows);
-    out.Put(component.owner);
+    out(component.first_row, component.num_rows, component.owner);
   }
   return Fingerprint(out.bytes());
 }
 
 uint64_t SelectionFingerprint(const Selection& selection) {
   WireWriter out;
-  out.PutShape(selection.source_shape);
-  out.PutShape(selection.result_shape);
+  out(selection.source_shape, selection.result_shape);
   for (const AxisRange& axis : selection.axes) {
-    out.Put(axis.start);
-    out.Put(axis.step);
-    out.Put(axis.count);
+    out(axis.start, axis.step, axis.count);
   }
-  out.Put(selection.num_masked_axes);
-  return CombineFingerprints(Fingerprint(out.bytes()),
-                             Fingerprint(BytesOf(selection.positions)));
+  out(selection.num_masked_axes);
+  const std::vector<int64_t>& positions = selection.positions;
+  return CombineFingerprints(
+      Fingerprint(out.bytes()),
+      Fingerprint({reinterpret_cast<const char*>(positions.data()),
+                   positions.size() * sizeof(int64_t)}));
 }
 
 uint64_t TensorFingerprint(const Tensor& tensor) {
-  WireWriter out;
-  out.Put(tensor.dtype());
-  out.PutShape(tensor.shape());
   return CombineFingerprints(
-      Fingerprint(out.bytes()),
+      Fingerprint(Encode(std::pair(tensor.dtype(), tensor.shape()))),
       Fingerprint({reinterpret_cast<const char*>(tensor.data()),
                    static_cast<size_t>(tensor.num_bytes())}));
 }

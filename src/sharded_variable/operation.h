@@ -25,12 +25,10 @@
 
 namespace belay {
 
-// Memory that updates of rows leave behind.
-
-// The memory of the rows that travel, from one update of a variable to its
-// next: filling fresh memory costs about as much as the exchange.
+// The send and receive buffers of row updates, which a variable keeps from one
+// update to the next: filling fresh memory costs about as much as the exchange.
 struct Scratch {
-  // That of the variable; null if there is none.
+  // The buffers of the variable; null if there are none.
   static std::unique_ptr<Scratch>& Of(ShardedVariable& variable) {
     return variable.scratch_;
   }
@@ -39,12 +37,10 @@ struct Scratch {
   ReusableBytes received;
 };
 
-// Rows of a variable: which ones are meant, and where they are.
-
-// Of a row's number, on its way to another rank.
+// The size of a row's number in messages.
 inline constexpr int64_t kRowIndexBytes = sizeof(int64_t);
 
-// The row shape: that of the variable without its first axis.
+// The variable's shape without its first axis.
 Shape RowShape(const ShardedVariable& variable);
 
 // Returns i32 or i64 values as i64.
@@ -57,24 +53,18 @@ StatusOr<std::vector<int64_t>> IntegersOf(const Tensor& tensor,
 Status CheckRows(const ShardedVariable& variable,
                  const std::vector<int64_t>& rows);
 
-// Checks that indices are 1-D and rows of the variable, and returns them.
-StatusOr<std::vector<int64_t>> RowsOf(const ShardedVariable& variable,
-                                      const Tensor& indices);
+// Checks that the indices are 1-D and rows of the variable, and returns them.
+StatusOr<std::vector<int64_t>> ReadRows(const ShardedVariable& variable,
+                                        const Tensor& indices);
 
-// The bytes of a tensor.
-inline std::span<std::byte> BytesOf(Tensor& tensor) {
-  return {tensor.data(), static_cast<size_t>(tensor.num_bytes())};
-}
-
-// Finds the components of many rows. A variable can be cut in many ways, so
-// this does not compute: it looks up a range of rows, of which most lie in one
-// component, and searches the few components of that range. Borrows the
-// variable.
+// Finds the components of many rows, for any partition: looks up the range of
+// rows, most of which lie in one component, and searches the few components of
+// that range. Borrows the variable.
 class RowFinder {
  public:
   explicit RowFinder(const ShardedVariable& variable);
 
-  // The component with that row. Requires 0 <= row < shape()[0].
+  // Requires 0 <= row < shape()[0].
   const Component& Find(int64_t row) const {
     const int64_t range = row >> shift_;
     const Component* first = components_ + first_[range];
@@ -90,7 +80,7 @@ class RowFinder {
     return *first;
   }
 
-  // Where the row lies in the memory of its owner, this rank.
+  // The address of a row that this rank owns.
   std::byte* Address(const Component& component, int64_t row) const {
     return component.data + (row - component.first_row) * row_bytes_;
   }
@@ -100,28 +90,24 @@ class RowFinder {
   const Component* components_;
   int64_t row_bytes_;
   int shift_ = 0;
-  std::vector<int32_t> first_;  // component of each range's first row, and end
+  std::vector<int32_t> first_;  // component of each range's first row; and end
 };
 
-// Asks for the bytes of a row that is going to be used soon.
 inline void Prefetch(const std::byte* row, int64_t row_bytes) {
   constexpr int64_t kLine = 64;
-  constexpr int64_t kMost = 8 * kLine;  // the processor goes on by itself
+  constexpr int64_t kMost = 8 * kLine;  // the hardware prefetches the rest
   for (int64_t at = 0; at < row_bytes && at < kMost; at += kLine) {
     __builtin_prefetch(row + at);
   }
 }
 
-// The frame that all operations on variables share.
-
 // Returns the name, or "ShardedVariable" if it is empty.
 std::string NameOrDefault(const std::string& name);
 
-// Returns `verb "name"`: how the errors of an operation begin.
+// Returns `verb "name"`, with which the errors of an operation begin.
 std::string OperationName(std::string_view verb, std::string_view name);
 
-// Checks that there is something to talk over. Local, and equal on all ranks of
-// a sound program.
+// Local, and equal on all ranks of a correct program.
 // Errors: FailedPrecondition - the communicator is closed or was moved from.
 Agreed<> CheckComm(const Comm& comm, const std::string& operation);
 
@@ -129,41 +115,34 @@ Agreed<> CheckComm(const Comm& comm, const std::string& operation);
 CommContext NewContext(const Comm& comm, const std::string& operation,
                        double deadline_seconds);
 
-// Checks that a variable may have these elements.
+// Checks the dtype and the shape of a variable.
 // Errors: InvalidArgument - strings, no axis or too many, a negative length,
 //   too many elements.
 Status CheckElements(DType dtype, const Shape& shape);
 
-// Checks that the variable was made, on these ranks.
+// Checks that the variable was created on these ranks.
 // Errors: FailedPrecondition - it has no components, or other ranks.
 Status CheckVariable(const Comm& comm, const ShardedVariable& variable);
 
-// Checks that `value` has the dtype and the shape that are needed.
 Status CheckValue(const Tensor& value, DType dtype, const Shape& shape);
 
-// The status with `operation: ` before its message.
+// Returns the status with `operation: ` before its message.
 Status WithOperation(const std::string& operation, const Status& status);
 
 // Adds what the context sent to options.bytes_sent.
 void CountBytes(const CommContext& context, const VariableOptions& options);
 
-// Agrees on `mine`, and then that `what` is the same: what the fingerprints
-// stand for. Collective; agreed.
+// Agrees on `mine`, and then that the fingerprints are equal on all ranks;
+// `what` names what they stand for. Collective; agreed.
 Agreed<> AgreeOnCall(CommContext& context, const std::string& operation,
                      std::string_view what, const Status& mine,
                      uint64_t fingerprint);
 
-// Fingerprints of what has to be the same on all ranks.
+// Fingerprints of what must be the same on all ranks.
 uint64_t VariableFingerprint(const ShardedVariable& variable);
 uint64_t SelectionFingerprint(const Selection& selection);
 uint64_t TensorFingerprint(const Tensor& tensor);
 uint64_t CombineFingerprints(uint64_t a, uint64_t b);
-
-// Where the rows `part` of a component begin in its memory.
-inline std::byte* RowAddress(const ShardedVariable& variable,
-                             const Component& component, int64_t row) {
-  return component.data + (row - component.first_row) * variable.RowBytes();
-}
 
 }  // namespace belay
 

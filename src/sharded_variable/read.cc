@@ -14,53 +14,30 @@
 namespace belay {
 namespace {
 
-// A given component, as all ranks know it.
+// A component that a rank passed to JoinComponents, as all ranks know it.
 struct KnownComponent {
   int rank = 0;
   int number = 0;  // in the rank's list
   DType dtype = DType::kF32;
   Shape shape;
-  std::string slice_spec;
 
   std::string Text() const {
     return Cat("component ", number, " of rank ", rank);
   }
 };
 
-std::string EncodeGiven(std::span<const GivenComponent> components) {
-  WireWriter out;
-  for (const GivenComponent& component : components) {
-    out.Put(component.dtype);
-    out.PutShape(component.shape);
-    out.PutText(component.slice_spec);
-  }
-  return out.Take();
+template <typename Archive>
+void Fields(Archive& archive, KnownComponent& component) {
+  archive(component.rank, component.number, component.dtype, component.shape);
 }
 
-std::vector<KnownComponent> DecodeGiven(
-    const std::vector<std::string>& all_ranks) {
-  std::vector<KnownComponent> known;
-  for (size_t rank = 0; rank < all_ranks.size(); ++rank) {
-    WireReader in(all_ranks[rank]);
-    for (int number = 0; !in.done(); ++number) {
-      KnownComponent& component = known.emplace_back();
-      component.rank = static_cast<int>(rank);
-      component.number = number;
-      component.dtype = in.Get<DType>();
-      component.shape = in.GetShape();
-      component.slice_spec = in.GetText();
-    }
-  }
-  return known;
-}
-
-// What the address of an element has to be a multiple of.
+// The alignment of elements.
 uint64_t Alignment(DType dtype) {
   const bool is_pair = dtype == DType::kC64 || dtype == DType::kC128;
   return DTypeSize(dtype) / (is_pair ? 2 : 1);
 }
 
-// What a rank can tell of its own components.
+// Checks the components of this rank.
 Status CheckGiven(std::span<const GivenComponent> components) {
   for (size_t i = 0; i < components.size(); ++i) {
     const GivenComponent& component = components[i];
@@ -89,7 +66,7 @@ Status CheckGiven(std::span<const GivenComponent> components) {
   return absl::OkStatus();
 }
 
-// What only all of them together can tell.
+// Checks that the components of all ranks make one variable.
 Status CheckAlike(const std::vector<KnownComponent>& known, int ranks) {
   if (known.empty()) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -153,7 +130,14 @@ StatusOr<ShardedVariable> JoinComponents(
   const StatusOr<std::string> mine =
       CatchBadAlloc("the list of components", [&]() -> StatusOr<std::string> {
         BELAY_RETURN_IF_ERROR(CheckGiven(components));
-        return EncodeGiven(components);
+        std::vector<KnownComponent> known;
+        for (const GivenComponent& one : components) {
+          known.push_back({.rank = comm.rank(),
+                           .number = static_cast<int>(known.size()),
+                           .dtype = one.dtype,
+                           .shape = one.shape});
+        }
+        return Encode(known);
       });
   BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation, "the name",
                                      mine.status(),
@@ -162,7 +146,11 @@ StatusOr<ShardedVariable> JoinComponents(
                                 AllGather(context, *mine));
   StatusOr<ShardedVariable> joined = CatchBadAlloc(
       "the list of components", [&]() -> StatusOr<ShardedVariable> {
-        const std::vector<KnownComponent> known = DecodeGiven(all_ranks);
+        std::vector<KnownComponent> known;
+        for (const std::string& bytes : all_ranks) {
+          const auto some = Decode<std::vector<KnownComponent>>(bytes).value();
+          known.insert(known.end(), some.begin(), some.end());
+        }
         BELAY_RETURN_IF_ERROR(CheckAlike(known, comm.size()));
         return Stack(NameOrDefault(name), comm.rank(), known, components);
       });
@@ -176,23 +164,23 @@ StatusOr<ShardedVariable> JoinComponents(
 namespace {
 
 // One read on one rank. The rows of the result that a component has are
-// neighbours, and those of all components follow each other: so a part that is
-// dense where it lies needs no buffer on either side.
+// neighbours, in the order of the components. So a part that is dense in its
+// component needs no buffer on either side.
 struct ReadRun {
   const ShardedVariable& variable;
   int rank;
   int to;
   Selection selection;
-  // In the order of the result: backwards if the index goes backwards.
+  // In the order of the result: reversed if the index has a negative step.
   std::vector<const Component*> components;
-  // The rows that this rank has to send, where they do not lie densely.
+  // The rows that this rank sends, unless they are dense in their components.
   std::unique_ptr<std::byte[]> packed;
   std::vector<GatherPart> parts;  // without targets
 
   bool gets_result() const { return to == kEveryRank || to == rank; }
 };
 
-// Whether the rows that a component has lie in it as they lie in the result.
+// True if rows lie in a component as they lie in the result.
 bool IsDense(const Selection& selection) {
   if (selection.num_masked_axes > 0 || selection.axes[0].step != 1) {
     return false;
@@ -209,13 +197,13 @@ int64_t SelectedRowBytes(const ReadRun& run) {
   return RowElements(run.selection) * DTypeSize(run.variable.dtype());
 }
 
-RowPart PartOf(const ReadRun& run, const Component& component) {
+RowPart FindPart(const ReadRun& run, const Component& component) {
   return RowsWithin(run.selection, component.first_row,
                     component.first_row + component.num_rows);
 }
 
-// Lists what each component contributes. Neighbours on one rank are one part
-// if they are packed: then they are neighbours in the buffer too.
+// Lists what each component contributes. Packed neighbours on one rank are one
+// part, as they are neighbours in the buffer too.
 void ListParts(bool dense, ReadRun& run) {
   for (const Component& component : run.variable) {
     run.components.push_back(&component);
@@ -224,13 +212,14 @@ void ListParts(bool dense, ReadRun& run) {
   const int64_t row_bytes = SelectedRowBytes(run);
   int64_t packed_bytes = 0;
   for (const Component* component : run.components) {
-    const RowPart rows = PartOf(run, *component);
+    const RowPart rows = FindPart(run, *component);
     const int64_t bytes = rows.count * row_bytes;
     if (bytes == 0) continue;
     GatherPart part{.rank = component->owner, .bytes = bytes};
     if (component->owner == run.rank && dense) {
-      part.source = RowAddress(run.variable, *component,
-                               RowPosition(run.selection, rows.first));
+      const int64_t row = RowPosition(run.selection, rows.first);
+      part.source = component->data +
+                    (row - component->first_row) * run.variable.RowBytes();
     } else if (component->owner == run.rank) {
       packed_bytes += bytes;
     }
@@ -254,7 +243,7 @@ void Pack(ReadRun& run) {
   std::byte* next = run.packed.get();
   const int64_t row_bytes = SelectedRowBytes(run);
   for (const Component* component : run.components) {
-    const RowPart rows = PartOf(run, *component);
+    const RowPart rows = FindPart(run, *component);
     if (component->owner != run.rank || rows.count * row_bytes == 0) continue;
     CopySelected(run.selection, DTypeSize(run.variable.dtype()),
                  component->first_row, rows, component->data, next);
@@ -262,7 +251,7 @@ void Pack(ReadRun& run) {
   }
 }
 
-// All that this rank can do alone.
+// The part of a read that can fail on this rank alone.
 Status Prepare(const Comm& comm, const Index& index, ReadRun& run) {
   BELAY_RETURN_IF_ERROR(CheckVariable(comm, run.variable));
   if (run.to != kEveryRank && (run.to < 0 || run.to >= comm.size())) {
@@ -278,19 +267,12 @@ Status Prepare(const Comm& comm, const Index& index, ReadRun& run) {
   return absl::OkStatus();
 }
 
-// Gives the parts their places in the result, which lies densely.
-void PlaceParts(std::byte* result, ReadRun& run) {
-  for (GatherPart& part : run.parts) {
-    part.target = result;
-    result += part.bytes;
-  }
-}
-
-// Fills `result`, which `make_room` returns; null where it is not wanted.
-// Collective; agreed.
-Agreed<> ReadRows(const Comm& comm, const ShardedVariable& variable,
-                  const Index& index, int to, const VariableOptions& options,
-                  absl::FunctionRef<StatusOr<std::byte*>(const Shape&)> room) {
+// Fills the memory that `make_result` returns for the shape of the result, on
+// the ranks that get it. Collective; agreed.
+Agreed<> ReadRows(
+    const Comm& comm, const ShardedVariable& variable, const Index& index,
+    int to, const VariableOptions& options,
+    absl::FunctionRef<StatusOr<std::byte*>(const Shape&)> make_result) {
   const std::string operation = OperationName("read", variable.name());
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   CommContext context = NewContext(comm, operation, options.deadline_seconds);
@@ -298,9 +280,14 @@ Agreed<> ReadRows(const Comm& comm, const ShardedVariable& variable,
   Status status = CatchBadAlloc("the rows to send",
                                 [&] { return Prepare(comm, index, run); });
   if (status.ok() && run.gets_result()) {
-    const StatusOr<std::byte*> result = room(run.selection.result_shape);
+    const StatusOr<std::byte*> result = make_result(run.selection.result_shape);
     status = result.status();
-    if (result.ok()) PlaceParts(*result, run);
+    if (result.ok()) {
+      std::byte* next = *result;
+      for (GatherPart& part : run.parts) {
+        part.target = std::exchange(next, next + part.bytes);
+      }
+    }
   }
   const uint64_t fingerprint = CombineFingerprints(
       CombineFingerprints(VariableFingerprint(variable),

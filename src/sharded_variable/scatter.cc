@@ -16,44 +16,23 @@
 namespace belay {
 namespace {
 
-// The rows that one rank gives to one owner, as they travel: first all rows,
-// so that their elements are aligned, then their indices.
-class RowBatch {
- public:
-  RowBatch(const std::byte* bytes, int64_t count, int64_t row_bytes)
-      : bytes_(bytes), count_(count), row_bytes_(row_bytes) {}
-
-  int64_t count() const { return count_; }
-  const std::byte* delta(int64_t i) const { return bytes_ + i * row_bytes_; }
-  int64_t row(int64_t i) const {
-    int64_t row;
-    std::memcpy(&row, bytes_ + count_ * row_bytes_ + i * kRowIndexBytes,
-                kRowIndexBytes);
-    return row;
-  }
-
- private:
-  const std::byte* bytes_;
-  int64_t count_;
-  int64_t row_bytes_;
-};
-
-// What a rank gives away, sorted by owner, and what it keeps.
+// The updates of a rank, sorted by owner. A message has first all rows, so that
+// their elements are aligned, then their indices.
 struct SortedRows {
   std::optional<RowFinder> finder;
-  std::unique_ptr<Scratch> scratch;            // its first part holds the bytes
-  std::vector<std::span<const std::byte>> to;  // by rank; nothing to itself
+  std::unique_ptr<Scratch> scratch;            // `sent` holds the messages
+  std::vector<std::span<const std::byte>> to;  // by rank; empty for this one
   std::vector<int64_t> rows;                   // all
-  std::vector<int64_t> kept;                   // their places in `rows`
+  std::vector<int64_t> kept;  // positions in `rows` of those of this rank
 };
 
-// Where the next row and the next index for one owner go.
+// The next row and the next index in the message to one owner.
 struct Cursor {
   std::byte* row = nullptr;
   std::byte* index = nullptr;
 };
 
-// Sorts by counting, so that the order of equal owners stays.
+// A counting sort, which is stable.
 void SortByOwner(const CommContext& context, const ShardedVariable& variable,
                  const std::byte* deltas, SortedRows& sorted) {
   const RowFinder& finder = sorted.finder.emplace(variable);
@@ -88,14 +67,14 @@ void SortByOwner(const CommContext& context, const ShardedVariable& variable,
   }
 }
 
-// Checks all that can be wrong on this rank, and sorts.
+// Checks all that can be wrong on this rank, and sorts the rows.
 StatusOr<SortedRows> Prepare(const CommContext& context,
                              ShardedVariable& variable, UpdateOp op,
                              const Tensor& indices, const Tensor& deltas) {
   SortedRows sorted{.scratch = std::move(Scratch::Of(variable))};
   if (sorted.scratch == nullptr) sorted.scratch = std::make_unique<Scratch>();
   BELAY_RETURN_IF_ERROR(CheckVariable(context.comm, variable));
-  BELAY_ASSIGN_OR_RETURN(sorted.rows, RowsOf(variable, indices));
+  BELAY_ASSIGN_OR_RETURN(sorted.rows, ReadRows(variable, indices));
   Shape needed = variable.shape();
   needed[0] = indices.shape()[0];
   BELAY_RETURN_IF_ERROR(
@@ -106,7 +85,7 @@ StatusOr<SortedRows> Prepare(const CommContext& context,
   return sorted;
 }
 
-// Applies one delta after the other, a few rows ahead of the memory.
+// Applies one delta after the other, and prefetches a few rows ahead.
 class Updater {
  public:
   Updater(const ShardedVariable& variable, const RowFinder& finder, UpdateOp op)
@@ -142,7 +121,7 @@ class Updater {
   const int64_t row_elements_;
 };
 
-// In the order of ranks; this rank's own deltas are where the caller has them.
+// Applies the deltas in the order of ranks.
 void ApplyAll(const CommContext& context, const ShardedVariable& variable,
               UpdateOp op, const SortedRows& sorted, const std::byte* deltas,
               const ReceivedBytes& received) {
@@ -157,11 +136,16 @@ void ApplyAll(const CommContext& context, const ShardedVariable& variable,
       continue;
     }
     const std::span<const std::byte> bytes = received.From(rank);
-    const RowBatch batch(
-        bytes.data(), bytes.size() / (row_bytes + kRowIndexBytes), row_bytes);
+    const int64_t count = bytes.size() / (row_bytes + kRowIndexBytes);
+    const std::byte* const indices = bytes.data() + count * row_bytes;
     updater.Apply(
-        batch.count(), [&](int64_t i) { return batch.row(i); },
-        [&](int64_t i) { return batch.delta(i); });
+        count,
+        [&](int64_t i) {
+          int64_t row;
+          std::memcpy(&row, indices + i * kRowIndexBytes, kRowIndexBytes);
+          return row;
+        },
+        [&](int64_t i) { return bytes.data() + i * row_bytes; });
   }
 }
 

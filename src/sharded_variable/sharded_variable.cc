@@ -18,20 +18,14 @@ namespace {
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kMostBytes = int64_t{1} << 62;  // no sum overflows
 
-// What CreateShardedVariable was asked for.
-struct WantedVariable {
-  DType dtype;
-  Shape shape;
-};
-
-// Users write partitioners; whatever they throw becomes an error.
-StatusOr<Shape> CallPartitioner(const Partitioner& partitioner,
-                                const WantedVariable& wanted) {
+// Programs write partitioners; whatever they throw becomes an error.
+StatusOr<Shape> CallPartitioner(const Partitioner& partitioner, DType dtype,
+                                const Shape& shape) {
   if (partitioner == nullptr) {
     return absl::InvalidArgumentError("the partitioner has no function");
   }
   try {
-    return partitioner(wanted.shape, wanted.dtype, /*axis=*/0);
+    return partitioner(shape, dtype, /*axis=*/0);
   } catch (const std::exception& error) {
     return absl::InternalError(Cat("the partitioner threw: ", error.what()));
   } catch (...) {
@@ -67,14 +61,14 @@ Status CheckOwners(const std::vector<int>& owners, size_t components,
 }
 
 StatusOr<std::vector<Component>> MakeComponents(
-    const Comm& comm, const WantedVariable& wanted,
+    const Comm& comm, DType dtype, const Shape& shape,
     const Partitioner& partitioner, const std::vector<int>& owners) {
-  BELAY_RETURN_IF_ERROR(CheckElements(wanted.dtype, wanted.shape));
+  BELAY_RETURN_IF_ERROR(CheckElements(dtype, shape));
   BELAY_ASSIGN_OR_RETURN(const Shape parts,
-                         CallPartitioner(partitioner, wanted));
-  BELAY_RETURN_IF_ERROR(CheckParts(wanted.shape, parts));
+                         CallPartitioner(partitioner, dtype, shape));
+  BELAY_RETURN_IF_ERROR(CheckParts(shape, parts));
   BELAY_ASSIGN_OR_RETURN(const std::vector<Box> boxes,
-                         PartitionBoxes(wanted.shape, parts));
+                         PartitionBoxes(shape, parts));
   BELAY_RETURN_IF_ERROR(CheckOwners(owners, boxes.size(), comm.size()));
   std::vector<Component> components;
   const auto count = static_cast<int64_t>(boxes.size());
@@ -92,7 +86,7 @@ int64_t AlignUp(int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Gives the components of this rank zeros to point to.
+// Allocates zeros for the components of this rank.
 StatusOr<std::unique_ptr<std::byte[]>> Allocate(
     int rank, int64_t row_bytes, std::vector<Component>& components) {
   int64_t bytes = kAlignment;
@@ -135,8 +129,7 @@ StatusOr<ShardedVariable> CreateShardedVariable(const Comm& comm,
   CommContext context = NewContext(comm, operation, options.deadline_seconds);
   StatusOr<std::vector<Component>> components =
       CatchBadAlloc("the list of components", [&] {
-        return MakeComponents(comm, {dtype, shape}, partitioner,
-                              options.owners);
+        return MakeComponents(comm, dtype, shape, partitioner, options.owners);
       });
   ShardedVariable variable(
       NameOrDefault(name), dtype, shape,
