@@ -13,47 +13,23 @@
 
 namespace belay::safetensors {
 
-void PutShards(WireWriter& out, const std::vector<ShardInfo>& shards) {
-  out.Put<uint64_t>(shards.size());
-  for (const ShardInfo& shard : shards) {
-    out.PutText(shard.key);
-    out.Put(shard.dtype);
-    out.PutShape(shard.global_shape);
-    out.PutBox(shard.box);
-  }
-}
-
-std::vector<ShardInfo> GetShards(WireReader& in) {
-  return in.GetAll<ShardInfo>([&] {
-    ShardInfo shard;
-    shard.key = in.GetText();
-    shard.dtype = in.Get<DType>();
-    shard.global_shape = in.GetShape();
-    shard.box = in.GetBox();
-    return shard;
-  });
-}
-
-// --- Shares ---
-
 namespace {
 
 constexpr int64_t kMostUnitBytes = int64_t{1} << 20;
 
-// How many elements lie in one step along `axis`.
 int64_t Stride(const Shape& shape, size_t axis) {
   int64_t elements = 1;
   for (size_t i = axis + 1; i < shape.size(); ++i) elements *= shape[i];
   return elements;
 }
 
-// total * part / parts, which may not fit while it is multiplied.
-int64_t ShareOf(int64_t total, int64_t part, int64_t parts) {
+// Returns total * part / parts without overflow.
+int64_t ComputeShare(int64_t total, int64_t part, int64_t parts) {
   return total / parts * part + total % parts * part / parts;
 }
 
-// The element of the tensor, whose first byte is at `first`, at which to cut so
-// that the parts meet at about the byte `target`.
+// Returns the element of the tensor, which begins at byte `first`, at which to
+// cut it so that the cut is near byte `target`.
 int64_t CutNear(const FileTensor& tensor, int64_t first, int64_t target) {
   const int64_t bytes = tensor.end - tensor.begin;
   const int64_t size = DTypeSize(tensor.dtype);
@@ -90,7 +66,7 @@ std::vector<std::vector<TensorRange>> EvenShares(
     }
     const int64_t elements = bytes / DTypeSize(tensors[i].dtype);
     for (int64_t begin = 0; begin < elements;) {
-      const int64_t until = ShareOf(total, rank + 1, num_ranks);
+      const int64_t until = ComputeShare(total, rank + 1, num_ranks);
       const int64_t end =
           rank + 1 == num_ranks
               ? elements
@@ -129,20 +105,22 @@ void ForEachBoxOfRange(const Shape& shape, int64_t begin, int64_t end,
   }
 }
 
-// --- File plan ---
+// --- Files ---
 
 namespace {
 
-// What a header may take beside its tensors: its length, braces, and spaces.
+// The most bytes that a header takes beside its tensors: its length, braces,
+// and spaces.
 constexpr int64_t kFrameBytes = 24;
 
-std::string NumberedNameOf(std::string_view stem, size_t number, size_t count) {
+std::string MakeNumberedName(std::string_view stem, size_t number,
+                             size_t count) {
   return absl::StrFormat("%s-%05d-of-%05d%s", AbslView(stem), number, count,
                          AbslView(kFileEnd));
 }
 
-// The most that the header of a file may take for a tensor: its offsets have no
-// more digits than the length of the file.
+// The most bytes that a header takes for a tensor: its offsets have no more
+// digits than the length of the file.
 StatusOr<int64_t> MostHeaderBytes(FileTensor tensor, int64_t max_file_bytes) {
   tensor.end = std::max(tensor.end - tensor.begin, max_file_bytes);
   tensor.begin = tensor.end;
@@ -158,7 +136,7 @@ Status TooSmall(const std::string& what, int64_t header_bytes,
       what, header_bytes, max_file_bytes));
 }
 
-// Checks that a file has room for a header with one tensor.
+// Checks that the header of a file can hold the tensor.
 Status CheckHolds(int64_t frame_bytes, const FileTensor& tensor,
                   int64_t max_file_bytes) {
   BELAY_ASSIGN_OR_RETURN(int64_t more, MostHeaderBytes(tensor, max_file_bytes));
@@ -171,10 +149,9 @@ Status CheckHolds(int64_t frame_bytes, const FileTensor& tensor,
                   max_file_bytes);
 }
 
-// Deals the tensors out, in order.
-StatusOr<std::vector<PlannedFile>> DealOut(std::vector<FileTensor> tensors,
-                                           int64_t frame_bytes,
-                                           int64_t max_file_bytes) {
+StatusOr<std::vector<PlannedFile>> Distribute(std::vector<FileTensor> tensors,
+                                              int64_t frame_bytes,
+                                              int64_t max_file_bytes) {
   std::vector<PlannedFile> files(1);
   if (max_file_bytes > 0 && frame_bytes > max_file_bytes) {
     return TooSmall("metadata", frame_bytes, max_file_bytes);
@@ -202,7 +179,7 @@ StatusOr<std::vector<PlannedFile>> DealOut(std::vector<FileTensor> tensors,
   return files;
 }
 
-// Puts the tensors of a file in order, and says where each lies.
+// Sorts the tensors of a file, and sets their offsets.
 Status LayOut(const Metadata& metadata, PlannedFile& file) {
   std::sort(file.tensors.begin(), file.tensors.end(),
             [](const FileTensor& a, const FileTensor& b) {
@@ -224,7 +201,7 @@ Status LayOut(const Metadata& metadata, PlannedFile& file) {
   return absl::OkStatus();
 }
 
-// As Hugging Face writes it: the bytes of all tensors, and the file of each.
+// As Hugging Face writes it: the bytes of all tensors, and their files.
 StatusOr<std::string> IndexText(const std::vector<PlannedFile>& files) {
   std::map<std::string_view, std::string_view> file_of;
   int64_t total = 0;
@@ -257,13 +234,13 @@ StatusOr<FilePlan> PlanFiles(std::vector<FileTensor> tensors,
                          HeaderText({.tensors = {}, .metadata = metadata}));
   FilePlan plan;
   BELAY_ASSIGN_OR_RETURN(
-      plan.files, DealOut(std::move(tensors), std::ssize(frame) + kFrameBytes,
-                          max_file_bytes));
+      plan.files, Distribute(std::move(tensors),
+                             std::ssize(frame) + kFrameBytes, max_file_bytes));
   const size_t count = plan.files.size();
   for (size_t i = 0; i < count; ++i) {
     PlannedFile& file = plan.files[i];
     file.name =
-        count == 1 ? Cat(stem, kFileEnd) : NumberedNameOf(stem, i + 1, count);
+        count == 1 ? Cat(stem, kFileEnd) : MakeNumberedName(stem, i + 1, count);
     BELAY_RETURN_IF_ERROR(LayOut(metadata, file));
   }
   if (count == 1) return plan;
@@ -298,7 +275,7 @@ bool IsNameOfExport(std::string_view name, std::string_view stem) {
   return numbered && numbered->stem == stem;
 }
 
-// --- Export plan ---
+// --- Windows ---
 
 namespace {
 
@@ -361,7 +338,7 @@ class Windows {
   bool is_open_ = false;
 };
 
-// Each file and each rank adds one window at most to those that are full.
+// Each file and each rank adds at most one window that is not full.
 Status CheckWindows(const FilePlan& files, int64_t max_bytes) {
   int64_t bytes = 0;
   for (const PlannedFile& file : files.files) {
@@ -400,19 +377,6 @@ StatusOr<std::vector<RankExport>> PlanExport(const FilePlan& files,
     }
   }
   return ranks;
-}
-
-void PutRankExport(WireWriter& out, const RankExport& part) {
-  out.Put<uint64_t>(part.windows.size());
-  for (const Window& window : part.windows) out.Put(window);
-  PutShards(out, part.shards);
-}
-
-RankExport GetRankExport(WireReader& in) {
-  RankExport part;
-  part.windows = in.GetAll<Window>([&] { return in.Get<Window>(); });
-  part.shards = GetShards(in);
-  return part;
 }
 
 }  // namespace belay::safetensors

@@ -1,3 +1,6 @@
+// Exports a checkpoint to safetensors files, in stages: list, open, plan,
+// reserve, write, verify, commit.
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -9,13 +12,21 @@
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/flat_buffer.h"
+#include "core/keys.h"
 #include "core/process.h"
 #include "core/status_macros.h"
+#include "core/text.h"
 #include "core/wire.h"
+#include "mpi/collective.h"
 #include "pipeline/save_options.h"
 #include "pipeline/stages.h"
+#include "plan/plan.h"
+#include "plan/restore_planner.h"
+#include "plan/stored_arrays.h"
+#include "restore/array_reading.h"
 #include "restore/restore_stages.h"
-#include "safetensors/export_stages.h"
+#include "safetensors/export_files.h"
+#include "safetensors/export_plan.h"
 #include "storage/belay_files.h"
 #include "storage/index_file.h"
 #include "storage/posix_file.h"
@@ -24,6 +35,52 @@
 
 namespace belay {
 namespace {
+
+using safetensors::FilePlan;
+using safetensors::RankExport;
+using safetensors::Window;
+
+struct ExportFrame {
+  CommContext& context;
+  Stages& stages;
+  const std::string& dir;
+  std::optional<int64_t> step;  // unset: the newest
+  const std::string& out;
+  const ExportOptions& options;
+};
+
+// The checkpoint that is exported. Rank 0 only.
+struct OpenedExport {
+  std::string path;
+  SavedCheckpoint saved;
+  uint64_t identity = 0;  // of the save
+};
+
+struct PlannedExport {
+  // Equal on all ranks.
+  ExportResult result;                       // without counters
+  std::vector<std::string> temporary_paths;  // of all files
+  std::vector<std::string> file_names;       // of the checkpoint
+  std::vector<FilteredDataset> filtered;
+  bool checks = false;
+  int64_t num_blocks = 0;
+  // This rank's part.
+  RankExport part;
+  RankReads reads;
+  // Rank 0 only.
+  FilePlan plan;
+  RestorePlan reading;
+};
+// What is equal on all ranks, but `filtered`.
+template <typename Archive>
+void Fields(Archive& archive, PlannedExport& planned) {
+  ExportResult& result = planned.result;
+  archive(result.path, result.step, result.index, result.num_tensors,
+          result.bytes, result.files, result.left_out, planned.temporary_paths,
+          planned.file_names, planned.checks, planned.num_blocks);
+}
+
+// --- Stages list and open ---
 
 Status CheckArguments(const ExportFrame& frame, ExportFiles& files) {
   const ExportOptions& options = frame.options;
@@ -44,26 +101,18 @@ Status CheckArguments(const ExportFrame& frame, ExportFiles& files) {
   return absl::OkStatus();
 }
 
-// All that has to be the same on all ranks.
+// All that must be the same on all ranks.
 std::vector<CommonOption> CommonArguments(const ExportFrame& frame) {
   const ExportOptions& options = frame.options;
-  WireWriter metadata, keys;
-  for (const auto& [name, text] : options.metadata) {
-    metadata.PutText(name);
-    metadata.PutText(text);
-  }
-  keys.PutTexts(options.keys);
   const auto number = [](const char* name, int64_t value) {
-    WireWriter out;
-    out.Put(value);
-    return CommonOption{name, out.Take()};
+    return CommonOption{name, Encode(value)};
   };
   return {
       {"the directory", frame.dir},
       {"the step", frame.step ? absl::StrFormat("%d", *frame.step) : ""},
       {"the destination", frame.out},
-      {"the option keys", keys.Take()},
-      {"the option metadata", metadata.Take()},
+      {"the option keys", Encode(options.keys)},
+      {"the option metadata", Encode(options.metadata)},
       number("the option leave_out_others", options.leave_out_others),
       number("the option max_file_bytes", options.max_file_bytes),
       number("the option overwrite", options.overwrite),
@@ -106,122 +155,203 @@ Agreed<OpenedExport> Open(const ExportFrame& frame) {
   return *std::move(opened);
 }
 
-// So that whoever waits in vain has an error before the deadline.
-double LockSeconds(double deadline_seconds) {
-  constexpr double kMost = 30;
-  return deadline_seconds > 0 ? std::min(kMost, deadline_seconds / 2) : kMost;
+// --- Stage plan ---
+
+// Larger windows are not faster.
+constexpr int64_t kMostWindowBytes = int64_t{16} << 20;
+
+struct ExportSelection {
+  std::vector<safetensors::FileTensor> tensors;
+  safetensors::Metadata metadata;
+  std::vector<LeftOut> left_out;
+};
+
+bool IsMetadata(const StoredArray& array) {
+  return array.dtype == DType::kString &&
+         std::string_view(array.key).starts_with(kSafetensorsMetadata);
 }
 
-// Rank 0 only.
-Status ReserveOnRoot(const safetensors::FilePlan& plan, ExportFiles& files) {
-  BELAY_RETURN_IF_ERROR(BeginExport(files));
-  for (const safetensors::PlannedFile& file : plan.files) {
-    BELAY_RETURN_IF_ERROR(
-        MakeExportFile(files, file.name, file.head, file.bytes));
+// Reads a string of the checkpoint.
+StatusOr<std::string> ReadStoredText(const std::string& path,
+                                     const SavedCheckpoint& saved,
+                                     const ArrayEntry& entry, size_t number,
+                                     bool checksums) {
+  const StoredArray& array = saved.arrays[number];
+  return CatchBadAlloc(
+      absl::StrFormat("the text \"%s\"", array.key),
+      [&]() -> StatusOr<std::string> {
+        std::string text(array.string_bytes, '\0');
+        ArrayReading reading(IndexOfArray(saved, static_cast<int32_t>(number),
+                                          entry, WholeBox(IoShape(array))),
+                             path);
+        BELAY_RETURN_IF_ERROR(reading.Read(
+            {.key = array.key, .dtype = DType::kString, .text = &text}));
+        if (checksums) BELAY_RETURN_IF_ERROR(reading.CheckBlocks());
+        return text;
+      });
+}
+
+// Returns the arrays that the expressions choose, without metadata.
+StatusOr<std::vector<const StoredArray*>> ChooseArrays(
+    const SavedCheckpoint& saved, const ExportOptions& options) {
+  BELAY_ASSIGN_OR_RETURN(const KeyPatterns patterns,
+                         KeyPatterns::Compile(options.keys));
+  std::vector<std::string_view> keys;
+  std::vector<const StoredArray*> chosen;
+  for (const StoredArray& array : saved.arrays) {
+    if (IsMetadata(array)) continue;
+    keys.push_back(array.key);
+    if (options.keys.empty() || patterns.Find(array.key) >= 0) {
+      chosen.push_back(&array);
+    }
   }
-  if (plan.index_name.empty()) return absl::OkStatus();
-  return MakeExportFile(files, plan.index_name, plan.index_text,
-                        std::ssize(plan.index_text));
+  BELAY_RETURN_IF_ERROR(patterns.CheckAllMatch(keys));
+  return chosen;
 }
 
-// Compares what was read with its checksums. Collective; agreed.
-Agreed<BlockCounts> Verify(const ExportFrame& frame, const OpenedExport& opened,
-                           const PlannedExport& planned, ExportedData& data) {
-  if (!planned.checks) return BlockCounts{};
-  frame.stages.Enter("verify");
-  return CompareTogether(
-      frame.context, absl::StrFormat("export \"%s\"", planned.result.path),
-      {opened.saved, planned.reading, data.registers, data.covered});
-}
-
-// All stages once there may be files. Collective; agreed.
-Agreed<> WriteFiles(const ExportFrame& frame, const OpenedExport& opened,
-                    PlannedExport& planned, ExportFiles& files) {
-  frame.stages.Enter("reserve");
-  BELAY_RETURN_IF_AGREED(OnRoot(
-      frame.context, [&] { return ReserveOnRoot(planned.plan, files); }));
-  frame.stages.Enter("write");
-  StatusOr<ExportedData> data = WriteWindows(frame.options, planned);
-  BELAY_RETURN_IF_AGREED(Agree(frame.context, data.status()));
-  BELAY_ASSIGN_OR_RETURN_AGREED(const BlockCounts blocks,
-                                Verify(frame, opened, planned, *data));
-  planned.result.blocks_verified = blocks.verified;
-  planned.result.blocks_partial = blocks.partial;
-  planned.result.counters.bytes = data->bytes;
-  planned.result.counters.io_calls = data->io_calls;
-  frame.stages.Enter("commit");
-  return OnRoot(frame.context, [&]() -> Status {
-    BELAY_RETURN_IF_ERROR(
-        CheckSameStep("export", opened.path, opened.identity));
-    return NameExport(files);
-  });
-}
-
-// Either all files have their names, or none is left. Local; rank 0 does it.
-void CleanUp(const CommContext& context, ExportFiles& files,
-             const Status& status) {
-  if (!context.is_root()) return;
-  if (status.ok()) {
-    FinishExport(files);
-  } else {
-    UndoExport(files);
+// Chooses by the options, and reads the metadata from the step directory
+// `path`. Rank 0 only.
+StatusOr<ExportSelection> SelectForExport(const std::string& path,
+                                          const SavedCheckpoint& saved,
+                                          const ExportOptions& options) {
+  ExportSelection selection{.metadata = options.metadata};
+  BELAY_ASSIGN_OR_RETURN(const std::vector<const StoredArray*> chosen,
+                         ChooseArrays(saved, options));
+  for (const StoredArray* array : chosen) {
+    if (!safetensors::FormatName(array->dtype)) {
+      selection.left_out.push_back(
+          {array->key,
+           Cat("safetensors has no form for ", DTypeName(array->dtype))});
+      continue;
+    }
+    selection.tensors.push_back({.name = array->key,
+                                 .dtype = array->dtype,
+                                 .shape = array->shape,
+                                 .begin = 0,
+                                 .end = ArrayBytes(*array)});
   }
+  if (!selection.left_out.empty() && !options.leave_out_others) {
+    const auto& [name, reason] = selection.left_out[0];
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "key \"%s\": %s; choose others with keys, or leave such values out "
+        "with leave_out_others (%d of them)",
+        name, reason, selection.left_out.size()));
+  }
+  const std::vector<ArrayEntry> entries = ArrayEntries(saved);
+  for (size_t i = 0; i < saved.arrays.size(); ++i) {
+    const StoredArray& array = saved.arrays[i];
+    const std::string name =
+        IsMetadata(array) ? array.key.substr(kSafetensorsMetadata.size()) : "";
+    if (!IsMetadata(array) || selection.metadata.contains(name)) continue;
+    BELAY_ASSIGN_OR_RETURN(
+        selection.metadata[name],
+        ReadStoredText(path, saved, entries[i], i, options.checksums));
+  }
+  return selection;
 }
 
-// The files have their names: counters that cannot be combined stay those of
-// this rank. Collective.
-void Report(const ExportFrame& frame, ExportResult& result) {
-  TransferCounters& counters = result.counters;
-  counters.files = std::ssize(result.files);
-  counters.peak_memory_bytes = PeakMemoryBytes();
-  counters.stages = frame.stages.Finish();
-  static_cast<void>(CombineCounters(frame.context, counters));
+// Sets what rank 0 sends to all ranks.
+void Describe(const ExportFrame& frame, const OpenedExport& opened,
+              const ExportFiles& files, PlannedExport& planned) {
+  ExportResult& result = planned.result;
+  result.path = opened.path;
+  result.step = opened.saved.step;
+  for (const safetensors::PlannedFile& file : planned.plan.files) {
+    const int64_t num_tensors = std::ssize(file.tensors);
+    result.files.push_back({.path = files.FinalPath(file.name),
+                            .num_tensors = num_tensors,
+                            .bytes = file.bytes});
+    result.num_tensors += num_tensors;
+    result.bytes += file.bytes - std::ssize(file.head);
+    planned.temporary_paths.push_back(files.TemporaryPath(file.name));
+  }
+  if (!planned.plan.index_name.empty()) {
+    result.index = files.FinalPath(planned.plan.index_name);
+  }
+  for (const StoredFile& file : opened.saved.files) {
+    planned.file_names.push_back(file.name);
+  }
+  planned.checks = opened.saved.has_checksums && frame.options.checksums;
+  planned.num_blocks = planned.reading.num_blocks;
 }
 
-// All stages. Collective; agreed.
-Agreed<ExportResult> RunExport(const ExportFrame& frame) {
-  ExportFiles files{
-      .place = {},
-      .nonce = NewNonce(),
-      .overwrite = frame.options.overwrite,
-      .durable = frame.options.durable,
-      .lock_seconds = LockSeconds(frame.options.deadline_seconds)};
-  frame.stages.Enter("list");
-  BELAY_RETURN_IF_AGREED(Agree(frame.context, CheckArguments(frame, files)));
-  BELAY_RETURN_IF_AGREED(
-      AgreeOnArguments(frame.context, "export", CommonArguments(frame)));
-  BELAY_ASSIGN_OR_RETURN_AGREED(const OpenedExport opened, Open(frame));
-  BELAY_ASSIGN_OR_RETURN_AGREED(PlannedExport planned,
-                                PlanExported(frame, opened, files));
-  Agreed<> written = WriteFiles(frame, opened, planned, files);
-  CleanUp(frame.context, files, written.status());
-  BELAY_RETURN_IF_AGREED(std::move(written));
-  Report(frame, planned.result);
-  return std::move(planned.result);
+// Plans the files, and who reads and writes what; returns the part of each
+// rank. Rank 0 only.
+StatusOr<std::vector<RankExport>> PlanOnRoot(const ExportFrame& frame,
+                                             const OpenedExport& opened,
+                                             const ExportFiles& files,
+                                             PlannedExport& planned) {
+  BELAY_ASSIGN_OR_RETURN(
+      ExportSelection selection,
+      SelectForExport(opened.path, opened.saved, frame.options));
+  planned.result.left_out = std::move(selection.left_out);
+  BELAY_ASSIGN_OR_RETURN(
+      planned.plan,
+      safetensors::PlanFiles(std::move(selection.tensors), selection.metadata,
+                             files.place.stem, frame.options.max_file_bytes));
+  BELAY_ASSIGN_OR_RETURN(
+      std::vector<RankExport> parts,
+      safetensors::PlanExport(
+          planned.plan, frame.context.size(),
+          std::min(frame.options.max_bytes_in_flight, kMostWindowBytes)));
+  std::vector<RankShards> wanted;
+  for (const RankExport& part : parts) {
+    wanted.push_back({.node = 0, .shards = part.shards});
+  }
+  BELAY_ASSIGN_OR_RETURN(planned.reading, PlanRestore(opened.saved, wanted));
+  Describe(frame, opened, files, planned);
+  return parts;
 }
 
-}  // namespace
-
-StatusOr<ExportResult> ExportSafetensors(const Comm& comm,
-                                         const std::string& dir,
-                                         std::optional<int64_t> step,
-                                         const std::string& out,
-                                         const ExportOptions& options) {
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, "export", dir));
-  CommContext context{comm, Deadline(comm, options.deadline_seconds,
-                                     absl::StrFormat("export \"%s\"", dir))};
-  Stages stages(context);
-  return RunExport({context, stages, dir, step, out, options});
+// Rank 0 plans, and each rank gets its part. `files` are for their names.
+// Collective; agreed.
+Agreed<PlannedExport> PlanTogether(const ExportFrame& frame,
+                                   const OpenedExport& opened,
+                                   const ExportFiles& files) {
+  frame.stages.Enter("plan");
+  PlannedExport planned;
+  const auto plan = [&]() -> StatusOr<RootMessages> {
+    const StatusOr<std::vector<RankExport>> parts =
+        PlanOnRoot(frame, opened, files, planned);
+    if (!parts.ok()) {
+      return Status(parts.status().code(),
+                    absl::StrFormat("export \"%s\": %s", opened.path,
+                                    parts.status().message()));
+    }
+    WireWriter common;
+    common(planned);
+    PutFiltered(common, planned.reading.filtered);
+    RootMessages messages{.common = common.Take()};
+    for (size_t rank = 0; rank < parts->size(); ++rank) {
+      messages.parts.push_back(Encode((*parts)[rank]) +
+                               EncodeRankReads(planned.reading.ranks[rank]));
+    }
+    return messages;
+  };
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const RootMessage message, FromRootInParts(frame.context, [&] {
+        return CatchBadAlloc("the plan of the export", plan);
+      }));
+  WireReader common(message.common);
+  common(planned);
+  planned.filtered = GetFiltered(common);
+  WireReader part(message.part);
+  part(planned.part);
+  planned.reads = DecodeRankReads(part.Rest());
+  return planned;
 }
 
-// Stage write of an export: from the checkpoint into safetensors files, a
-// window at a time.
+// --- Stage write ---
 
-namespace {
+// What this rank has read and written.
+struct ExportedData {
+  std::vector<uint32_t> registers;
+  std::vector<int64_t> covered;
+  int64_t bytes = 0;
+  int64_t io_calls = 0;
+};
 
-using safetensors::Window;
-
-// The file that this rank is at, of those that it writes one after the other.
+// Writes the files of this rank, one after the other.
 class FileToFill {
  public:
   FileToFill(const ExportOptions& options, const PlannedExport& planned)
@@ -276,8 +406,7 @@ class FileToFill {
   int64_t calls_ = 0;
 };
 
-// The orders of each window, in their order.
-std::vector<RankReads> ReadsByWindow(const PlannedExport& planned) {
+std::vector<RankReads> GroupByWindow(const PlannedExport& planned) {
   const std::vector<Window>& windows = planned.part.windows;
   std::vector<size_t> window_of(planned.part.shards.size());
   for (size_t i = 0; i < windows.size(); ++i) {
@@ -290,17 +419,6 @@ std::vector<RankReads> ReadsByWindow(const PlannedExport& planned) {
     reads[window_of[order.shard]].orders.push_back(order);
   }
   return reads;
-}
-
-std::vector<Shard> ShardsOf(const std::vector<ShardInfo>& infos) {
-  std::vector<Shard> shards;
-  for (const ShardInfo& info : infos) {
-    shards.push_back({.key = info.key,
-                      .dtype = info.dtype,
-                      .global_shape = info.global_shape,
-                      .box = info.box});
-  }
-  return shards;
 }
 
 // Puts the shards of a window into memory, end to end as in the file.
@@ -320,30 +438,25 @@ Status PlaceShards(const Window& window, ReusableBytes& memory,
   return absl::OkStatus();
 }
 
-int64_t MostWindowBytes(const std::vector<Window>& windows) {
-  int64_t most = 0;
-  for (const Window& window : windows) most = std::max(most, window.bytes);
-  return most;
-}
-
-Status ReportProgress(const ExportOptions& options, int64_t done,
-                      int64_t total) {
-  if (!options.progress) return absl::OkStatus();
-  return CatchExceptions([&] {
-    options.progress(done, total);
-    return absl::OkStatus();
-  });
-}
-
-}  // namespace
-
+// Reads this rank's windows, and writes each into its file.
+// Errors: FailedPrecondition - this rank does not see the files that rank 0 has
+//   made.
 StatusOr<ExportedData> WriteWindows(const ExportOptions& options,
                                     const PlannedExport& planned) {
   const std::vector<Window>& windows = planned.part.windows;
-  const std::vector<RankReads> reads = ReadsByWindow(planned);
-  std::vector<Shard> shards = ShardsOf(planned.part.shards);
-  int64_t total = 0;
-  for (const Window& window : windows) total += window.bytes;
+  const std::vector<RankReads> reads = GroupByWindow(planned);
+  std::vector<Shard> shards;
+  for (const ShardInfo& info : planned.part.shards) {
+    shards.push_back({.key = info.key,
+                      .dtype = info.dtype,
+                      .global_shape = info.global_shape,
+                      .box = info.box});
+  }
+  int64_t total = 0, largest = 0;
+  for (const Window& window : windows) {
+    total += window.bytes;
+    largest = std::max(largest, window.bytes);
+  }
   ReusableBytes memory;
   ReadCounts counts;
   ExportedData data;
@@ -353,7 +466,7 @@ StatusOr<ExportedData> WriteWindows(const ExportOptions& options,
     return absl::OkStatus();
   }));
   // The next windows may be of the same chunks.
-  FilteredReader chunks(options.max_bytes_in_flight - MostWindowBytes(windows));
+  FilteredReader chunks(options.max_bytes_in_flight - largest);
   FileToFill file(options, planned);
   int64_t done = 0;
   for (size_t i = 0; i < reads.size(); ++i) {
@@ -372,13 +485,116 @@ StatusOr<ExportedData> WriteWindows(const ExportOptions& options,
     BELAY_RETURN_IF_ERROR(
         file.Write(window, reinterpret_cast<const char*>(memory.bytes.get())));
     done += window.bytes;
-    BELAY_RETURN_IF_ERROR(ReportProgress(options, done, total));
+    if (!options.progress) continue;
+    BELAY_RETURN_IF_ERROR(CatchExceptions([&] {
+      options.progress(done, total);
+      return absl::OkStatus();
+    }));
   }
   chunks.Close();
   BELAY_RETURN_IF_ERROR(file.Close());
   data.bytes = counts.bytes;
   data.io_calls = counts.io_calls + file.calls();
   return data;
+}
+
+// --- All stages ---
+
+// Whoever waits in vain gets an error before the deadline.
+double LockSeconds(double deadline_seconds) {
+  constexpr double kMost = 30;
+  return deadline_seconds > 0 ? std::min(kMost, deadline_seconds / 2) : kMost;
+}
+
+// Rank 0 only.
+Status ReserveOnRoot(const FilePlan& plan, ExportFiles& files) {
+  BELAY_RETURN_IF_ERROR(BeginExport(files));
+  for (const safetensors::PlannedFile& file : plan.files) {
+    BELAY_RETURN_IF_ERROR(
+        MakeExportFile(files, file.name, file.head, file.bytes));
+  }
+  if (plan.index_name.empty()) return absl::OkStatus();
+  return MakeExportFile(files, plan.index_name, plan.index_text,
+                        std::ssize(plan.index_text));
+}
+
+// The stages after which there may be files. Collective; agreed.
+Agreed<> WriteFiles(const ExportFrame& frame, const OpenedExport& opened,
+                    PlannedExport& planned, ExportFiles& files) {
+  frame.stages.Enter("reserve");
+  BELAY_RETURN_IF_AGREED(OnRoot(
+      frame.context, [&] { return ReserveOnRoot(planned.plan, files); }));
+  frame.stages.Enter("write");
+  StatusOr<ExportedData> data = WriteWindows(frame.options, planned);
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, data.status()));
+  if (planned.checks) {
+    frame.stages.Enter("verify");
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        const BlockCounts blocks,
+        CompareTogether(
+            frame.context,
+            absl::StrFormat("export \"%s\"", planned.result.path),
+            {opened.saved, planned.reading, data->registers, data->covered}));
+    planned.result.blocks_verified = blocks.verified;
+    planned.result.blocks_partial = blocks.partial;
+  }
+  planned.result.counters.bytes = data->bytes;
+  planned.result.counters.io_calls = data->io_calls;
+  frame.stages.Enter("commit");
+  return OnRoot(frame.context, [&]() -> Status {
+    BELAY_RETURN_IF_ERROR(
+        CheckSameStep("export", opened.path, opened.identity));
+    return NameExport(files);
+  });
+}
+
+// After the commit errors no longer count: counters that cannot be combined
+// stay those of this rank. Collective.
+void Report(const ExportFrame& frame, ExportResult& result) {
+  TransferCounters& counters = result.counters;
+  counters.files = std::ssize(result.files);
+  counters.peak_memory_bytes = PeakMemoryBytes();
+  counters.stages = frame.stages.Finish();
+  static_cast<void>(CombineCounters(frame.context, counters));
+}
+
+// All stages. Collective; agreed.
+Agreed<ExportResult> RunExport(const ExportFrame& frame) {
+  ExportFiles files{
+      .place = {},
+      .nonce = NewNonce(),
+      .overwrite = frame.options.overwrite,
+      .durable = frame.options.durable,
+      .lock_seconds = LockSeconds(frame.options.deadline_seconds)};
+  frame.stages.Enter("list");
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, CheckArguments(frame, files)));
+  BELAY_RETURN_IF_AGREED(
+      AgreeOnArguments(frame.context, "export", CommonArguments(frame)));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const OpenedExport opened, Open(frame));
+  BELAY_ASSIGN_OR_RETURN_AGREED(PlannedExport planned,
+                                PlanTogether(frame, opened, files));
+  Agreed<> written = WriteFiles(frame, opened, planned, files);
+  // Either all files have their names, or none is left.
+  if (frame.context.is_root()) {
+    written.status().ok() ? FinishExport(files) : UndoExport(files);
+  }
+  BELAY_RETURN_IF_AGREED(std::move(written));
+  Report(frame, planned.result);
+  return std::move(planned.result);
+}
+
+}  // namespace
+
+StatusOr<ExportResult> ExportSafetensors(const Comm& comm,
+                                         const std::string& dir,
+                                         std::optional<int64_t> step,
+                                         const std::string& out,
+                                         const ExportOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "export", dir));
+  CommContext context{comm, Deadline(comm, options.deadline_seconds,
+                                     absl::StrFormat("export \"%s\"", dir))};
+  Stages stages(context);
+  return RunExport({context, stages, dir, step, out, options});
 }
 
 }  // namespace belay

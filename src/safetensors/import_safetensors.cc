@@ -12,8 +12,6 @@
 #include "core/text.h"
 #include "core/wire.h"
 #include "pipeline/stages.h"
-#include "safetensors/export_plan.h"
-#include "safetensors/safetensors_files.h"
 #include "save/save.h"
 #include "save/save_report.h"
 #include "storage/mapped_file.h"
@@ -66,22 +64,6 @@ std::vector<RankImport> PlanImport(std::vector<SourceTensors> files,
   return ranks;
 }
 
-std::string EncodeRankImport(const RankImport& part) {
-  WireWriter out;
-  out.Put<uint64_t>(part.places.size());
-  for (const FilePlace& place : part.places) out.Put(place);
-  PutShards(out, part.shards);
-  return out.Take();
-}
-
-RankImport DecodeRankImport(std::string_view bytes) {
-  WireReader in(bytes);
-  RankImport part;
-  part.places = in.GetAll<FilePlace>([&] { return in.Get<FilePlace>(); });
-  part.shards = GetShards(in);
-  return part;
-}
-
 }  // namespace belay::safetensors
 
 // --- Import safetensors ---
@@ -91,7 +73,7 @@ namespace {
 
 using safetensors::FileTensor;
 
-// What an import hands on, on one rank. Neither copied nor moved.
+// One import on one rank. Neither copied nor moved.
 struct ImportRun {
   const std::vector<std::string>& in;
   const ImportOptions& options;
@@ -100,41 +82,42 @@ struct ImportRun {
   safetensors::Metadata metadata = {};
   // This rank's part.
   int64_t part_bytes = 0;                 // without metadata
-  std::vector<int64_t> modified_ns = {};  // by file, as rank 0 has seen it
+  std::vector<int64_t> modified_ns = {};  // by file, as rank 0 sees it
   safetensors::RankImport part = {};
-  std::vector<MappedFile> files = {};  // only those that it reads have content
-  State state = {};                    // what it hands in
+  std::vector<MappedFile> files = {};  // only those that it reads are open
+  State state = {};                    // of the save
   ImportResult result = {};
-  // What was done before the save.
+  // Before the save.
   int64_t messages = 0;
   std::vector<StageTime> stages = {};
 
   std::string Name() const { return in.empty() ? "" : in[0]; }
 };
+// What rank 0 sends to all ranks.
+template <typename Archive>
+void Fields(Archive& archive, ImportRun& run) {
+  archive(run.result.files, run.modified_ns, run.result.num_tensors,
+          run.result.num_texts, run.result.bytes, run.result.left_out);
+}
 
 // Stage list. Collective.
 Agreed<> Begin(CommContext& context, const ImportRun& run) {
-  Status status = CheckSaveOptions(
-      absl::StrFormat("import \"%s\"", run.in.empty() ? "" : run.in[0]),
-      run.options.save);
+  Status status = CheckSaveOptions(absl::StrFormat("import \"%s\"", run.Name()),
+                                   run.options.save);
   if (status.ok() && run.in.empty()) {
     status = absl::InvalidArgumentError("import: there is nothing to import");
   }
   BELAY_RETURN_IF_AGREED(Agree(context, status));
-  WireWriter paths, keys, flags;
-  paths.PutTexts(run.in);
-  keys.PutTexts(run.options.keys);
-  flags.Put(run.options.metadata);
-  flags.Put(run.options.leave_out_others);
-  return AgreeOnArguments(
-      context, "import",
-      {{"the files", paths.Take()},
-       {"the option keys", keys.Take()},
-       {"the options metadata and leave_out_others", flags.Take()}});
+  return AgreeOnArguments(context, "import",
+                          {{"the files", Encode(run.in)},
+                           {"the option keys", Encode(run.options.keys)},
+                           {"the options metadata and leave_out_others",
+                            Encode(std::pair(run.options.metadata,
+                                             run.options.leave_out_others))}});
 }
 
-// Takes the metadata of all files together.
-Status TakeMetadata(ImportRun& run) {
+// Merges the metadata of all files.
+Status MergeMetadata(ImportRun& run) {
   if (!run.options.metadata) return absl::OkStatus();
   std::map<std::string_view, std::string_view> path_of;
   for (const SafetensorsFile& file : run.opened) {
@@ -159,7 +142,7 @@ Status OfImport(const ImportRun& run, const Status& status) {
                                                status.message()));
 }
 
-// Leaves the tensors that the options choose in the headers. Rank 0 only.
+// Removes the tensors that the options do not choose. Rank 0 only.
 Status SelectForImport(ImportRun& run) {
   const StatusOr<KeyPatterns> patterns = KeyPatterns::Compile(run.options.keys);
   if (!patterns.ok()) return OfImport(run, patterns.status());
@@ -197,61 +180,27 @@ Status SelectForImport(ImportRun& run) {
   return absl::OkStatus();
 }
 
-// What rank 0 tells all ranks.
-std::string EncodeCommon(const ImportRun& run) {
-  WireWriter common;
-  common.Put<uint64_t>(run.opened.size());
-  for (const SafetensorsFile& file : run.opened) {
-    common.PutText(file.path);
-    common.Put<int64_t>(file.header.tensors.size());
-    common.Put(file.bytes);
-    common.Put(file.modified_ns);
-  }
-  common.Put(run.result.num_tensors);
-  common.Put<int64_t>(run.metadata.size());
-  common.Put(run.result.bytes);
-  common.Put<uint64_t>(run.result.left_out.size());
-  for (const LeftOut& one : run.result.left_out) {
-    common.PutText(one.name);
-    common.PutText(one.reason);
-  }
-  return common.Take();
-}
-
-void DecodeCommon(std::string_view bytes, ImportRun& run) {
-  WireReader in(bytes);
-  run.result.files = in.GetAll<SafetensorsInfo>([&] {
-    SafetensorsInfo file{.path = std::string(in.GetText())};
-    file.num_tensors = in.Get<int64_t>();
-    file.bytes = in.Get<int64_t>();
-    run.modified_ns.push_back(in.Get<int64_t>());
-    return file;
-  });
-  run.result.num_tensors = in.Get<int64_t>();
-  run.result.num_texts = in.Get<int64_t>();
-  run.result.bytes = in.Get<int64_t>();
-  run.result.left_out = in.GetAll<LeftOut>([&] {
-    LeftOut one{.name = std::string(in.GetText())};
-    one.reason = in.GetText();
-    return one;
-  });
-}
-
-// Opens the files, and plans what rank 0 tells all ranks and each of them.
-// Rank 0 only.
+// Opens the files, and plans the parts of the ranks. Rank 0 only.
 StatusOr<RootMessages> OpenOnRoot(ImportRun& run, int num_ranks) {
   BELAY_ASSIGN_OR_RETURN(run.opened, OpenSafetensors(run.in));
-  BELAY_RETURN_IF_ERROR(TakeMetadata(run));
+  BELAY_RETURN_IF_ERROR(MergeMetadata(run));
   BELAY_RETURN_IF_ERROR(SelectForImport(run));
-  RootMessages messages{.common = EncodeCommon(run)};
-  // There may be very many tensors: each is in one place at a time.
+  for (const SafetensorsFile& file : run.opened) {
+    run.result.files.push_back({.path = file.path,
+                                .num_tensors = std::ssize(file.header.tensors),
+                                .bytes = file.bytes});
+    run.modified_ns.push_back(file.modified_ns);
+  }
+  run.result.num_texts = std::ssize(run.metadata);
+  RootMessages messages{.common = Encode(run)};
+  // There may be very many tensors, so each is only in one place at a time.
   std::vector<safetensors::SourceTensors> sources;
   for (SafetensorsFile& file : run.opened) {
     sources.push_back({file.data_offset, std::move(file.header.tensors)});
   }
   run.opened.clear();
   for (auto& part : safetensors::PlanImport(std::move(sources), num_ranks)) {
-    messages.parts.push_back(safetensors::EncodeRankImport(part));
+    messages.parts.push_back(Encode(part));
     part = {};
   }
   return messages;
@@ -285,8 +234,7 @@ Status MapMine(ImportRun& run) {
   return absl::OkStatus();
 }
 
-// Lists what this rank hands in. Borrows the files and, on rank 0, the
-// metadata.
+// Lists what this rank saves. Borrows the files and, on rank 0, the metadata.
 void ListMine(ImportRun& run) {
   const safetensors::RankImport part = std::exchange(run.part, {});
   for (size_t i = 0; i < part.shards.size(); ++i) {
@@ -316,15 +264,15 @@ Agreed<> Open(CommContext& context, ImportRun& run) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const RootMessage message,
                                 FromRootInParts(context, open));
   return Agree(context, CatchBadAlloc("the list of tensors", [&] {
-                 DecodeCommon(message.common, run);
-                 run.part = safetensors::DecodeRankImport(message.part);
+                 WireReader(message.common)(run);
+                 WireReader(message.part)(run.part);
                  const Status status = MapMine(run);
                  if (status.ok()) ListMine(run);
                  return status;
                }));
 }
 
-// All that comes before the save, which has a deadline of its own. Collective.
+// The stages before the save, which has a deadline of its own. Collective.
 Agreed<> Prepare(const Comm& comm, ImportRun& run) {
   CommContext context{comm,
                       Deadline(comm, run.options.save.deadline_seconds,

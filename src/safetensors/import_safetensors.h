@@ -1,48 +1,73 @@
-// Which rank takes what of the tensors of files.
-//
-// In:  the headers of files. Out: for each rank boxes, and where in which file
-//      their elements lie, end to end.
+// Imports: opens safetensors files, and divides their tensors among the ranks.
 
 #ifndef BELAY_SAFETENSORS_IMPORT_SAFETENSORS_H_
 #define BELAY_SAFETENSORS_IMPORT_SAFETENSORS_H_
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "belay/status.h"
 #include "plan/plan.h"
+#include "safetensors/export_plan.h"
 #include "safetensors/header.h"
 
 namespace belay::safetensors {
 
-// The tensors of one file that are wanted, and where its data begins.
+// The tensors that are imported from one file.
 struct SourceTensors {
   int64_t data_offset = 0;
   std::vector<FileTensor> tensors;
 };
 
-// Where the elements of a shard lie.
+// The position of a shard's elements.
 struct FilePlace {
   int32_t file = 0;
   int64_t offset = 0;  // in the file
 
   friend bool operator==(const FilePlace&, const FilePlace&) = default;
 };
+template <typename Archive>
+void Fields(Archive& archive, FilePlace& place) {
+  archive(place.file, place.offset);
+}
 
 struct RankImport {
   std::vector<ShardInfo> shards;
-  std::vector<FilePlace> places;  // of the shards
+  std::vector<FilePlace> places;  // by shard
 };
+template <typename Archive>
+void Fields(Archive& archive, RankImport& part) {
+  archive(part.shards, part.places);
+}
 
 // Gives every rank about the same number of bytes.
 std::vector<RankImport> PlanImport(std::vector<SourceTensors> files,
                                    int num_ranks);
 
-// For messages between ranks.
-std::string EncodeRankImport(const RankImport& part);
-RankImport DecodeRankImport(std::string_view bytes);
-
 }  // namespace belay::safetensors
+
+namespace belay {
+
+struct SafetensorsFile {
+  std::string path;
+  int64_t bytes = 0;
+  int64_t modified_ns = 0;
+  int64_t data_offset = 0;  // of the first byte behind the header
+  safetensors::FileHeader header;
+};
+
+// Reads the headers of all files at these paths: files, indexes and
+// directories, as ImportSafetensors says. Only these paths may be symbolic
+// links. Rank 0 only.
+// Errors: those of ParseHeader, ParseIndex and PosixFile, with the path;
+//   NotFound - a directory has no safetensors file; InvalidArgument - it has
+//   several indexes, or a tensor is in two files; DataLoss - a file of a
+//   numbered series is missing, an index and the headers do not agree, or all
+//   headers together are above kMaxHeaderBytesOfAll.
+StatusOr<std::vector<SafetensorsFile>> OpenSafetensors(
+    const std::vector<std::string>& paths);
+
+}  // namespace belay
 
 #endif  // BELAY_SAFETENSORS_IMPORT_SAFETENSORS_H_

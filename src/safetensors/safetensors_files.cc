@@ -1,7 +1,6 @@
-// Safetensors files that are read: their index and their headers. JSON is read
-// event by event: a tree of what nobody asks for would take ten times the
-// memory of the file.
-#include "safetensors/safetensors_files.h"
+// Opens safetensors files: their index and their headers. JSON is parsed event
+// by event, because a tree of the whole index would take ten times the memory
+// of the file.
 
 #include <algorithm>
 #include <deque>
@@ -20,7 +19,7 @@
 #include "core/text.h"
 #include "format/paths.h"
 #include "nlohmann/json.hpp"
-#include "safetensors/export_plan.h"
+#include "safetensors/import_safetensors.h"
 #include "storage/index_file.h"
 #include "storage/posix_file.h"
 
@@ -39,7 +38,7 @@ bool IsPlainName(std::string_view name) {
          name.find('/') == name.npos && name.find('\0') == name.npos;
 }
 
-// Takes the events of the JSON parser, each of which tells it whether to go on.
+// Each event returns true for the JSON parser to go on.
 class IndexEvents {
  public:
   bool start_object(size_t) {
@@ -104,7 +103,7 @@ class IndexEvents {
     return Fail(absl::StrFormat("the name \"%s\" appears twice", name));
   }
 
-  // A value that is no text.
+  // A value that is not a string.
   bool Other(const char* kind) {
     if (!IsInMap()) return true;
     return Fail(
@@ -182,50 +181,51 @@ PosixFile::Mode OpenModeOf(Links links) {
                                    : PosixFile::Mode::kRead;
 }
 
-// What the files opened so far hold. One file may have many names, so the space
-// that they take is no bound: what is too much or stands twice is refused at
-// the first file, not after all of them.
+// Sums of all files opened so far. One file may have many names, so the size of
+// the files on disk is no bound. Limits and duplicates are checked at each
+// file, not after all of them.
 class Headers {
  public:
-  Status AddBytes(int64_t length) {
+  Status AddBytes(const std::string& path, int64_t length) {
     using safetensors::kMaxHeaderBytesOfAll;
     bytes_ += length;
     if (bytes_ <= kMaxHeaderBytesOfAll) return absl::OkStatus();
-    return absl::DataLossError(absl::StrFormat(
-        "the headers of all files together are above the limit (need at most "
-        "%d bytes, found %d up to here)",
-        kMaxHeaderBytesOfAll, bytes_));
+    return OfFile(path, absl::DataLossError(absl::StrFormat(
+                            "the headers of all files together are above the "
+                            "limit (need at most %d bytes, found %d up to "
+                            "here)",
+                            kMaxHeaderBytesOfAll, bytes_)));
   }
 
-  // Charges the memory that the tensors take until they are saved.
-  Status Charge(const std::vector<FileTensor>& tensors) {
-    for (const FileTensor& tensor : tensors) {
+  // Counts the memory that the tensors take until they are saved.
+  Status Add(const SafetensorsFile& file) {
+    paths_.push_back(file.path);
+    for (const FileTensor& tensor : file.header.tensors) {
       memory_ += kMemoryPerTensor + kMemoryPerNameByte * tensor.name.size();
     }
-    BELAY_ASSIGN_OR_RETURN(const std::optional<int64_t> said,
-                           MaxMetadataBytes());
-    const int64_t most = said ? *said : MetadataBudget(bytes_);
-    if (memory_ <= most) return absl::OkStatus();
-    return absl::ResourceExhaustedError(absl::StrFormat(
-        "the tensors take too much memory; if you trust the file, allow more "
-        "with %s (need %d bytes, found %d)",
-        kMaxMetadataBytes, memory_, most));
-  }
-
-  Status AddNames(const SafetensorsFile& file) {
-    paths_.push_back(file.path);
+    const StatusOr<std::optional<int64_t>> said = MaxMetadataBytes();
+    if (!said.ok()) return OfFile(file.path, said.status());
+    const int64_t most = said->value_or(MetadataBudget(bytes_));
+    if (memory_ > most) {
+      return OfFile(file.path,
+                    absl::ResourceExhaustedError(absl::StrFormat(
+                        "the tensors take too much memory; if you trust the "
+                        "file, allow more with %s (need %d bytes, found %d)",
+                        kMaxMetadataBytes, memory_, most)));
+    }
     for (const FileTensor& tensor : file.header.tensors) {
       const auto [at, is_new] = path_of_.emplace(tensor.name, paths_.back());
       if (is_new) continue;
-      return absl::InvalidArgumentError(
-          Cat("tensor \"", tensor.name, "\" is in \"", at->second, "\", too"));
+      return OfFile(file.path, absl::InvalidArgumentError(
+                                   Cat("tensor \"", tensor.name, "\" is in \"",
+                                       at->second, "\", too")));
     }
     return absl::OkStatus();
   }
 
  private:
-  // As measured: of each of 300,000 tensors with short names and with longer
-  // ones. A header has at least 50 bytes for each.
+  // Measured with 300,000 tensors with short and with long names. A header has
+  // at least 50 bytes for each.
   static constexpr int64_t kMemoryPerTensor = 1800;
   static constexpr int64_t kMemoryPerNameByte = 15;
 
@@ -245,9 +245,7 @@ StatusOr<SafetensorsFile> OpenFile(const std::string& path, Links links,
                          ReadText(file, 0, std::min(stat.size, kLengthBytes)));
   const StatusOr<int64_t> length = safetensors::HeaderLength(first, stat.size);
   if (!length.ok()) return OfFile(path, length.status());
-  if (const Status added = headers.AddBytes(*length); !added.ok()) {
-    return OfFile(path, added);
-  }
+  BELAY_RETURN_IF_ERROR(headers.AddBytes(path, *length));
   BELAY_ASSIGN_OR_RETURN(const std::string text,
                          ReadText(file, kLengthBytes, *length));
   BELAY_RETURN_IF_ERROR(file.Close());
@@ -261,12 +259,7 @@ StatusOr<SafetensorsFile> OpenFile(const std::string& path, Links links,
       });
   if (!header.ok()) return OfFile(path, header.status());
   opened.header = *std::move(header);
-  if (const Status fits = headers.Charge(opened.header.tensors); !fits.ok()) {
-    return OfFile(path, fits);
-  }
-  if (const Status added = headers.AddNames(opened); !added.ok()) {
-    return OfFile(path, added);
-  }
+  BELAY_RETURN_IF_ERROR(headers.Add(opened));
   return opened;
 }
 
@@ -332,8 +325,8 @@ StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
   return files;
 }
 
-// Checks that of each numbered series all files are there: the index of one
-// that is being written comes last.
+// Checks that all files of each numbered series exist. The index is written
+// last, so it cannot tell of a series that is still being written.
 Status CheckSeries(const std::string& path,
                    const std::vector<std::string>& names) {
   std::map<std::pair<std::string, int64_t>, int64_t> found;

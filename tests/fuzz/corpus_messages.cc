@@ -69,10 +69,7 @@ std::vector<safetensors::FileTensor> Tensors() {
 std::string ExportOf(const std::vector<safetensors::FileTensor>& tensors) {
   const safetensors::FilePlan files =
       safetensors::PlanFiles(tensors, {}, "model", 0).value();
-  WireWriter out;
-  safetensors::PutRankExport(
-      out, safetensors::PlanExport(files, 2, 16).value().front());
-  return out.Take();
+  return Encode(safetensors::PlanExport(files, 2, 16).value().front());
 }
 
 // What is planned and sent for one checkpoint.
@@ -152,8 +149,7 @@ std::vector<std::string> PlanMessages(
   const std::vector<safetensors::FileTensor> tensors = Tensors();
   inputs.push_back(
       MessageOf(PlanMessage::kImport,
-                safetensors::EncodeRankImport(
-                    safetensors::PlanImport({{8, tensors}}, 2).front())));
+                Encode(safetensors::PlanImport({{8, tensors}}, 2).front())));
   inputs.push_back(MessageOf(PlanMessage::kExport, ExportOf(tensors)));
   // Evenly divided rows, which are described once for all ranks.
   const RankShards rows{.shards = {{.key = "rows",

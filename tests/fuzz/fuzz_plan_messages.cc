@@ -58,20 +58,17 @@ void ReadReads(std::string_view message) {
 }
 
 void ReadImport(std::string_view message) {
-  const safetensors::RankImport read = safetensors::DecodeRankImport(message);
-  const safetensors::RankImport again =
-      safetensors::DecodeRankImport(safetensors::EncodeRankImport(read));
+  safetensors::RankImport read, again;
+  WireReader{message}(read);
+  WireReader{Encode(read)}(again);
   Require(read.shards == again.shards && read.places == again.places,
           "an import comes back as it was");
 }
 
 void ReadExport(std::string_view message) {
-  WireReader in(message);
-  const safetensors::RankExport read = safetensors::GetRankExport(in);
-  WireWriter out;
-  safetensors::PutRankExport(out, read);
-  WireReader back(out.bytes());
-  const safetensors::RankExport again = safetensors::GetRankExport(back);
+  safetensors::RankExport read, again;
+  WireReader{message}(read);
+  WireReader{Encode(read)}(again);
   Require(read.shards == again.shards && read.windows == again.windows,
           "an export comes back as it was");
 }

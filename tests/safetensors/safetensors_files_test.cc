@@ -1,5 +1,3 @@
-#include "safetensors/safetensors_files.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 
 #include "directory_fixture.h"
 #include "safetensors/header.h"
+#include "safetensors/import_safetensors.h"
 
 namespace belay::safetensors_files_test {
 namespace {

@@ -37,11 +37,7 @@ void ExpectWhole(const FilePlan& plan, int ranks, int64_t max_bytes) {
       written[window.file] += bytes;
     }
     EXPECT_EQ(shard, part.shards.size());
-    WireWriter out;
-    PutRankExport(out, part);
-    WireReader in(out.bytes());
-    const RankExport copy = GetRankExport(in);
-    EXPECT_TRUE(in.done());
+    const RankExport copy = Decode<RankExport>(Encode(part)).value();
     EXPECT_EQ(copy.windows, part.windows);
     EXPECT_EQ(copy.shards, part.shards);
   }

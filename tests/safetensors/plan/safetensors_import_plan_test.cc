@@ -36,7 +36,7 @@ TEST(ImportPlanTest, EveryByteIsTakenOnce) {
         next[shard.key].offset += bytes;
         taken[shard.key] += bytes;
       }
-      const RankImport copy = DecodeRankImport(EncodeRankImport(part));
+      const RankImport copy = Decode<RankImport>(Encode(part)).value();
       EXPECT_EQ(copy.shards, part.shards);
       EXPECT_EQ(copy.places, part.places);
     }
