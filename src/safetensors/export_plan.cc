@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "belay/arrays/flat_buffer.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 
@@ -78,31 +80,6 @@ std::vector<std::vector<TensorRange>> EvenShares(
     first += bytes;
   }
   return shares;
-}
-
-void ForEachBoxOfRange(const Shape& shape, int64_t begin, int64_t end,
-                       absl::FunctionRef<void(const Box&)> visit) {
-  if (shape.empty() && begin < end) visit({});
-  while (begin < end && !shape.empty()) {
-    // The outermost axis along which whole steps follow.
-    size_t axis = 0;
-    int64_t stride = Stride(shape, 0);
-    while (begin % stride != 0 || end - begin < stride) {
-      ++axis;
-      stride = Stride(shape, axis);
-    }
-    Box box = WholeBox(shape);
-    int64_t rest = begin;
-    for (size_t i = 0; i <= axis; ++i) {
-      box.offset[i] = rest / Stride(shape, i);
-      box.shape[i] = 1;
-      rest %= Stride(shape, i);
-    }
-    box.shape[axis] =
-        std::min(shape[axis] - box.offset[axis], (end - begin) / stride);
-    visit(box);
-    begin += box.shape[axis] * stride;
-  }
 }
 
 // --- Files ---
@@ -324,12 +301,12 @@ class Windows {
   }
 
   void AddBoxes(const FileTensor& tensor, int64_t begin, int64_t end) {
-    ForEachBoxOfRange(tensor.shape, begin, end, [&](const Box& box) {
+    for (Box& box : BoxesOfRange(WholeBox(tensor.shape), begin, end)) {
       part_.shards.push_back({.key = tensor.name,
                               .dtype = tensor.dtype,
                               .global_shape = tensor.shape,
-                              .box = box});
-    });
+                              .box = std::move(box)});
+    }
     part_.windows.back().end_shard = static_cast<int32_t>(part_.shards.size());
   }
 

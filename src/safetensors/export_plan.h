@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "belay/arrays/box.h"
 #include "belay/safetensors.h"
 #include "belay/status.h"
@@ -61,12 +60,6 @@ int64_t UnitElements(const FileTensor& tensor);
 // unit. A tensor without elements is in the first share.
 std::vector<std::vector<TensorRange>> EvenShares(
     const std::vector<FileTensor>& tensors, int num_ranks);
-
-// Calls `visit` for the boxes that make up the elements [begin, end) of an
-// array, in row-major order. Each box is contiguous in the array; there are at
-// most 2 * ndim - 1.
-void ForEachBoxOfRange(const Shape& shape, int64_t begin, int64_t end,
-                       absl::FunctionRef<void(const Box&)> visit);
 
 // Names of files.
 inline constexpr std::string_view kFileEnd = ".safetensors";

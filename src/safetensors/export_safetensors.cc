@@ -17,6 +17,7 @@
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
+#include "format/paths.h"
 #include "mpi/collective.h"
 #include "pipeline/save_options.h"
 #include "pipeline/stages.h"
@@ -25,9 +26,11 @@
 #include "plan/stored_arrays.h"
 #include "restore/array_reading.h"
 #include "restore/restore_stages.h"
-#include "safetensors/export_files.h"
+#include "safetensors/export_lock.h"
 #include "safetensors/export_plan.h"
 #include "storage/belay_files.h"
+#include "storage/commit.h"
+#include "storage/directory.h"
 #include "storage/index_file.h"
 #include "storage/posix_file.h"
 #include "storage/reader.h"
@@ -37,8 +40,277 @@ namespace belay {
 namespace {
 
 using safetensors::FilePlan;
+using safetensors::kFileEnd;
 using safetensors::RankExport;
 using safetensors::Window;
+
+// --- Files ---
+
+// The export has the files DIRECTORY/STEM.safetensors and so on.
+struct ExportPlace {
+  std::string directory;
+  std::string stem;
+  bool makes_directory = false;  // if there is none
+};
+
+// The files of one export, which are created under temporary names, and renamed
+// once all are complete. Rank 0 only.
+struct ExportFiles {
+  ExportPlace place;
+  uint64_t nonce = 0;  // tells its files from those of another export
+  bool overwrite = false;
+  bool durable = true;
+  double lock_seconds = 0;  // the longest wait for other exports
+  // In the order in which they are renamed: the index is the last.
+  std::vector<std::string> names = {};
+  std::vector<std::string> old = {};  // of the export that is replaced
+  size_t num_set_aside = 0;           // of `old`
+  size_t num_named = 0;               // of `names`, those that are renamed
+  ExportLock lock = {};               // from NameExport on
+
+  std::string TemporaryPath(const std::string& name) const {
+    return InProgressPath(FinalPath(name), nonce);
+  }
+  std::string FinalPath(const std::string& name) const {
+    return place.directory == "." ? name : JoinPath(place.directory, name);
+  }
+};
+
+Status SyncPlace(const ExportFiles& files) {
+  if (!files.durable) return absl::OkStatus();
+  return SyncDirectory(files.place.directory);
+}
+
+// Removes `end` from the name; returns false if the name does not end with it.
+bool RemoveEnd(std::string_view& name, std::string_view end) {
+  if (!name.ends_with(end)) return false;
+  name.remove_suffix(end.size());
+  return true;
+}
+
+// Nothing that is removed or renamed may be a directory.
+Status CheckIsFile(const std::string& path) {
+  const Status listed = ListDirectory(path).status();
+  if (absl::IsInvalidArgument(listed) || absl::IsNotFound(listed)) {
+    return absl::OkStatus();  // a file, or a link to nothing
+  }
+  BELAY_RETURN_IF_ERROR(listed);
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "export \"%s\": there is a directory of that name", path));
+}
+
+// Renames the old index first, as the new one is renamed last: so no index ever
+// names files of another export.
+Status SetAside(ExportFiles& files) {
+  std::stable_partition(files.old.begin(), files.old.end(),
+                        [](const std::string& name) {
+                          return name.ends_with(safetensors::kIndexEnd);
+                        });
+  for (const std::string& name : files.old) {
+    const std::string path = files.FinalPath(name);
+    BELAY_RETURN_IF_ERROR(Rename(path, ReplacedName(path)));
+    ++files.num_set_aside;
+  }
+  return files.old.empty() ? absl::OkStatus() : SyncPlace(files);
+}
+
+// Whoever begins an export of a name removes the files of those before it.
+Status CheckStillOurs(const ExportFiles& files) {
+  for (const std::string& name : files.names) {
+    const std::string path = files.TemporaryPath(name);
+    BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
+    if (exists) continue;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "export \"%s\": another export of this name has taken over", path));
+  }
+  return absl::OkStatus();
+}
+
+// The paths of files of other exports of this name.
+struct Found {
+  std::vector<std::string> debris;  // of those that were killed, or still run
+  std::string set_aside;            // or ""
+};
+
+// Sets `files.old` to the names of a complete export, and returns the others.
+StatusOr<Found> Look(ExportFiles& files) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                         ListDirectory(files.place.directory));
+  Found found;
+  files.old.clear();
+  for (std::string_view name : all) {
+    const std::string path = files.FinalPath(std::string(name));
+    const bool is_set_aside = RemoveEnd(name, ReplacedName(""));
+    const bool is_debris = WithoutInProgress(name);
+    if (!safetensors::IsNameOfExport(name, files.place.stem)) continue;
+    if (is_set_aside) {
+      found.set_aside = path;
+      continue;
+    }
+    BELAY_RETURN_IF_ERROR(CheckIsFile(path));
+    if (is_debris) {
+      found.debris.push_back(path);
+    } else {
+      files.old.emplace_back(name);
+    }
+  }
+  return found;
+}
+
+std::string LockPath(const ExportFiles& files) {
+  return files.FinalPath(Cat(".", files.place.stem, kFileEnd, ".lock"));
+}
+
+Status CheckReplaceable(const ExportFiles& files) {
+  if (files.old.empty() || files.overwrite) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrFormat(
+      "export \"%s\": the file is there already; choose another name or set "
+      "ExportOptions.overwrite",
+      files.FinalPath(files.old[0])));
+}
+
+// Parses the argument `out` of ExportSafetensors.
+// Errors: InvalidArgument - there is no name in it.
+StatusOr<ExportPlace> ParseExportPlace(const std::string& out) {
+  const std::string path = WithoutSlashes(out);
+  const std::string name = NameOf(path);
+  if (!std::string_view(name).ends_with(kFileEnd) && !path.empty()) {
+    return ExportPlace{
+        .directory = path, .stem = "model", .makes_directory = true};
+  }
+  if (name.size() <= kFileEnd.size()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "export to \"%s\": there is no name (need a directory, or a file such "
+        "as \"model.safetensors\")",
+        out));
+  }
+  return ExportPlace{.directory = ParentOf(path),
+                     .stem = name.substr(0, name.size() - kFileEnd.size())};
+}
+
+// A directory of steps, or a step, has no other files.
+Status CheckHasNoSteps(const std::string& directory) {
+  BELAY_ASSIGN_OR_RETURN(const bool is_step, IsStep(directory));
+  bool has_steps = false;
+  if (!is_step) {
+    BELAY_ASSIGN_OR_RETURN(const std::vector<StepLabel> steps,
+                           CommittedLabels(directory));
+    has_steps = !steps.empty();
+  }
+  if (!is_step && !has_steps) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("export to \"%s\": it is a %s; choose another directory",
+                      directory, is_step ? "step" : "directory of steps"));
+}
+
+Status PrepareDirectory(const ExportFiles& files) {
+  const std::string& directory = files.place.directory;
+  if (files.place.makes_directory) {
+    BELAY_RETURN_IF_ERROR(EnsureDirectory(directory, files.durable));
+  }
+  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(directory));
+  if (!exists) {
+    return absl::NotFoundError(absl::StrFormat(
+        "export to \"%s\": no such directory; make it first", directory));
+  }
+  return CheckHasNoSteps(directory);
+}
+
+// Checks the directory, creates it if its parent exists, and removes debris of
+// an export of this name: of two concurrent ones the later one takes over.
+// Errors: AlreadyExists - there is an export of this name, and `overwrite` is
+//   false; FailedPrecondition - a directory has one of its names.
+Status BeginExport(ExportFiles& files) {
+  BELAY_RETURN_IF_ERROR(PrepareDirectory(files));
+  // The files of an export that is renaming them now are not debris.
+  BELAY_ASSIGN_OR_RETURN(const ExportLock lock,
+                         ExportLock::Take(LockPath(files), files.lock_seconds));
+  BELAY_ASSIGN_OR_RETURN(const Found found, Look(files));
+  BELAY_RETURN_IF_ERROR(CheckReplaceable(files));
+  // It is unknown which of the other files are complete.
+  if (!found.debris.empty() && !found.set_aside.empty()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "export \"%s\": an earlier export was killed while it replaced this "
+        "one: rename such files without that ending, or remove them",
+        found.set_aside));
+  }
+  for (const std::string& path : found.debris) {
+    BELAY_RETURN_IF_ERROR(RemoveTree(path));
+  }
+  return absl::OkStatus();
+}
+
+// Creates a file of `bytes` bytes that begins with `head`.
+Status MakeExportFile(ExportFiles& files, const std::string& name,
+                      const std::string& head, int64_t bytes) {
+  BELAY_ASSIGN_OR_RETURN(
+      PosixFile file,
+      PosixFile::Open(files.TemporaryPath(name), PosixFile::Mode::kCreate));
+  files.names.push_back(name);
+  BELAY_RETURN_IF_ERROR(file.Fallocate(bytes));
+  BELAY_RETURN_IF_ERROR(file.PwriteAll(0, head.data(), std::ssize(head)));
+  if (files.durable) BELAY_RETURN_IF_ERROR(file.Sync());
+  return file.Close();
+}
+
+// Renames all files; other exports of this name wait until FinishExport or
+// UndoExport, one of which must follow. Files that are replaced are set aside.
+// Errors: FailedPrecondition - another export of this name has taken over;
+//   AlreadyExists - as BeginExport.
+Status NameExport(ExportFiles& files) {
+  BELAY_ASSIGN_OR_RETURN(files.lock,
+                         ExportLock::Take(LockPath(files), files.lock_seconds));
+  BELAY_RETURN_IF_ERROR(CheckStillOurs(files));
+  // Another export may have got its names meanwhile.
+  BELAY_RETURN_IF_ERROR(Look(files).status());
+  BELAY_RETURN_IF_ERROR(CheckReplaceable(files));
+  BELAY_RETURN_IF_ERROR(SetAside(files));
+  for (const std::string& name : files.names) {
+    const bool is_index =
+        std::string_view(name).ends_with(safetensors::kIndexEnd);
+    if (is_index) BELAY_RETURN_IF_ERROR(SyncPlace(files));
+    BELAY_RETURN_IF_ERROR(
+        Rename(files.TemporaryPath(name), files.FinalPath(name)));
+    ++files.num_named;
+  }
+  return SyncPlace(files);
+}
+
+// Removes the files of this export, and restores those that were set aside;
+// best effort, so that no other error is hidden.
+void UndoExport(ExportFiles& files) {
+  // The index, which is the last one, goes first.
+  for (size_t i = files.names.size(); i-- > 0;) {
+    const std::string& name = files.names[i];
+    const std::string path =
+        i < files.num_named ? files.FinalPath(name) : files.TemporaryPath(name);
+    RemoveTree(path).IgnoreError();
+  }
+  for (size_t i = files.num_set_aside; i-- > 0;) {
+    const std::string path = files.FinalPath(files.old[i]);
+    Rename(ReplacedName(path), path).IgnoreError();
+  }
+  files.lock = {};
+}
+
+// Removes files that were set aside, by this export or by one that was killed;
+// best effort.
+void FinishExport(ExportFiles& files) {
+  const ExportLock lock = std::move(files.lock);
+  const StatusOr<std::vector<std::string>> names =
+      ListDirectory(files.place.directory);
+  if (!names.ok()) return;
+  for (std::string_view name : *names) {
+    const std::string path = files.FinalPath(std::string(name));
+    if (RemoveEnd(name, ReplacedName("")) &&
+        safetensors::IsNameOfExport(name, files.place.stem) &&
+        CheckIsFile(path).ok()) {
+      RemoveTree(path).IgnoreError();
+    }
+  }
+}
+
+// --- Stages ---
 
 struct ExportFrame {
   CommContext& context;
@@ -71,7 +343,7 @@ struct PlannedExport {
   FilePlan plan;
   RestorePlan reading;
 };
-// What is equal on all ranks, but `filtered`.
+// The members that are equal on all ranks, without `filtered`.
 template <typename Archive>
 void Fields(Archive& archive, PlannedExport& planned) {
   ExportResult& result = planned.result;
@@ -97,7 +369,7 @@ Status CheckArguments(const ExportFrame& frame, ExportFiles& files) {
   }
   BELAY_RETURN_IF_ERROR(CheckBytesInFlight(start, options.max_bytes_in_flight));
   BELAY_RETURN_IF_ERROR(CheckDeadlineSeconds(start, options.deadline_seconds));
-  BELAY_ASSIGN_OR_RETURN(files.place, PlaceOfExport(frame.out));
+  BELAY_ASSIGN_OR_RETURN(files.place, ParseExportPlace(frame.out));
   return absl::OkStatus();
 }
 
@@ -343,7 +615,7 @@ Agreed<PlannedExport> PlanTogether(const ExportFrame& frame,
 
 // --- Stage write ---
 
-// What this rank has read and written.
+// The result of reading and writing on this rank.
 struct ExportedData {
   std::vector<uint32_t> registers;
   std::vector<int64_t> covered;

@@ -113,8 +113,8 @@ StatusOr<std::string> HeaderText(const FileHeader& header) {
   return text;
 }
 
-// Reading a header. JSON is read event by event: a tree of it would take ten
-// times the memory, and would hide names that stand there twice.
+// JSON is parsed event by event: a tree would take ten times the memory, and
+// would hide repeated names.
 
 namespace {
 
@@ -122,7 +122,7 @@ using nlohmann::json;
 
 constexpr size_t kMostAxes = 32;  // as HDF5 has them
 
-// What stands in the file about one tensor.
+// The members of one tensor, as far as they were parsed.
 struct Described {
   std::string name;
   std::optional<std::string> dtype;
@@ -130,7 +130,7 @@ struct Described {
   std::optional<Shape> offsets;
 };
 
-// Takes the events of the JSON parser, each of which tells it whether to go on.
+// Each event returns true for the JSON parser to go on.
 class HeaderEvents {
  public:
   bool start_object(size_t) {
@@ -236,7 +236,7 @@ class HeaderEvents {
     return false;
   }
 
-  // What the parser is at.
+  // The current position, for messages.
   std::string Where() const {
     switch (place_) {
       case Place::kTensor:
@@ -319,8 +319,7 @@ Status OfTensor(const Described& tensor, const std::string& what) {
       absl::StrFormat("tensor \"%s\": %s", tensor.name, what));
 }
 
-// The bytes that the dtype and the shape make.
-StatusOr<int64_t> BytesOf(const Described& tensor, int64_t bits) {
+StatusOr<int64_t> CountBytes(const Described& tensor, int64_t bits) {
   const StatusOr<int64_t> elements = CheckedNumElements(*tensor.shape);
   int64_t all_bits = 0;
   if (!elements.ok() || __builtin_mul_overflow(*elements, bits, &all_bits)) {
@@ -334,7 +333,6 @@ StatusOr<int64_t> BytesOf(const Described& tensor, int64_t bits) {
                                   all_bits));
 }
 
-// Checks one tensor for itself.
 StatusOr<FileTensor> Check(Described& tensor) {
   const auto* known = std::find_if(
       std::begin(kFormatDTypes), std::end(kFormatDTypes),
@@ -356,7 +354,7 @@ StatusOr<FileTensor> Check(Described& tensor) {
                                             "begin (found %d to %d)",
                                             offsets[0], offsets[1]));
   }
-  BELAY_ASSIGN_OR_RETURN(const int64_t bytes, BytesOf(tensor, known->bits));
+  BELAY_ASSIGN_OR_RETURN(const int64_t bytes, CountBytes(tensor, known->bits));
   if (offsets[1] - offsets[0] != bytes) {
     return OfTensor(
         tensor, absl::StrFormat("data_offsets do not fit dtype %s and shape %s "
@@ -407,7 +405,7 @@ StatusOr<FileHeader> ParseHeader(std::string_view text, int64_t data_bytes) {
     return absl::DataLossError(
         "the header does not begin with \"{\"; this is not a safetensors file");
   }
-  // The parser would take a NUL for the end.
+  // The parser would stop at a NUL.
   if (const size_t at = text.find('\0'); at != text.npos) {
     return absl::DataLossError(
         absl::StrFormat("the header is not JSON, at byte %d: a NUL", at));

@@ -38,31 +38,31 @@ inline constexpr FormatDType kFormatDTypes[] = {
     {"F4", std::nullopt, 4},        {"BOOL", DType::kBool, 8},
 };
 
-// The header of a safetensors file, which says what tensors lie where.
+// A safetensors file.
 //
 //   8 bytes  the length of the header, little-endian
 //   header   JSON: {"__metadata__": {"NAME": "TEXT"}, "NAME": {"dtype": "F32",
 //            "shape": [2, 3], "data_offsets": [0, 24]}}, padded with spaces
 //   data     the tensors, dense and row-major, one after the other
 //
-// Pure, and trusts nothing. Messages say what is wrong, not in which file.
+// Headers are not trusted. Error messages do not name the file.
 
-// The longest header that readers accept, that of all files of an import
-// together, and the bytes of its length.
+// The most bytes of a header, and of all headers of an import; and the bytes of
+// the length.
 inline constexpr int64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr int64_t kMaxHeaderBytesOfAll = 2 * kMaxHeaderBytes;
 inline constexpr int64_t kLengthBytes = 8;
-// The longest name of a tensor or of metadata, and the most metadata of a file.
+// The most bytes of a name, and the most metadata of a file.
 inline constexpr size_t kMaxNameBytes = 65'536;
 inline constexpr size_t kMaxMetadata = 100'000;
-// What no tensor may be called.
+// No tensor may have this name.
 inline constexpr std::string_view kMetadataName = "__metadata__";
 
 // One tensor of a file.
 struct FileTensor {
   std::string name;
   DType dtype = DType::kU8;
-  // The name of a dtype that belay does not have; then `dtype` says nothing.
+  // The name of a dtype that belay does not have; then `dtype` is meaningless.
   std::string foreign_dtype = {};
   Shape shape = {};
   // Its bytes in the data, [begin, end).
@@ -81,36 +81,32 @@ struct FileHeader {
   friend bool operator==(const FileHeader&, const FileHeader&) = default;
 };
 
-// Returns what the format calls a dtype, or nothing: it has no such dtype.
+// Returns the format's name of a dtype, if it has that dtype.
 std::optional<std::string_view> FormatName(DType dtype);
 
-// Returns the length of the header, by the first bytes of a file of so many
-// bytes.
+// Returns the length of the header from the first bytes of a file.
 // Errors: DataLoss - the file is too short, or the length above the limit.
 StatusOr<int64_t> HeaderLength(std::string_view first, int64_t file_bytes);
 
-// Reads a header that so many bytes of data follow.
+// Parses a header that is followed by `data_bytes` bytes.
 // Errors: DataLoss - it is not JSON of this form, a name appears twice, a
-//   number is negative or too large, dtype, shape and offsets do not fit each
-//   other, tensors overlap or leave a hole or do not fill the data, a name is
-//   longer or metadata are more than the limit; Unimplemented - a dtype that
-//   the format did not have when this was written, or more than 32 axes.
+//   number is negative or too large, dtype, shape and offsets do not match,
+//   tensors overlap or do not fill the data, a name or the metadata are above
+//   the limit; Unimplemented - an unknown dtype, or more than 32 axes.
 StatusOr<FileHeader> ParseHeader(std::string_view text, int64_t data_bytes);
 
 // Returns the member of the header that describes a tensor.
-// Errors: InvalidArgument - its name is none that the format can have, or is
-//   above the limit.
+// Errors: InvalidArgument - its name is invalid or above the limit.
 StatusOr<std::string> TensorText(const FileTensor& tensor);
 
-// Returns the length and the header, together a multiple of 8 bytes, as they
-// stand in the file. Requires dtypes that the format has.
+// Returns the length and the header as they stand in the file, padded to a
+// multiple of 8 bytes. Requires dtypes that the format has.
 // Errors: those of TensorText; InvalidArgument - metadata that is not UTF-8, or
 //   the header is above the limit.
 StatusOr<std::string> HeaderText(const FileHeader& header);
 
-// Returns the dtype's place in the order of tensors in a file: those with the
-// largest alignment come first, and among them that of the reference
-// implementation. Requires a dtype that the format has.
+// Returns the dtype's position in the order of tensors in a file, which is that
+// of the reference implementation. Requires a dtype that the format has.
 int FileOrder(DType dtype);
 
 // Returns the text as JSON, in quotes.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "belay/arrays/flat_buffer.h"
 #include "belay/safetensors.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
@@ -17,19 +18,6 @@
 #include "storage/mapped_file.h"
 
 namespace belay::safetensors {
-namespace {
-
-void AddShard(const FileTensor& tensor, const Box& box, const FilePlace& place,
-              RankImport& part) {
-  part.shards.push_back({.key = tensor.name,
-                         .dtype = tensor.dtype,
-                         .global_shape = tensor.shape,
-                         .box = box});
-  part.places.push_back(place);
-}
-
-}  // namespace
-
 std::vector<RankImport> PlanImport(std::vector<SourceTensors> files,
                                    int num_ranks) {
   std::vector<FileTensor> tensors;
@@ -51,14 +39,19 @@ std::vector<RankImport> PlanImport(std::vector<SourceTensors> files,
       const int64_t size = DTypeSize(tensor.dtype);
       FilePlace place = places[range.tensor];
       place.offset += range.begin * size;
-      if (range.begin == range.end) {  // so that somebody lists it
-        AddShard(tensor, WholeBox(tensor.shape), place, ranks[rank]);
+      std::vector<Box> boxes =
+          BoxesOfRange(WholeBox(tensor.shape), range.begin, range.end);
+      // A tensor without elements is listed, too.
+      if (range.begin == range.end) boxes = {WholeBox(tensor.shape)};
+      for (Box& box : boxes) {
+        const int64_t bytes = NumElements(box.shape) * size;
+        ranks[rank].shards.push_back({.key = tensor.name,
+                                      .dtype = tensor.dtype,
+                                      .global_shape = tensor.shape,
+                                      .box = std::move(box)});
+        ranks[rank].places.push_back(place);
+        place.offset += bytes;
       }
-      ForEachBoxOfRange(tensor.shape, range.begin, range.end,
-                        [&](const Box& box) {
-                          AddShard(tensor, box, place, ranks[rank]);
-                          place.offset += NumElements(box.shape) * size;
-                        });
     }
   }
   return ranks;
@@ -93,7 +86,7 @@ struct ImportRun {
 
   std::string Name() const { return in.empty() ? "" : in[0]; }
 };
-// What rank 0 sends to all ranks.
+// The message of rank 0 to all ranks.
 template <typename Archive>
 void Fields(Archive& archive, ImportRun& run) {
   archive(run.result.files, run.modified_ns, run.result.num_tensors,

@@ -29,7 +29,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kWeightMap = "weight_map";
-// An index that programs write has two.
+// Usual indexes have two levels.
 constexpr int kMostDepth = 64;
 
 // A name that stays in its directory.
@@ -135,7 +135,7 @@ class IndexEvents {
 }  // namespace
 
 StatusOr<FileOfTensor> ParseIndex(std::string_view text) {
-  // The parser takes a NUL for the end.
+  // The parser would stop at a NUL.
   if (const size_t at = text.find('\0'); at != text.npos) {
     return absl::DataLossError(
         absl::StrFormat("the index is not JSON, at byte %d: a NUL", at));
@@ -165,7 +165,6 @@ Status OfFile(const std::string& path, const Status& status) {
                 absl::StrFormat("read \"%s\": %s", path, status.message()));
 }
 
-// Reads a file from `offset` on, so many bytes.
 StatusOr<std::string> ReadText(PosixFile& file, int64_t offset, int64_t bytes) {
   return CatchBadAlloc(
       absl::StrFormat("%d bytes of \"%s\"", bytes, file.path()),
@@ -379,7 +378,6 @@ StatusOr<std::vector<SafetensorsFile>> OpenPath(const std::string& path,
                                                 Headers& headers) {
   const StatusOr<std::vector<std::string>> names = ListDirectory(path);
   if (names.ok()) return OpenFolder(WithoutSlashes(path), *names, headers);
-  // Not a directory.
   if (!absl::IsInvalidArgument(names.status())) return names.status();
   if (path.ends_with(kJsonEnd))
     return OpenIndex(path, Links::kFollowed, headers);

@@ -1,3 +1,5 @@
+#include "safetensors/export_lock.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 
 #include "core/fault.h"
 #include "directory_fixture.h"
-#include "safetensors/export_files.h"
 
 namespace belay::export_lock_test {
 namespace {

@@ -4,6 +4,7 @@
 #include <random>
 #include <vector>
 
+#include "belay/arrays/flat_buffer.h"
 #include "safetensors/export_plan.h"
 
 namespace belay::safetensors::safetensors_shares_test {
@@ -18,10 +19,7 @@ FileTensor Tensor(DType dtype, const Shape& shape) {
 }
 
 std::vector<Box> BoxesOf(const Shape& shape, int64_t begin, int64_t end) {
-  std::vector<Box> boxes;
-  ForEachBoxOfRange(shape, begin, end,
-                    [&](const Box& box) { boxes.push_back(box); });
-  return boxes;
+  return BoxesOfRange(WholeBox(shape), begin, end);
 }
 
 // The number of the first element of a box.
