@@ -1,4 +1,4 @@
-// What the operations on sharded variables share.
+// Checks, agreements and lookups that operations on sharded variables share.
 
 #ifndef BELAY_SHARDED_VARIABLE_OPERATION_H_
 #define BELAY_SHARDED_VARIABLE_OPERATION_H_
