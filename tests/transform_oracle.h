@@ -20,7 +20,7 @@
 #include "belay/arrays/box.h"
 #include "belay/values/transform.h"
 #include "core/strided_copy.h"
-#include "state/transform_plan.h"
+#include "state/transform.h"
 
 namespace belay::transform_plan_test {
 

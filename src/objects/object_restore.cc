@@ -18,7 +18,7 @@
 #include "restore/restore_stages.h"
 #include "state/array_access.h"
 #include "state/memory_layout.h"
-#include "state/strictness.h"
+#include "state/stored_answer.h"
 
 namespace belay {
 namespace {

@@ -21,8 +21,8 @@
 #include "plan/save_args.h"
 #include "plan/shards.h"
 #include "plan/stored_values.h"
-#include "state/id_rows.h"
 #include "state/memory_layout.h"
+#include "state/rank_rows.h"
 
 namespace belay {
 

@@ -20,7 +20,7 @@
 #include "pipeline/stages.h"
 #include "plan/shared_targets.h"
 #include "restore/restore_stages.h"
-#include "state/strictness.h"
+#include "state/stored_answer.h"
 #include "storage/belay_files.h"
 
 namespace belay {
@@ -59,7 +59,7 @@ Status CheckNoArgs(const std::string& dir, const RestoreOptions& options) {
   const char* const name = !options.args.empty()        ? "args"
                            : options.selects != nullptr ? "selects"
                            : options.on_open != nullptr ? "on_open"
-                           : !IsUsuallyStrict(options)
+                           : !HasDefaultPolicies(options)
                                ? "missing, unexpected or mismatched"
                                : nullptr;
   if (name == nullptr) return absl::OkStatus();

@@ -19,7 +19,6 @@
 #include "restore/restore_stages.h"
 #include "state/rank_rows.h"
 #include "state/stored_answer.h"
-#include "state/strictness.h"
 #include "state/value_tree.h"
 
 namespace belay {
@@ -62,7 +61,7 @@ StatusOr<std::string> AnswerOnRoot(const std::vector<std::string>& gathered,
         one.restorers = std::move(restorers[one.id]);
       }
     }
-    if (!IsUsuallyStrict(options)) {
+    if (!HasDefaultPolicies(options)) {
       all.mismatched = FindMismatched(opened.saved, question.arrays);
       all.unexpected = FindUnexpected(opened.saved, question);
       BELAY_RETURN_IF_ERROR(React(options, all));
@@ -84,7 +83,7 @@ Agreed<StoredAnswer> AskTogether(RestoreFrame& frame, const OpenedStep& opened,
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> gathered,
       Gather(frame.context,
-             Encode(QuestionOf(values, !IsUsuallyStrict(options)))));
+             Encode(QuestionOf(values, !HasDefaultPolicies(options)))));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes, FromRoot(frame.context, [&] {
         return AnswerOnRoot(gathered, options, opened);
@@ -183,7 +182,7 @@ Agreed<AnyValues> FindKinds(CommContext& context,
 Agreed<ListedRestore> ListTogether(RestoreFrame& frame,
                                    const OpenedStep& opened,
                                    StatusOr<ValuesToRead> values) {
-  const bool asks_all = !IsUsuallyStrict(frame.options);
+  const bool asks_all = !HasDefaultPolicies(frame.options);
   if (values.ok() && frame.options.missing != MismatchPolicy::kError) {
     LetAllBeAbsent(*values);
   }

@@ -24,10 +24,9 @@
 #include "restore/restore.h"
 #include "restore/restore_stages.h"
 #include "state/array_access.h"
-#include "state/conversions.h"
-#include "state/id_rows.h"
 #include "state/rank_rows.h"
-#include "state/transform_plan.h"
+#include "state/stored_answer.h"
+#include "state/transform.h"
 
 namespace belay {
 namespace {

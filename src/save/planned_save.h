@@ -21,7 +21,7 @@
 #include "plan/stored_values.h"
 #include "save/save_list.h"
 #include "save/transfer_choice.h"
-#include "state/row_counts.h"
+#include "state/rank_rows.h"
 #include "storage/index_file.h"
 #include "storage/skeleton.h"
 #include "storage/striping.h"

@@ -14,7 +14,7 @@
 #include "belay/status.h"
 #include "core/agreed.h"
 #include "graph/object_graph.h"
-#include "state/row_counts.h"
+#include "state/rank_rows.h"
 
 namespace belay {
 

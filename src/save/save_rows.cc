@@ -18,9 +18,7 @@
 #include "mpi/collective.h"
 #include "plan/stored_values.h"
 #include "save/save_stages.h"
-#include "state/id_rows.h"
 #include "state/rank_rows.h"
-#include "state/row_counts.h"
 
 namespace belay {
 

@@ -21,7 +21,7 @@
 #include "save/planned_save.h"
 #include "save/save.h"
 #include "save/save_list.h"
-#include "state/id_rows.h"
+#include "state/rank_rows.h"
 #include "state/type_handlers.h"
 #include "state/value_listing.h"
 #include "storage/files_to_sync.h"

@@ -21,7 +21,7 @@
 namespace belay {
 namespace {
 
-// Memory that was given up, by address.
+// Finds overlaps with former memory.
 class FormerMemory {
  public:
   explicit FormerMemory(const std::vector<FormerElements>& former)
@@ -37,8 +37,8 @@ class FormerMemory {
     }
   }
 
-  // Who has given up some of this memory, after `listed_after` others had given
-  // up theirs; null if nobody has.
+  // Returns a container that had some of this memory, and was resized after the
+  // first `listed_after` ones; or null.
   const FormerElements* Find(const FormerElements& memory,
                              size_t listed_after) const {
     const auto after =
@@ -59,47 +59,8 @@ class FormerMemory {
  private:
   const std::vector<FormerElements>& former_;
   std::vector<size_t> order_;           // ascending by begin
-  std::vector<const std::byte*> most_;  // the last end so far
+  std::vector<const std::byte*> most_;  // the largest end so far, in that order
 };
-
-// Whether the shard's elements lie where they are whatever its object does.
-bool IsFixed(const Shard& shard) {
-  return shard.access == nullptr ||
-         (shard.object_elements >= 0 && shard.rows == nullptr);
-}
-
-// Checks that a shard of which the program has said where it lies does not lie
-// in memory that is gone.
-Status CheckStillThere(const Shard& shard, const FormerMemory& former,
-                       size_t listed_after) {
-  if (shard.data == nullptr || !IsFixed(shard)) return absl::OkStatus();
-  const FormerElements* const found =
-      former.Find(ElementsOf(shard), listed_after);
-  if (found == nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrFormat("restore \"%s\": it lies in the memory of \"%s\", which "
-                      "takes the stored length; add that with a fixed length "
-                      "(a std::span; in C, rows without a count)",
-                      shard.key, found->key));
-}
-
-// Pieces of a range lie where the program said while it has that length.
-Status CheckKeptLength(const Shard& shard, int64_t found) {
-  if (found == shard.object_elements) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "list \"%s\": its range has changed its length since it was added (need "
-      "%d elements, found %d); make a new State for another length",
-      shard.key, shard.object_elements, found));
-}
-
-// Two shards of one container may have given it different lengths.
-Status CheckSameLength(const Shard& shard, const Shape& given) {
-  if (shard.global_shape == given) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "restore \"%s\": its container was added under another key as well, "
-      "which is stored with another length (need %s, found %s)",
-      shard.key, ShapeText(given), ShapeText(shard.global_shape)));
-}
 
 }  // namespace
 
@@ -122,8 +83,7 @@ Status Resize(int64_t length, Shard& shard) {
   if (found != length) {
     return absl::FailedPreconditionError(
         absl::StrFormat("restore \"%s\": its container was not resized to the "
-                        "stored length (need "
-                        "%d, found %d)",
+                        "stored length (need %d, found %d)",
                         shard.key, length, found));
   }
   return FindElements(shard);
@@ -131,15 +91,13 @@ Status Resize(int64_t length, Shard& shard) {
 
 Status FindElements(Shard& shard) {
   if (shard.access == nullptr) {
-    if (shard.rows != nullptr) {
-      // Structs may be wider where they are stored.
-      const int64_t elements =
-          shard.structs != nullptr
-              ? shard.box.shape[0] * NumElements(shard.rows->row)
-              : NumElements(shard.box.shape);
-      BELAY_RETURN_IF_ERROR(RowsShape(shard, elements).status());
-    }
-    return absl::OkStatus();
+    if (shard.rows == nullptr) return absl::OkStatus();
+    // The stored structs may be wider.
+    return RowsShape(shard,
+                     shard.structs != nullptr
+                         ? shard.box.shape[0] * NumElements(shard.rows->row)
+                         : NumElements(shard.box.shape))
+        .status();
   }
   BELAY_ASSIGN_OR_RETURN(ArrayAccess::View view,
                          CatchExceptions([&]() -> StatusOr<ArrayAccess::View> {
@@ -154,7 +112,13 @@ Status FindElements(Shard& shard) {
     shard.box = WholeBox(view.shape);
     shard.global_shape = std::move(view.shape);
   } else {
-    BELAY_RETURN_IF_ERROR(CheckKeptLength(shard, NumElements(view.shape)));
+    const int64_t found = NumElements(view.shape);
+    if (found != shard.object_elements) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "list \"%s\": its range has changed its length since it was added "
+          "(need %d elements, found %d); make a new State for another length",
+          shard.key, shard.object_elements, found));
+    }
     shard.data = static_cast<char*>(view.data) +
                  shard.object_offset * DTypeSize(shard.dtype);
   }
@@ -189,11 +153,28 @@ Status CheckAfterLengths(const std::vector<FormerElements>& former,
   const FormerMemory memory(former);
   for (size_t i = 0; i < shards.size(); ++i) {
     Shard& shard = shards[i];
-    BELAY_RETURN_IF_ERROR(CheckStillThere(
-        shard, memory, listed_after.empty() ? 0 : listed_after[i]));
+    const bool is_fixed = shard.access == nullptr ||
+                          (shard.object_elements >= 0 && shard.rows == nullptr);
+    const FormerElements* const found =
+        is_fixed && shard.data != nullptr
+            ? memory.Find(ElementsOf(shard),
+                          listed_after.empty() ? 0 : listed_after[i])
+            : nullptr;
+    if (found != nullptr) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "restore \"%s\": it lies in the memory of \"%s\", which takes the "
+          "stored length; add that with a fixed length (a std::span; in C, "
+          "rows "
+          "without a count)",
+          shard.key, found->key));
+    }
     const Shape given = shard.global_shape;
     BELAY_RETURN_IF_ERROR(FindElements(shard));
-    BELAY_RETURN_IF_ERROR(CheckSameLength(shard, given));
+    if (shard.global_shape == given) continue;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "restore \"%s\": its container was added under another key as well, "
+        "which is stored with another length (need %s, found %s)",
+        shard.key, ShapeText(given), ShapeText(shard.global_shape)));
   }
   return absl::OkStatus();
 }
@@ -222,7 +203,7 @@ Status GiveLength(const StoredValue& stored, Shard& shard,
   return Resize(part->shape.back(), shard);
 }
 
-// --- Array placing ---
+// --- Placement of all values ---
 
 namespace {
 
@@ -254,8 +235,7 @@ Status CheckArgs(const ArrayRestoreArgsFor& entry, int num_ranks) {
                        num_ranks);
 }
 
-// The shape that is wanted of a stored array.
-StatusOr<Shape> WantedShape(const StoredValueInfo& stored,
+StatusOr<Shape> ChooseShape(const StoredValueInfo& stored,
                             const ArrayRestoreArgs& args) {
   if (!args.global_shape.has_value() || *args.global_shape == stored.shape) {
     return stored.shape;
@@ -277,8 +257,8 @@ StatusOr<Shape> WantedShape(const StoredValueInfo& stored,
   return *args.global_shape;
 }
 
-// Its layout for so many ranks. None, if it is whole.
-StatusOr<std::optional<Layout>> WantedLayout(const StoredValueInfo& stored,
+// Returns no layout if every rank restores the whole array.
+StatusOr<std::optional<Layout>> ChooseLayout(const StoredValueInfo& stored,
                                              const ArrayRestoreArgs& args,
                                              int num_ranks) {
   if (args.layout.has_value()) return args.layout;
@@ -291,20 +271,17 @@ StatusOr<std::optional<Layout>> WantedLayout(const StoredValueInfo& stored,
   return layout->OnRanks(num_ranks);
 }
 
-StatusOr<PlacedArray> PlaceText(const StoredValueInfo& stored,
-                                const ArrayRestoreArgs& args) {
-  if ((args.dtype.has_value() && *args.dtype != DType::kString) ||
-      args.global_shape.has_value() || args.layout.has_value()) {
-    return Refuse(absl::StatusCode::kInvalidArgument, stored.key,
-                  "it is a text, which has no other dtype, shape or layout");
-  }
-  return PlacedArray{.key = stored.key, .dtype = DType::kString};
-}
-
 StatusOr<PlacedArray> Place(const StoredValueInfo& stored,
                             const ArrayRestoreArgs& args, int rank,
                             int num_ranks) {
-  if (stored.dtype == DType::kString) return PlaceText(stored, args);
+  if (stored.dtype == DType::kString) {
+    if (args.dtype.value_or(DType::kString) == DType::kString &&
+        !args.global_shape.has_value() && !args.layout.has_value()) {
+      return PlacedArray{.key = stored.key, .dtype = DType::kString};
+    }
+    return Refuse(absl::StatusCode::kInvalidArgument, stored.key,
+                  "it is a text, which has no other dtype, shape or layout");
+  }
   PlacedArray placed{.key = stored.key,
                      .dtype = args.dtype.value_or(stored.dtype)};
   if (!IsConvertible(stored.dtype, placed.dtype)) {
@@ -313,8 +290,8 @@ StatusOr<PlacedArray> Place(const StoredValueInfo& stored,
         absl::StrFormat("%s does not convert to %s", DTypeName(stored.dtype),
                         DTypeName(placed.dtype)));
   }
-  BELAY_ASSIGN_OR_RETURN(placed.global_shape, WantedShape(stored, args));
-  BELAY_ASSIGN_OR_RETURN(placed.layout, WantedLayout(stored, args, num_ranks));
+  BELAY_ASSIGN_OR_RETURN(placed.global_shape, ChooseShape(stored, args));
+  BELAY_ASSIGN_OR_RETURN(placed.layout, ChooseLayout(stored, args, num_ranks));
   placed.box = WholeBox(placed.global_shape);
   placed.replica = rank;
   if (placed.layout.has_value()) {

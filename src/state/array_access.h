@@ -1,5 +1,5 @@
-// Where the elements of arrays are in the program's memory, and where a
-// restore puts those that have no memory.
+// The memory of the elements of arrays, and the parts of arrays that a rank
+// restores.
 
 #ifndef BELAY_STATE_ARRAY_ACCESS_H_
 #define BELAY_STATE_ARRAY_ACCESS_H_
@@ -21,72 +21,64 @@
 
 namespace belay {
 
-// The elements of objects that may have moved since they were added, and their
-// lengths, which a restore changes.
-
-// Memory that a container has given up, and the key of the container.
+// The memory that a container had before a restore resized it.
 struct FormerElements {
   const std::byte* begin = nullptr;
   const std::byte* end = nullptr;
   std::string key;
 };
 
-// Finds where the shard's elements are now.
-// Errors: InvalidArgument - the object was moved from, or has another length
-//   than when pieces of it were added; what a function of the program threw.
+// Updates the address of the shard's elements, which may have moved.
+// Errors: InvalidArgument - the object was moved from, or its length has
+// changed
+//   since pieces of it were added; what a function of the program threw.
 Status FindElements(Shard& shard);
 
-// Whether the shard's object has a function that changes its length.
+// Returns true if the shard's object has a function that resizes it.
 bool CanResize(const Shard& shard);
 
-// Whether the shard's object can take another length. Rows are another matter.
+// Returns true if the shard takes the length of a stored array; never for rows.
 bool IsResizable(const Shard& shard);
 
-// Gives an object another length, of so many elements, and finds them.
+// Resizes the object to `length` elements, and finds them.
 // Errors: ResourceExhausted - no memory; what a container threw;
-//   FailedPrecondition - it did not take the length.
+//   FailedPrecondition - it has another length afterwards.
 Status Resize(int64_t length, Shard& shard);
 
-// The memory that the shard's elements take up now.
 FormerElements ElementsOf(const Shard& shard);
 
-// Whether an array that is stored in this form gives the shard its length.
+// Returns true if the shard takes the length of an array of this form.
 bool TakesLength(const Shard& shard, DType stored_dtype, const Shape& stored);
 
-// Returns the shape of the array that a shard restores: that of `stored` where
-// the shard takes its length.
+// Returns `stored` if the shard takes its length, else the shard's shape.
 Shape ShapeToRestore(const Shard& shard, DType stored_dtype,
                      const Shape& stored);
 
 // The lengths of stored arrays of one axis, by key.
 using StoredLengths = std::map<std::string, int64_t>;
 
-// Finds the elements of all shards anew, after containers have given up memory,
-// which is listed in the order in which they did. `listed_after` says how much
-// of it was given up before a shard was listed: memory is used again. Empty:
-// none, for all shards.
-// Errors: FailedPrecondition - two keys are for one object and have other
-//   lengths, or memory was added under another key that a container has given
-//   up; names the keys.
+// Finds the elements of all shards after containers were resized. `former` has
+// their former memory, in the order of resizing. `listed_after` has, by shard,
+// how many containers were resized before it was listed, as freed memory may be
+// used again; empty: none.
+// Errors: FailedPrecondition - two keys for one object have different lengths,
+//   or a shard lies in memory that a container of another key had; names the
+//   keys.
 Status CheckAfterLengths(const std::vector<FormerElements>& former,
                          const std::vector<size_t>& listed_after,
                          std::vector<Shard>& shards);
 
-// Gives the shards that take one the lengths of `stored`, and adds the memory
-// that they gave up.
+// Resizes the shards that take a stored length, and adds their former memory.
 // Errors: ResourceExhausted - no memory; what a container threw.
 Status GiveLengths(const StoredLengths& stored, std::vector<Shard>& shards,
                    std::vector<FormerElements>& former);
 
-// Gives a shard that takes it the length of the part "" of what is stored, and
-// adds the memory that it gave up.
-// Errors: ResourceExhausted and what a container threw, as of GiveLengths.
+// The same for one shard and the part "" of a stored value.
 Status GiveLength(const StoredValue& stored, Shard& shard,
                   std::vector<FormerElements>& former);
 
-// Which memory each rank needs for the values of a checkpoint.
+// Restores of all values of a checkpoint by arguments, without a State.
 
-// A value of a checkpoint, as far as it matters here.
 struct StoredValueInfo {
   std::string key;
   DType dtype = DType::kU8;
@@ -101,10 +93,10 @@ void Fields(Archive& archive, StoredValueInfo& value) {
   archive(value.key, value.dtype, value.shape, value.layout);
 }
 
-// What the index says of all values. Ascending by key.
+// Ascending by key.
 std::vector<StoredValueInfo> StoredValuesOf(const SavedCheckpoint& saved);
 
-// What one rank restores of a value.
+// The part of a value that one rank restores.
 struct PlacedArray {
   std::string key;
   DType dtype = DType::kU8;
@@ -112,12 +104,11 @@ struct PlacedArray {
   Box box;
   int64_t replica = 0;
   std::optional<Layout> layout;
-  // Not all of the box is stored.
-  bool has_zeros = false;
+  bool has_zeros = false;  // not all of the box is stored
 };
 
-// Sorts out which entry is for which value, and what it makes of it. Values
-// that are skipped are left out; a text has neither shape nor box.
+// Returns the parts of the values that are not skipped. A string has neither
+// shape nor box.
 // Errors: those of RestoreValues.
 StatusOr<std::vector<PlacedArray>> PlaceArrays(
     const std::vector<StoredValueInfo>& stored,

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Functions inside each other.
+// The most functions inside each other.
 constexpr int kMostNodeLevels = 64;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -172,48 +172,40 @@ class Parser {
                     "\"concat\", \"split\", \"narrow\", \"transpose\" or "
                     "\"slice\"");
     }
+    return Apply(json, function, where, level);
+  }
+
+  // Makes a transform of the member of that name. `json` may only have its
+  // parameters beside it.
+  StatusOr<Transform> Apply(const Json& json, std::string_view function,
+                            const std::string& where, int level) {
+    std::vector<std::string_view> members = {function, "axis"};
+    if (function == "split") members = {function, "axis", "parts", "part"};
+    if (function == "narrow") members = {function, "axis", "offset", "length"};
+    if (function == "transpose") members = {function, "axes"};
+    if (function == "slice") members = {function, "index"};
+    BELAY_RETURN_IF_ERROR(CheckMembers(json, where, members));
     const std::string inside = Cat(where, ".", function);
     const Json& input = json[std::string(function)];
     if (function == "stack" || function == "concat") {
-      return Joined(json, function == "stack", where, level);
+      BELAY_ASSIGN_OR_RETURN(const int axis, Axis(json, where, 0));
+      BELAY_ASSIGN_OR_RETURN(std::vector<Transform> parts,
+                             List(input, inside, level + 1));
+      return function == "stack" ? Transform::Stack(std::move(parts), axis)
+                                 : Transform::Concat(std::move(parts), axis);
     }
     BELAY_ASSIGN_OR_RETURN(Transform x, Value(input, inside, level + 1));
-    return Part(json, function, std::move(x), where);
-  }
-
-  StatusOr<Transform> Joined(const Json& json, bool stacks,
-                             const std::string& where, int level) {
-    const std::string name = stacks ? "stack" : "concat";
-    BELAY_RETURN_IF_ERROR(CheckMembers(json, where, {name, "axis"}));
-    BELAY_ASSIGN_OR_RETURN(const int axis, Axis(json, where, 0));
-    BELAY_ASSIGN_OR_RETURN(std::vector<Transform> parts,
-                           List(json[name], Cat(where, ".", name), level + 1));
-    return stacks ? Transform::Stack(std::move(parts), axis)
-                  : Transform::Concat(std::move(parts), axis);
-  }
-
-  StatusOr<Transform> Part(const Json& json, std::string_view function,
-                           Transform x, const std::string& where) {
-    if (function == "split") {
-      BELAY_RETURN_IF_ERROR(
-          CheckMembers(json, where, {"split", "axis", "parts", "part"}));
+    if (function == "split" || function == "narrow") {
       BELAY_ASSIGN_OR_RETURN(const int axis, Axis(json, where));
-      BELAY_ASSIGN_OR_RETURN(const int64_t parts, Number(json, "parts", where));
-      BELAY_ASSIGN_OR_RETURN(const int64_t part, Number(json, "part", where));
-      return Transform::Split(std::move(x), axis, parts, part);
-    }
-    if (function == "narrow") {
-      BELAY_RETURN_IF_ERROR(
-          CheckMembers(json, where, {"narrow", "axis", "offset", "length"}));
-      BELAY_ASSIGN_OR_RETURN(const int axis, Axis(json, where));
-      BELAY_ASSIGN_OR_RETURN(const int64_t offset,
-                             Number(json, "offset", where));
-      BELAY_ASSIGN_OR_RETURN(const int64_t length,
-                             Number(json, "length", where));
-      return Transform::Narrow(std::move(x), axis, offset, length);
+      BELAY_ASSIGN_OR_RETURN(const int64_t first,
+                             Number(json, std::string(members[2]), where));
+      BELAY_ASSIGN_OR_RETURN(const int64_t second,
+                             Number(json, std::string(members[3]), where));
+      return function == "split"
+                 ? Transform::Split(std::move(x), axis, first, second)
+                 : Transform::Narrow(std::move(x), axis, first, second);
     }
     if (function == "slice") {
-      BELAY_RETURN_IF_ERROR(CheckMembers(json, where, {"slice", "index"}));
       if (!json.contains("index")) return Refuse(where, "need \"index\"");
       BELAY_ASSIGN_OR_RETURN(const std::string text,
                              Text(json["index"], where + ".index"));
@@ -223,7 +215,6 @@ class Parser {
       }
       return Transform::Slice(std::move(x), *std::move(index));
     }
-    BELAY_RETURN_IF_ERROR(CheckMembers(json, where, {"transpose", "axes"}));
     std::vector<int> axes;
     if (json.contains("axes")) {
       const Json& list = json["axes"];
@@ -239,7 +230,8 @@ class Parser {
   const std::vector<std::string>& keys_;
 };
 
-// The digits at the beginning of a text, without leading zeros.
+// Removes the digits at the beginning of a text, and returns them without
+// leading zeros.
 std::string_view TakeNumber(std::string_view& text) {
   size_t end = 0;
   while (end < text.size() && IsDigit(text[end])) ++end;
@@ -249,7 +241,7 @@ std::string_view TakeNumber(std::string_view& text) {
   return digits;
 }
 
-// Finds a member that an object has twice: of those a parser keeps the last.
+// Finds a member that an object has twice, of which the parser keeps the last.
 class RepeatedMember {
  public:
   bool Visit(int depth, Json::parse_event_t event, const Json& parsed) {

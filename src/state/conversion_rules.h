@@ -12,14 +12,14 @@
 
 namespace belay {
 
-// Makes rules of the text. `keys` are those that are stored, for the inputs
-// that an expression chooses. Errors: InvalidArgument - it is no JSON, or no
-// rules;
-//   says which member of which rule.
+// Parses rules. `keys` are the stored keys, from which expressions choose
+// inputs. Errors: InvalidArgument - it is not JSON, or has no rules; names the
+// member of
+//   the rule.
 StatusOr<std::vector<ConversionRule>> ParseRules(
     std::string_view text, const std::vector<std::string>& keys);
 
-// Orders texts as people do: "h.2" before "h.10".
+// Compares numbers in texts by their value: "h.2" is before "h.10".
 bool IsNaturallyBefore(std::string_view a, std::string_view b);
 
 }  // namespace belay

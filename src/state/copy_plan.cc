@@ -13,28 +13,27 @@
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
+#include "plan/stored_objects.h"
 #include "plan/stored_values.h"
 #include "state/memory_layout.h"
 #include "state/transform.h"
-#include "state/transform_plan.h"
 
 namespace belay {
 namespace {
 
-// Less is not worth cutting.
+// Smaller arrays are not cut.
 constexpr int64_t kLeastCutBytes = int64_t{1} << 20;
-// Any element lies well at multiples of this.
 constexpr int64_t kAlignment = 64;
 
-int64_t BytesOf(const Shard& shard) {
+int64_t CountBytes(const Shard& shard) {
   return NumElements(shard.box.shape) * DTypeSize(shard.dtype);
 }
 
 int64_t AlignedBytes(const Shard& shard) {
-  return (BytesOf(shard) + kAlignment - 1) / kAlignment * kAlignment;
+  return (CountBytes(shard) + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// The arrays of a value and of those inside it, which may be listed with both.
+// Collects the arrays of a value and of those inside it, which may repeat.
 void CollectParts(const StoredValue& value,
                   std::map<std::string, ValuePart>& parts) {
   for (const ValuePart& part : value.parts) {
@@ -43,7 +42,7 @@ void CollectParts(const StoredValue& value,
   for (const StoredValue& inner : value.values) CollectParts(inner, parts);
 }
 
-// Deals out arrays.
+// Gives arrays to ranks.
 class Cutter {
  public:
   Cutter(const CopyPlan& plan, int rank, int num_ranks, CopiedPieces& pieces)
@@ -51,48 +50,37 @@ class Cutter {
 
   void Add(size_t value, Shard shard) {
     if (shard.dtype == DType::kString) {
-      if (!IsMyTurn()) return;
+      if (next_++ % num_ranks_ != rank_) return;
       shard.text = &pieces_.texts.emplace_back();
-      return Keep(value, std::move(shard));
+    } else {
+      shard.box = WholeBox(shard.global_shape);
+      const auto fields = plan_.fields.find(shard.key);
+      if (fields != plan_.fields.end()) {
+        // The index was read, so the fields are valid.
+        shard.structs = StoredLayout(fields->second).value_or(nullptr);
+      }
+      pieces_.total_bytes += CountBytes(shard);
+      if (!Cut(shard) && next_++ % num_ranks_ != rank_) return;
+      pieces_.bytes += AlignedBytes(shard);
+      pieces_.array_bytes += CountBytes(shard);
     }
-    shard.box = WholeBox(shard.global_shape);
-    shard.structs = StructsOf(shard.key);
-    const int64_t bytes = BytesOf(shard);  // of the whole array
-    pieces_.total_bytes += bytes;
+    pieces_.shards.push_back(std::move(shard));
+    pieces_.value_of.push_back(value);
+  }
+
+ private:
+  // Cuts the shard to the part of this rank. Returns false if it stays whole.
+  bool Cut(Shard& shard) const {
     size_t axes = shard.global_shape.size();  // that can be cut
     if (shard.structs != nullptr) --axes;
     size_t axis = 0;
     while (axis < axes && shard.global_shape[axis] < num_ranks_) ++axis;
-    if (bytes < kLeastCutBytes || axis == axes) {
-      if (!IsMyTurn()) return;
-      return Keep(value, std::move(shard));
-    }
+    if (CountBytes(shard) < kLeastCutBytes || axis == axes) return false;
     const int64_t length = shard.global_shape[axis];
-    // An even cut: the first ranks have one more.
-    const int64_t even = length / num_ranks_, more = length % num_ranks_;
-    shard.box.offset[axis] = rank_ * even + std::min<int64_t>(rank_, more);
-    shard.box.shape[axis] = even + (rank_ < more ? 1 : 0);
-    Keep(value, std::move(shard));
-  }
-
- private:
-  // How structs lie in the memory of the copy; null for an array of numbers.
-  std::shared_ptr<const StructLayout> StructsOf(const std::string& key) const {
-    const auto found = plan_.fields.find(key);
-    if (found == plan_.fields.end()) return nullptr;
-    const auto layout = StoredLayout(found->second);  // the index was read
-    return layout.ok() ? *layout : nullptr;
-  }
-
-  bool IsMyTurn() { return next_++ % num_ranks_ == rank_; }
-
-  void Keep(size_t value, Shard shard) {
-    if (shard.text == nullptr) {
-      pieces_.bytes += AlignedBytes(shard);
-      pieces_.array_bytes += BytesOf(shard);
-    }
-    pieces_.shards.push_back(std::move(shard));
-    pieces_.value_of.push_back(value);
+    shard.box.offset[axis] = FirstOfEven(length, rank_, num_ranks_);
+    shard.box.shape[axis] =
+        FirstOfEven(length, rank_ + 1, num_ranks_) - shard.box.offset[axis];
+    return true;
   }
 
   const CopyPlan& plan_;
@@ -102,15 +90,15 @@ class Cutter {
   CopiedPieces& pieces_;
 };
 
-// A value with the pieces of one rank, and those inside it, by their keys
-// behind its own.
+// One rank's pieces of a value, and the values inside it, by keys relative to
+// its own.
 struct CopiedValue {
   std::vector<std::pair<std::string, Shard>> pieces;
   std::vector<std::pair<std::string, CopiedValue*>> inner;
   std::string typestr;
 };
 
-// Lists the pieces under the typestr that the value was stored with.
+// Lists the pieces under the stored typestr.
 class CopiedValueHandler : public Handler<CopiedValue> {
  public:
   explicit CopiedValueHandler(std::string typestr)
@@ -151,26 +139,22 @@ Status CopiedValueHandler::ListForSave(CopiedValue& value, State& parts) const {
 // Values inside each other, by whole key.
 using Family = std::map<std::string, CopiedValue>;
 
-// The innermost value that a key lies in, itself included if `itself`.
-Family::iterator HolderOf(const std::string& key, bool itself, Family& family) {
-  std::string prefix = key;
-  if (itself) {
-    if (const auto at = family.find(prefix); at != family.end()) return at;
+// Finds the innermost value around a key; the key itself counts if `itself`.
+Family::iterator FindHolder(const std::string& key, bool itself,
+                            Family& family) {
+  for (size_t end = itself ? key.size() : key.rfind('/'); end != key.npos;
+       end = end == 0 ? key.npos : key.rfind('/', end - 1)) {
+    const auto at = family.find(key.substr(0, end));
+    if (at != family.end()) return at;
   }
-  while (true) {
-    const size_t slash = prefix.rfind('/');
-    if (slash == prefix.npos) return family.end();
-    prefix.resize(slash);
-    if (const auto at = family.find(prefix); at != family.end()) return at;
-  }
+  return family.end();
 }
 
-std::string Behind(const std::string& holder, const std::string& key) {
+std::string RelativeKey(const std::string& holder, const std::string& key) {
   return key.size() == holder.size() ? "" : key.substr(holder.size() + 1);
 }
 
-// Adds a value and all inside it, which may be listed with several that hold
-// it. Returns their keys, ascending.
+// Adds a value and all inside it, which may repeat. Returns their keys.
 std::set<std::string> AddValues(const StoredValue& stored, Family& family) {
   std::set<std::string> keys = {stored.key};
   family[stored.key].typestr = stored.typestr;
@@ -180,12 +164,13 @@ std::set<std::string> AddValues(const StoredValue& stored, Family& family) {
   return keys;
 }
 
-// The same, with the links between them.
+// The same, and links each value to the one around it.
 void AddFamily(const StoredValue& stored, Family& family) {
   for (const std::string& key : AddValues(stored, family)) {
     if (key == stored.key) continue;
-    const auto holder = HolderOf(key, /*itself=*/false, family);
-    holder->second.inner.emplace_back(Behind(holder->first, key), &family[key]);
+    const auto holder = FindHolder(key, /*itself=*/false, family);
+    holder->second.inner.emplace_back(RelativeKey(holder->first, key),
+                                      &family[key]);
   }
 }
 
@@ -242,8 +227,8 @@ State ListForCopy(const CopyPlan& plan, CopiedPieces& pieces) {
       state.AddShard(std::move(shard));
       continue;
     }
-    const auto holder = HolderOf(shard.key, /*itself=*/true, *family);
-    std::string key = Behind(holder->first, shard.key);
+    const auto holder = FindHolder(shard.key, /*itself=*/true, *family);
+    std::string key = RelativeKey(holder->first, shard.key);
     holder->second.pieces.emplace_back(std::move(key), std::move(shard));
   }
   std::exchange(pieces.shards, {});  // with its memory
@@ -258,14 +243,10 @@ State ListForCopy(const CopyPlan& plan, CopiedPieces& pieces) {
 
 namespace {
 
-Status Refuse(const std::string& cause) {
-  return absl::InvalidArgumentError(cause);
-}
-
-// The values that stand alone, ascending by key: those of the program, or what
-// says which Python objects they were (docs/format.md).
-std::vector<std::string> KeysAlone(const SavedCheckpoint& saved,
-                                   bool are_forms) {
+// Returns the keys of the values that stand alone, ascending: those of the
+// program, or the forms of its Python objects (docs/format.md).
+std::vector<std::string> ListKeys(const SavedCheckpoint& saved,
+                                  bool are_forms) {
   std::vector<std::string> keys;
   for (StoredValue& value : ValuesAlone(saved)) {
     if (IsFormKey(value.key) != are_forms) continue;
@@ -274,19 +255,15 @@ std::vector<std::string> KeysAlone(const SavedCheckpoint& saved,
   return keys;
 }
 
-// The key of the container or value that a form is about, and whether that is a
-// container without elements.
-std::pair<std::string, bool> SubjectOf(const std::string& form) {
+// Returns the key of the value that a form describes, and whether that is an
+// empty container.
+std::pair<std::string, bool> ParseForm(const std::string& form) {
   const std::vector<std::string_view> parts = Split(form, '/');
   if (parts.size() < 3) return {"", false};
   return {standard::KeyOfPart(parts[2]), parts[1] == "empty"};
 }
 
-std::vector<std::string_view> ViewsOf(const std::vector<std::string>& keys) {
-  return {keys.begin(), keys.end()};
-}
-
-// Whether one of the keys, ascending, is below another key.
+// Returns true if one of the keys, ascending, is below `key`.
 bool HasBelow(const std::vector<std::string>& keys, const std::string& key) {
   const std::string below = key + "/";
   const auto at = std::lower_bound(keys.begin(), keys.end(), below);
@@ -300,7 +277,8 @@ class CopyPlanner {
       : saved_(saved),
         options_(options),
         always_(always),
-        keys_(KeysAlone(saved, /*are_forms=*/false)) {}
+        keys_(ListKeys(saved, /*are_forms=*/false)),
+        views_(keys_.begin(), keys_.end()) {}
 
   StatusOr<CopyPlan> Plan() {
     BELAY_ASSIGN_OR_RETURN(rules_, RuleValues::Create(options_.rules));
@@ -323,11 +301,7 @@ class CopyPlanner {
   }
 
  private:
-  bool IsAlone(const std::string& key) const {
-    return std::binary_search(keys_.begin(), keys_.end(), key);
-  }
-
-  // Structs stay structs where they are copied as they are.
+  // Structs stay structs if they are copied as they are.
   void NoteStructs() {
     for (const StoredArray& array : saved_.arrays) {
       if (!array.fields.empty()) plan_.fields[array.key] = array.fields;
@@ -344,15 +318,14 @@ class CopyPlanner {
     }
   }
 
-  // The keys that are copied; the others are counted.
+  // Returns the keys that are copied; counts the others.
   StatusOr<std::vector<std::string>> Select() {
     BELAY_ASSIGN_OR_RETURN(const KeyPatterns keys,
                            KeyPatterns::Compile(options_.keys));
     BELAY_ASSIGN_OR_RETURN(const KeyPatterns leave_out,
                            KeyPatterns::Compile(options_.leave_out));
-    const std::vector<std::string_view> views = ViewsOf(keys_);
-    BELAY_RETURN_IF_ERROR(keys.CheckAllMatch(views));
-    BELAY_RETURN_IF_ERROR(leave_out.CheckAllMatch(views, "leave_out"));
+    BELAY_RETURN_IF_ERROR(keys.CheckAllMatch(views_));
+    BELAY_RETURN_IF_ERROR(leave_out.CheckAllMatch(views_, "leave_out"));
     std::vector<std::string> copied;
     for (const std::string& key : keys_) {
       if (used_.contains(key)) {
@@ -366,10 +339,10 @@ class CopyPlanner {
         ++plan_.num_left_out;
       }
     }
-    // What says of which kind a container is goes with what is in it.
+    // The form of a container is copied if any of its elements is.
     std::vector<std::string> forms;
-    for (std::string& form : KeysAlone(saved_, /*are_forms=*/true)) {
-      const auto [key, is_empty] = SubjectOf(form);
+    for (std::string& form : ListKeys(saved_, /*are_forms=*/true)) {
+      const auto [key, is_empty] = ParseForm(form);
       const bool has_copied =
           key.empty() || HasBelow(copied, key) ||
           std::binary_search(copied.begin(), copied.end(), key);
@@ -385,7 +358,7 @@ class CopyPlanner {
 
   Status ApplyRule(size_t rule) {
     if (options_.rules[rule].keys.empty()) return Make(rule, "");
-    BELAY_RETURN_IF_ERROR(rules_.CheckMatches(rule, ViewsOf(keys_)));
+    BELAY_RETURN_IF_ERROR(rules_.CheckMatches(rule, views_));
     for (const std::string& key : keys_) {
       if (key == always_ || !rules_.Matches(rule, key)) continue;
       BELAY_RETURN_IF_ERROR(Make(rule, key));
@@ -393,7 +366,7 @@ class CopyPlanner {
     return absl::OkStatus();
   }
 
-  // Notes the array that a rule makes for a key that it matches.
+  // Adds the array that a rule makes for a key.
   Status Make(size_t rule, const std::string& matched) {
     MadeArray made{.key = rules_.KeyFor(rule, matched),
                    .rule = static_cast<int32_t>(rule),
@@ -404,10 +377,11 @@ class CopyPlanner {
     for (const std::string& key : value.StoredKeys()) {
       const StoredArray* const array = FindArray(saved_, key);
       if (array == nullptr) continue;
-      if (!IsAlone(key)) {
-        return Refuse(Cat("rule \"", made.key, "\": \"", key,
-                          "\" is a part of another value, which is copied "
-                          "whole"));
+      if (!std::binary_search(keys_.begin(), keys_.end(), key)) {
+        return absl::InvalidArgumentError(
+            Cat("rule \"", made.key, "\": \"", key,
+                "\" is a part of another value, which is copied "
+                "whole"));
       }
       forms[key] = {.dtype = array->dtype, .shape = array->shape};
       if (key != always_) used_.insert(key);
@@ -427,27 +401,25 @@ class CopyPlanner {
     return absl::OkStatus();
   }
 
-  Status CheckMadeBytes() const {
+  Status CheckMade(const std::vector<std::string>& copied) const {
     MadeBytes bytes;
     for (const std::string& key : used_) {
       const StoredArray& array = *FindArray(saved_, key);
       bytes.AddStored(key, {.dtype = array.dtype, .shape = array.shape});
     }
     for (const MadeArray& one : plan_.made) bytes.AddMade(one.form);
-    return bytes.Check("the rules");
-  }
-
-  Status CheckMade(const std::vector<std::string>& copied) const {
-    BELAY_RETURN_IF_ERROR(CheckMadeBytes());
+    BELAY_RETURN_IF_ERROR(bytes.Check("the rules"));
     for (size_t i = 0; i < plan_.made.size(); ++i) {
       const std::string& key = plan_.made[i].key;
       if (i > 0 && plan_.made[i - 1].key == key) {
-        return Refuse(Cat("rule \"", key, "\": the key is made twice"));
+        return absl::InvalidArgumentError(
+            Cat("rule \"", key, "\": the key is made twice"));
       }
       if (std::binary_search(copied.begin(), copied.end(), key)) {
-        return Refuse(Cat("rule \"", key,
-                          "\": the key is stored, and copied as it is: leave "
-                          "it out, or make another one"));
+        return absl::InvalidArgumentError(
+            Cat("rule \"", key,
+                "\": the key is stored, and copied as it is: leave "
+                "it out, or make another one"));
       }
     }
     return absl::OkStatus();
@@ -457,6 +429,7 @@ class CopyPlanner {
   const CopyOptions& options_;
   const std::string_view always_;
   const std::vector<std::string> keys_;
+  const std::vector<std::string_view> views_;  // of keys_
   RuleValues rules_;
   std::set<std::string> used_;  // by rules
   CopyPlan plan_;
@@ -476,7 +449,8 @@ StatusOr<RuleValues> RuleValues::Create(
   values.rules_ = &rules;
   for (const ConversionRule& rule : rules) {
     if (rule.value.empty()) {
-      return Refuse(Cat("rule \"", rule.key, "\": it has no value"));
+      return absl::InvalidArgumentError(
+          Cat("rule \"", rule.key, "\": it has no value"));
     }
     KeyPatterns& pattern = values.patterns_.emplace_back();
     if (rule.keys.empty()) continue;

@@ -1,4 +1,4 @@
-// What a copy of a checkpoint has, and memory for it.
+// Copies of checkpoints: which values they have, and the pieces of each rank.
 
 #ifndef BELAY_STATE_COPY_PLAN_H_
 #define BELAY_STATE_COPY_PLAN_H_
@@ -24,11 +24,6 @@
 
 namespace belay {
 
-// Which values a copy of a checkpoint has.
-//
-// In:  what the index says, and the options. Out: values that are copied as
-//      they are, and arrays that rules make, with what each is computed from.
-
 // An array that a rule makes.
 struct MadeArray {
   std::string key;
@@ -42,13 +37,13 @@ void Fields(Archive& archive, MadeArray& made) {
 }
 
 struct CopyPlan {
-  // Those that stand alone, with what is inside them; ascending by key.
+  // The copied values, with the values inside them; ascending by key.
   std::vector<StoredValue> values;
-  std::vector<std::string> layouts;  // by value, of an array; "": none
+  std::vector<std::string> layouts;  // by value; "" for none
   std::vector<MadeArray> made;       // ascending by key
-  // Of arrays of structs, by the key that they get (plan/plan.h).
+  // The fields of arrays of structs, by their key in the copy (plan/plan.h).
   std::map<std::string, std::string> fields;
-  int64_t num_used = 0;  // read by rules, and not copied
+  int64_t num_used = 0;  // only read by rules
   int64_t num_left_out = 0;
 };
 // All but `values`.
@@ -58,26 +53,25 @@ void Fields(Archive& archive, CopyPlan& plan) {
           plan.num_left_out);
 }
 
-// `always` is the key of a value that is copied whatever the options say.
+// `always` is the key of a value that is copied in any case.
 // Errors: those of CopyCheckpoint about keys and rules.
 StatusOr<CopyPlan> PlanCopy(const SavedCheckpoint& saved,
                             const CopyOptions& options,
                             std::string_view always);
 
-// What the rules compute for the keys that they match.
 class RuleValues {
  public:
   // Borrows the rules.
-  // Errors: InvalidArgument - `keys` is no expression, or `key` or `value`
-  //   speak of groups that it does not have, or a rule has no value.
+  // Errors: InvalidArgument - `keys` is no expression, or `key` or `value` name
+  //   groups that it does not have, or a rule has no value.
   static StatusOr<RuleValues> Create(const std::vector<ConversionRule>& rules);
 
-  // Whether a rule is applied to this key.
   bool Matches(size_t rule, std::string_view key) const;
   Status CheckMatches(size_t rule,
                       const std::vector<std::string_view>& keys) const;
 
-  // What it makes of it, which it matches, or of nothing if it has no `keys`.
+  // The key and the value that a rule makes for a key that it matches, or for
+  // "" if it has no `keys`.
   std::string KeyFor(size_t rule, const std::string& matched) const;
   Transform ValueFor(size_t rule, const std::string& matched) const;
 
@@ -90,40 +84,33 @@ class RuleValues {
 std::string EncodeCopyPlan(const CopyPlan& plan);
 CopyPlan DecodeCopyPlan(std::string_view bytes);
 
-// The part of a copy that one rank carries.
-//
-// In:  the values of a copy. Out: a piece of each array for each rank, and
-//      values of the same typestr that consist of such pieces.
-
-// One rank's pieces of all arrays, of values that are copied and of those that
-// are made, in that order. Neither copied nor moved: shards borrow from it.
+// One rank's pieces of all arrays: first those that are copied, then those that
+// are made. Neither copied nor moved, as shards borrow from it.
 struct CopiedPieces {
   CopiedPieces() = default;
   CopiedPieces(const CopiedPieces&) = delete;
   CopiedPieces& operator=(const CopiedPieces&) = delete;
 
-  // Without memory. A value has several.
   std::vector<Shard> shards;
-  std::vector<size_t>
-      value_of;  // by shard; those made count on from the values
+  std::vector<size_t> value_of;  // by shard; arrays that are made follow values
   std::deque<std::string> texts;
-  int64_t bytes = 0;        // memory for all of them, as PlaceIn lays them out
-  int64_t array_bytes = 0;  // of them, without gaps
+  int64_t bytes = 0;        // the memory that PlaceIn needs
+  int64_t array_bytes = 0;  // the same without gaps
   int64_t total_bytes = 0;  // of all ranks, without gaps
 };
 
-// Large arrays are cut along an axis, others go to the ranks in turns.
+// Cuts large arrays along an axis, and gives each other one to one rank.
 void CutForCopy(const CopyPlan& plan, int rank, int num_ranks,
                 CopiedPieces& pieces);
 
-// Gives the shards their places in memory of `pieces.bytes`.
+// Places the shards in memory of `pieces.bytes` bytes.
 void PlaceIn(std::byte* memory, CopiedPieces& pieces);
 
-// What is read: each piece under its whole key.
+// Lists each piece under its whole key, to be read.
 State ListForReading(const CopiedPieces& pieces);
 
-// What is saved: values under their typestr. Moves the shards out of `pieces`,
-// as there may be very many.
+// Lists the values under their typestr, to be saved. Moves the shards out of
+// `pieces`, as there may be very many.
 State ListForCopy(const CopyPlan& plan, CopiedPieces& pieces);
 
 }  // namespace belay

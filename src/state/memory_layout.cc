@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kFieldsShown = 8;
 
-// Joins parts that are neighbours on both sides.
+// Joins the part with the last one if they are neighbours on both sides.
 void AddPart(const StructLayout::Part& part,
              std::vector<StructLayout::Part>& parts) {
   if (!parts.empty()) {
@@ -33,8 +33,8 @@ void AddPart(const StructLayout::Part& part,
   parts.push_back(part);
 }
 
-// What is wrong with fields of which two lie in the same memory.
-std::string OverlapProblem(const std::vector<StructField>& fields) {
+// Returns what is wrong if two fields overlap, else "".
+std::string FindOverlap(const std::vector<StructField>& fields) {
   std::vector<const StructField*> sorted;
   for (const StructField& field : fields) sorted.push_back(&field);
   std::sort(sorted.begin(), sorted.end(),
@@ -50,9 +50,10 @@ std::string OverlapProblem(const std::vector<StructField>& fields) {
   return "";
 }
 
-// How fields of a program and stored ones differ, but for their order.
+// The differences between stored fields and those of a program. Their order
+// does not count.
 struct FieldsMatch {
-  std::vector<StructLayout::Part> parts;  // of those that both have
+  std::vector<StructLayout::Part> parts;  // fields that both have
   std::vector<std::string> only_stored;
   std::vector<std::string> only_wanted;
   std::vector<std::string> others;  // with another type
@@ -86,17 +87,13 @@ FieldsMatch MatchFields(const std::vector<StructField>& stored,
 
 Status OtherFieldsError(const Shard& shard, const FieldsMatch& match) {
   std::vector<std::string> parts;
-  if (!match.only_wanted.empty()) {
-    parts.push_back(
-        Cat("not stored: ", FirstOf(match.only_wanted, kFieldsShown, ", ")));
-  }
-  if (!match.only_stored.empty()) {
-    parts.push_back(
-        Cat("only stored: ", FirstOf(match.only_stored, kFieldsShown, ", ")));
-  }
-  if (!match.others.empty()) {
-    parts.push_back(Cat("stored: ", FirstOf(match.others, kFieldsShown, ", ")));
-  }
+  const auto add = [&](std::string_view what, const auto& fields) {
+    if (fields.empty()) return;
+    parts.push_back(Cat(what, ": ", FirstOf(fields, kFieldsShown, ", ")));
+  };
+  add("not stored", match.only_wanted);
+  add("only stored", match.only_stored);
+  add("stored", match.others);
   const bool by_name_helps = match.others.empty() && !match.parts.empty();
   return absl::FailedPreconditionError(
       Cat("restore \"", shard.key, "\": its structs have other fields than ",
@@ -116,7 +113,7 @@ std::shared_ptr<const StructLayout> LayoutOf(std::vector<StructField> listed,
                                              int64_t bytes) {
   StructLayout layout{.fields = std::move(listed), .bytes = bytes};
   layout.problem = FieldsProblem(layout.fields);
-  if (layout.problem.empty()) layout.problem = OverlapProblem(layout.fields);
+  if (layout.problem.empty()) layout.problem = FindOverlap(layout.fields);
   layout.text = FieldsText(layout.fields);
   for (const StructField& field : layout.fields) {
     const int64_t field_bytes = FieldBytes(field);
@@ -187,7 +184,6 @@ Status TakeStoredFields(const std::string& stored, int64_t stored_bytes,
 
 namespace {
 
-// Which component of a variable a shard is.
 struct ComponentPlace {
   const ShardedVariable* variable;
   DType dtype;
@@ -219,7 +215,7 @@ std::vector<Shard> ShardsOfVariable(std::string_view key,
   std::vector<Shard> shards;
   for (const Component& component : variable) {
     Box box = variable.ComponentBox(component);
-    // Where there is nothing to hold, every rank may say that it holds it.
+    // Every rank may list a component without elements.
     if (component.data == nullptr && !IsEmpty(box)) continue;
     shards.push_back({.key = std::string(key),
                       .dtype = variable.dtype(),
@@ -243,10 +239,10 @@ std::shared_ptr<void> FollowVariable(ShardedVariable& variable, Shard& shard) {
 
 namespace {
 
-// More shards of one would be a mistake.
+// More shards of one would be an error of the program.
 constexpr size_t kMostParts = 4096;
 
-// One number for each axis of the box, or none at all.
+// Requires one number for each axis of the box, or none.
 Status CheckAxes(std::string_view name, size_t found, const Box& box) {
   if (found == 0 || found == box.shape.size()) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -274,8 +270,8 @@ Status CheckLayout(const MemoryLayout& layout, const Box& box) {
   return absl::OkStatus();
 }
 
-// The lengths of what the memory holds.
-StatusOr<Shape> HeldShape(const GhostCells& ghosts, const Box& box) {
+// Returns the shape of the box with its ghost cells.
+StatusOr<Shape> ComputeHeldShape(const GhostCells& ghosts, const Box& box) {
   Shape held = box.shape;
   for (size_t axis = 0; axis < held.size(); ++axis) {
     if (__builtin_add_overflow(held[axis], ghosts.before[axis], &held[axis]) ||
@@ -287,11 +283,7 @@ StatusOr<Shape> HeldShape(const GhostCells& ghosts, const Box& box) {
   return held;
 }
 
-Shape ShapeOf(const std::vector<int64_t>& numbers) {
-  return Shape(numbers.begin(), numbers.end());
-}
-
-Shape StridesOf(Shape held, AxisOrder order) {
+Shape ComputeStrides(Shape held, AxisOrder order) {
   if (order == AxisOrder::kRowMajor) return DenseStrides(held);
   std::ranges::reverse(held);
   Shape strides = DenseStrides(held);
@@ -299,9 +291,10 @@ Shape StridesOf(Shape held, AxisOrder order) {
   return strides;
 }
 
-// The place behind the last element. No two elements may share one: going from
-// the smallest stride up, each steps over all that those before it reach.
-StatusOr<int64_t> EndOf(const Shape& held, const Shape& strides) {
+// Returns the position behind the last element. No two elements may share a
+// position: each stride, from the smallest up, must step over all positions
+// that the smaller ones reach.
+StatusOr<int64_t> FindEnd(const Shape& held, const Shape& strides) {
   std::vector<size_t> axes(held.size());
   std::iota(axes.begin(), axes.end(), size_t{0});
   std::sort(axes.begin(), axes.end(),
@@ -324,7 +317,7 @@ StatusOr<int64_t> EndOf(const Shape& held, const Shape& strides) {
   return end;
 }
 
-// `hint` is for memory that is larger.
+// The error ends with `hint` if the memory is too large.
 Status CheckSize(const Memory& memory, int64_t needed, bool may_be_longer,
                  std::string_view what, std::string_view hint) {
   if (memory.size < 0 || memory.size == needed ||
@@ -336,20 +329,21 @@ Status CheckSize(const Memory& memory, int64_t needed, bool may_be_longer,
       what, needed, memory.size, memory.size > needed ? hint : ""));
 }
 
-// Gives the shard elements that lie as `layout` says. Its box has some.
+// Requires that the box is not empty.
 Status TakeLaidOut(const Memory& memory, const MemoryLayout& layout,
                    Shard& shard) {
   const size_t num_axes = shard.box.shape.size();
-  GhostCells ghosts{.before = ShapeOf(layout.before),
-                    .after = ShapeOf(layout.after),
+  GhostCells ghosts{.before = Shape(layout.before.begin(), layout.before.end()),
+                    .after = Shape(layout.after.begin(), layout.after.end()),
                     .periodic = layout.periodic};
   if (ghosts.before.empty()) ghosts.before.resize(num_axes);
   if (layout.after.empty()) ghosts.after = ghosts.before;
-  BELAY_ASSIGN_OR_RETURN(const Shape held, HeldShape(ghosts, shard.box));
+  BELAY_ASSIGN_OR_RETURN(const Shape held, ComputeHeldShape(ghosts, shard.box));
   const bool is_dense = layout.strides.empty();
   const Shape strides =
-      is_dense ? StridesOf(held, layout.order) : ShapeOf(layout.strides);
-  BELAY_ASSIGN_OR_RETURN(const int64_t end, EndOf(held, strides));
+      is_dense ? ComputeStrides(held, layout.order)
+               : Shape(layout.strides.begin(), layout.strides.end());
+  BELAY_ASSIGN_OR_RETURN(const int64_t end, FindEnd(held, strides));
   const bool has_ghosts = held != shard.box.shape;
   BELAY_RETURN_IF_ERROR(
       CheckSize(memory, end, memory.may_be_longer || !is_dense,
@@ -371,16 +365,15 @@ Status TakeLaidOut(const Memory& memory, const MemoryLayout& layout,
   return absl::OkStatus();
 }
 
-// What lies in memory from the cell `at` of an axis on, `length` cells, is the
-// part of the array from `offset` on.
+// A range of cells along an axis.
 struct CutPart {
-  int64_t at = 0;  // from the first cell of the box
-  int64_t offset = 0;
+  int64_t at = 0;      // in memory, from the first cell of the box
+  int64_t offset = 0;  // in the array
   int64_t length = 0;
 };
 
-// The parts of the array along one axis that memory holds.
-std::vector<CutPart> PartsOf(const Shard& shard, size_t axis) {
+// Returns the ranges of the array along one axis that the memory holds.
+std::vector<CutPart> CutAxis(const Shard& shard, size_t axis) {
   const GhostCells& ghosts = *shard.ghosts;
   const int64_t length = shard.global_shape[axis];
   const int64_t first = shard.box.offset[axis];
@@ -401,7 +394,6 @@ std::vector<CutPart> PartsOf(const Shard& shard, size_t axis) {
   return parts;
 }
 
-// Adds one axis to all parts.
 std::vector<Shard> CutAlong(size_t axis, const std::vector<CutPart>& parts,
                             const std::vector<Shard>& shards) {
   std::vector<Shard> cut;
@@ -429,7 +421,7 @@ Status TakeMemory(const Memory& memory, Shard& shard) {
     shard.access = memory.access;
     shard.object_elements = memory.size;
   }
-  // A box that leaves its array has no size: the plan says so.
+  // The plan reports a box that is not in its array.
   if (!CheckBox(shard.box, shard.global_shape).ok()) return absl::OkStatus();
   if (memory.layout == nullptr) {
     return CheckSize(memory, NumElements(shard.box.shape), memory.may_be_longer,
@@ -449,7 +441,7 @@ StatusOr<std::vector<Shard>> WithGhostCells(Shard shard) {
   }
   shards.push_back(shard);
   for (size_t axis = 0; axis < shard.box.shape.size(); ++axis) {
-    const std::vector<CutPart> parts = PartsOf(shard, axis);
+    const std::vector<CutPart> parts = CutAxis(shard, axis);
     if (parts.size() * shards.size() > kMostParts) {
       return absl::InvalidArgumentError(
           Cat("list \"", shard.key, "\": the ghost cells of axis ", axis,

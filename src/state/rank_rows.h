@@ -1,4 +1,5 @@
-// Rows that ranks hold: those of a rank's own, and those that have owners.
+// Rows of which each rank holds any number: how a save numbers them over all
+// ranks, and which of the stored rows a restore gives to each rank.
 
 #ifndef BELAY_STATE_RANK_ROWS_H_
 #define BELAY_STATE_RANK_ROWS_H_
@@ -6,80 +7,273 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "belay/arrays/box.h"
-#include "belay/arrays/fields.h"
+#include "belay/arrays/dtype.h"
 #include "belay/arrays/shard.h"
 #include "belay/rows.h"
 #include "belay/status.h"
-#include "core/strided_copy.h"
 #include "core/wire.h"
-#include "plan/shards.h"
+#include "plan/plan.h"
 #include "plan/stored_objects.h"
 #include "state/array_access.h"
-#include "state/id_rows.h"
 
 namespace belay {
 
-// Rows in random order: the memory of the next ones is asked for while the
-// first one is copied, as each alone costs more to wait for than to copy.
+bool HasRows(const std::vector<Shard>& shards);
+bool HasOwners(const std::vector<Shard>& shards);
+bool HasIds(const Shard& shard);
 
-inline constexpr int64_t kRowsAhead = 16;
-
-// Asks for the first and the last line of a row; those between follow.
-inline void PrefetchRow(const void* row, int64_t bytes) {
-  const auto* first = static_cast<const char*>(row);
-  __builtin_prefetch(first);
-  __builtin_prefetch(first + bytes - 1);
-}
-
-// Rows that ranks hold any number of: which of those that are stored a rank
-// gets.
-//
-// In:  what the index says of the ranks that saved, and the shards of this
-// rank. Out: the shards as parts of the arrays, with the lengths of what they
-// get.
-
-// The shape of so many numbers as rows of a shard.
-// Errors: InvalidArgument - they are no whole rows, or something is wrong with
-//   the fields of structs; names the key.
+// Returns the shape of `elements` numbers as rows of a shard.
+// Errors: InvalidArgument - they are not whole rows, or the fields of structs
+//   are wrong; names the key.
 StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements);
 
-// Whether rows that are restored are new ones, so that members that are not
-// stored are nobody else's.
-bool HasNewRows(const Shard& shard);
-
-// Gives a shard that has its own memory this number of rows.
-Status ResizeRows(int64_t count, Shard& shard);
-
-// The bytes of one row as it is stored, and where the program has it.
-int64_t RowBytes(const Shard& shard);
-int64_t RowBytesInMemory(const Shard& shard);
-
-// Lets a shard be restored from another key. What ranks send each other of rows
-// still goes by the program's.
+// Lets a shard be restored from another key. The messages about rows still name
+// the program's key as well.
 void TakeKey(const std::string& stored_key, Shard& shard);
 
-// What rows are known by in a restore: their stored key, and that of the
-// program if it is another one.
+// Identifies rows in a restore: their stored key, and the program's key if it
+// differs.
 std::string RowsId(const Shard& shard);
 std::string StoredKeyOfId(std::string_view id);
 
-// Whether any shard is rows.
-bool HasRows(const std::vector<Shard>& shards);
+// Messages of rows: groups of rows of one key each, with the rows, their ids,
+// or both.
 
-// What is stored of rows, and what is said of its ranks, if anything.
+enum class RowParts : uint8_t { kRows, kIds, kIdsAndRows };
+
+// The places of the ids and rows of a new group.
+struct RowGroupRoom {
+  std::byte* ids = nullptr;
+  std::byte* rows = nullptr;
+};
+
+// Appends a group of a shard's rows to the message of each rank that gets some.
+// `ranks` has the rank of each row. The result, one per rank, is valid until
+// the next call.
+std::vector<RowGroupRoom> AppendRowGroups(const Shard& shard,
+                                          const std::vector<int32_t>& ranks,
+                                          RowParts parts, Messages& to);
+
+// A group of a message, from which it borrows.
+struct RowGroup {
+  std::string_view key;  // as of RowsId
+  DType dtype = DType::kU8;
+  int64_t row_bytes = 0;
+  std::string_view fields;  // of its structs
+  int64_t count = 0;
+  const std::byte* ids = nullptr;
+  const std::byte* rows = nullptr;
+
+  int64_t id(int64_t i) const {
+    int64_t value = 0;
+    std::memcpy(&value, ids + i * 8, sizeof(value));
+    return value;
+  }
+};
+
+// Removes the first group from a message that is not empty.
+RowGroup TakeRowGroup(std::span<std::byte>& message);
+
+// True if the rows of a group have the same form as those of a shard.
+bool HasFormOf(const RowGroup& group, const Shard& shard);
+
+// Saves of rows: each rank's rows follow those of the rank before.
+//
+//   EncodeRowCounts of each rank -> MergeRowCounts on rank 0 -> PlaceShards
+
+struct KeyRows {
+  std::string key;
+  RowRanks ranks;
+};
+
+// Returns the rows of those keys that are among the arrays, by array.
+std::vector<StoredRows> RowsOfArrays(const std::vector<KeyRows>& keys,
+                                     const std::vector<StoredArray>& arrays);
+std::vector<KeyRows> RowsOfKeys(const SavedCheckpoint& saved);
+
+std::string EncodeRowCounts(const std::vector<Shard>& shards);
+
+struct MergedRows {
+  std::vector<KeyRows> keys;       // ascending; without those with ids
+  std::string common;              // for DecodePlacements on every rank
+  std::vector<std::string> parts;  // the same, by rank
+};
+
+// Errors: InvalidArgument - rows of the ranks differ in form, or a rank has a
+//   key twice; names the key and the ranks.
+StatusOr<MergedRows> MergeRowCounts(const std::vector<std::string>& gathered);
+
+// The position of the rows of a shard of this rank among those of all ranks.
+struct RowPlacement {
+  int32_t shard = 0;
+  int64_t first = 0;
+  int64_t total = 0;
+  bool has_ids = false;
+  int32_t holder_list = -1;           // its number in the message; -1: all
+  std::vector<int32_t> holders = {};  // of rows with ids, as of IdBlock
+};
+// All but `holders`.
+template <typename Archive>
+void Fields(Archive& archive, RowPlacement& one) {
+  archive(one.shard, one.first, one.total, one.has_ids, one.holder_list);
+}
+struct RowPlacements {
+  std::vector<RowPlacement> shards;  // of this rank
+  bool any_ids = false;              // of any rank
+};
+RowPlacements DecodePlacements(std::string_view common, std::string_view part);
+
+// Makes shards without ids the parts of their arrays.
+void PlaceShards(const std::vector<RowPlacement>& placements,
+                 std::vector<Shard>& shards);
+
+// Rows with ids, which are their positions in the stored array. Each rank has
+// rows with any ids, in any order, and writes or reads a block of consecutive
+// ones. Rows travel between them in windows that fit into a cache.
+
+inline constexpr int32_t kNoSender = -1;
+
+// The rows of one array on this rank: the program's, and the block.
+struct IdBlock {
+  Shard shard;        // the program's rows
+  int64_t total = 0;  // of all ranks
+  // The ranks that have blocks, ascending; empty: all.
+  std::vector<int32_t> holders = {};
+  int64_t first = 0;
+  int64_t count = 0;
+  std::unique_ptr<std::byte[]> rows = nullptr;
+  // The rank that has sent each row, during a save. Not a std::vector, as both
+  // need huge pages.
+  std::unique_ptr<std::byte[]> sender_memory = nullptr;
+  std::span<int32_t> senders = {};
+  int64_t num_ids = 0;  // of the program's rows
+};
+
+// Sets a rank's part of the block, and allocates it. Returns the shard of that
+// memory, which replaces the program's.
+// Errors: ResourceExhausted - names the key.
+StatusOr<Shard> TakeBlock(int rank, int num_ranks, IdBlock& block);
+
+// The number of ranks that have blocks.
+int64_t NumHolders(const IdBlock& block, int num_ranks);
+
+// Returns the rank whose block has each id: the inverse of FirstOfEven.
+// Requires that the ids are in range.
+std::vector<int32_t> HoldersOf(const IdBlock& block,
+                               std::span<const int64_t> ids, int num_ranks);
+
+// The blocks by RowsId. One key may have blocks of several forms.
+using BlocksByKey = std::map<std::string, std::vector<size_t>, std::less<>>;
+BlocksByKey IndexBlocks(const std::vector<IdBlock>& blocks);
+
+// Consecutive rows of the program.
+struct IdSlice {
+  size_t block = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// The rows that a rank sends or asks for at once.
+using IdWindow = std::vector<IdSlice>;
+
+std::vector<IdWindow> CutWindows(const std::vector<IdBlock>& blocks,
+                                 int num_ranks);
+
+// Saves of rows with ids.
+//
+//   TakeIds, NoteNoSender; for each window: PackWindow -> exchange ->
+//   FillBlocks; then CheckFilled
+
+// Counts the program's ids, and allocates the senders of rows.
+// Errors: InvalidArgument - there are not as many rows as ids; what counting
+//   threw; all name the key.
+Status TakeIds(IdBlock& block);
+void NoteNoSender(IdBlock& block);
+
+// Packs the rows of a window for the ranks that write them.
+// Errors: InvalidArgument - an id is out of range; what asking for one threw;
+//   all name the key.
+Status PackWindow(const std::vector<IdBlock>& blocks, const IdWindow& window,
+                  Messages& to);
+
+// Unpacks the rows that all ranks have sent into the blocks.
+// Errors: InvalidArgument - an id is there twice; names the key, the id and the
+//   ranks; FailedPrecondition - there is no block of that key and form; names
+//   the key and the rank.
+Status FillBlocks(const std::vector<std::span<std::byte>>& from,
+                  const BlocksByKey& by_key, std::vector<IdBlock>& blocks);
+
+// Errors: InvalidArgument - no rank has sent an id; names the key and the id.
+Status CheckFilled(const std::vector<IdBlock>& blocks);
+
+// Returns a key with an id that is out of range, or "", and the ids of such a
+// key, ascending, among which one is missing.
+std::string KeyOutOfRange(const std::vector<IdBlock>& blocks);
+struct SortedIds {
+  std::vector<int64_t> ids;
+  int64_t total = 0;  // as of IdBlock
+};
+SortedIds SortIds(const std::vector<IdBlock>& blocks, std::string_view key);
+
+// Restores of rows with ids.
+//
+//   AskForIds; for each window: RequestRows -> exchange -> AnswerRequests
+//   -> exchange -> TakeAnswers; then CheckSameIds
+
+// The ids that the program wants, by block: it may change its own.
+using WantedIds = std::vector<std::vector<int64_t>>;
+
+// Asks the program for its ids, and resizes its ranges to as many rows. Adds
+// the memory that containers give up to `former`.
+// Errors: those of PackWindow; FailedPrecondition - there is no room for the
+//   rows, or ranges of two keys are one; ResourceExhausted. All name the key.
+StatusOr<WantedIds> AskForIds(std::vector<IdBlock>& blocks,
+                              std::vector<FormerElements>& former);
+
+// Errors: FailedPrecondition - rows are stored, but no rank wants any; names
+//   the key.
+Status CheckNothingIsThere(const std::vector<IdBlock>& blocks);
+
+// The rank that has read each row of a window, in order.
+using RowRanksOfWindow = std::vector<int32_t>;
+
+// Packs the ids of a window for the ranks that have read their rows.
+RowRanksOfWindow RequestRows(const std::vector<IdBlock>& blocks,
+                             const WantedIds& wanted, const IdWindow& window,
+                             Messages& to);
+
+// Packs the rows that each rank has requested.
+// Errors: FailedPrecondition, as of FillBlocks.
+Status AnswerRequests(const std::vector<std::span<std::byte>>& requests,
+                      const BlocksByKey& by_key,
+                      const std::vector<IdBlock>& blocks, Messages& to);
+
+// Unpacks the requested rows of a window into the program's memory.
+void TakeAnswers(const std::vector<std::span<std::byte>>& answers,
+                 const IdWindow& window, const RowRanksOfWindow& ranks,
+                 std::vector<IdBlock>& blocks);
+
+// Errors: InvalidArgument - these rows are ids themselves, of others.
+Status CheckSameIds(const std::vector<IdBlock>& blocks,
+                    const WantedIds& wanted);
+
+// Restores of all rows.
+
+// The stored rows of a key.
 struct FoundRows {
   std::string id;
   DType dtype = DType::kU8;
   Shape shape;
   std::string fields = {};  // of its structs
-  RowRanks ranks;           // of no ranks: nothing is said
+  RowRanks ranks;           // `ranks` 0: they were not saved as rows of ranks
   // The ranks that restore it, ascending; empty: all.
   std::vector<int32_t> restorers = {};
 };
@@ -89,73 +283,22 @@ void Fields(Archive& archive, FoundRows& found) {
           found.ranks.count, found.ranks.first, found.restorers);
 }
 
-// Lets shards that are rows be the parts of `found`, ascending by id, that
-// this rank gets, and gives them their lengths; adds the memory that they gave
-// up. Those with an owner get an even part. Those with ids become what is read
-// for all ranks, a block of `blocks`.
+// Makes shards that are rows the parts of `found`, ascending by id, that this
+// rank gets, resizes them, and adds the memory that they gave up. Rows with an
+// owner are first read in even parts. Rows with ids are read in blocks, which
+// are added to `blocks`.
 // Errors: FailedPrecondition - another number of ranks has saved, and the rule
-//   is that this is an error, or a shard has another length and keeps it;
-//   InvalidArgument - a function of the program names no rank; what it threw;
+//   is that this is an error, or a shard of fixed length has another one;
+//   InvalidArgument - a function of the program returns no rank; what it threw;
 //   ResourceExhausted. All name the key.
 Status PlaceRows(const std::vector<FoundRows>& found, int rank, int num_ranks,
                  std::vector<Shard>& shards,
                  std::vector<FormerElements>& former,
                  std::vector<IdBlock>& blocks);
 
-// Copying rows one by one, as fast as their length allows.
-
-// Calls `visit` with a copier of rows that knows their length when this is
-// compiled, where it is a usual one: copy(from, to).
-template <typename Visit>
-void WithCopier(int64_t bytes, Visit visit) {
-  const auto fixed = [&]<size_t kBytes>(
-                         std::integral_constant<size_t, kBytes>) {
-    visit([](const void* from, void* to) { std::memcpy(to, from, kBytes); });
-  };
-  switch (bytes) {
-    case 4:
-      return fixed(std::integral_constant<size_t, 4>());
-    case 8:
-      return fixed(std::integral_constant<size_t, 8>());
-    case 16:
-      return fixed(std::integral_constant<size_t, 16>());
-    case 24:
-      return fixed(std::integral_constant<size_t, 24>());
-    case 32:
-      return fixed(std::integral_constant<size_t, 32>());
-    case 48:
-      return fixed(std::integral_constant<size_t, 48>());
-    default:
-      return visit([bytes](const void* from, void* to) {
-        std::memcpy(to, from, static_cast<size_t>(bytes));
-      });
-  }
-}
-
-// The same for rows as the program has them: pack(row, stored), or with `packs`
-// false the other way round.
-template <typename Visit>
-void WithProgramCopier(const Shard& shard, bool packs, Visit visit) {
-  if (!IsStrided(shard)) return WithCopier(RowBytes(shard), visit);
-  const StructLayout& layout = *shard.structs;
-  const Box one = WholeBox({1, layout.stored_bytes});
-  visit([&layout, &one, packs](const void* from, void* to) {
-    const auto copy = packs ? &PackStructs : &UnpackStructs;
-    copy(layout, one, static_cast<const char*>(from), one,
-         static_cast<char*>(to), one);
-  });
-}
-
-// Rows that go to the ranks which a function of the program names.
-//
-//   each rank has an even part -> PackByOwner -> exchange -> TakeOwned
-
-// Whether any shard is rows with an owner.
-bool HasOwners(const std::vector<Shard>& shards);
-
-// Asks for the owner of each row, and puts the rows of all keys into what their
-// owners get.
-// Errors: InvalidArgument - the function names no rank, or a key is there
+// Packs the rows of all keys for their owners, which a function of the program
+// returns.
+// Errors: InvalidArgument - the function returns no rank, or a key is there
 //   twice; what the function threw; all name the key.
 Status PackByOwner(const std::vector<Shard>& shards, Messages& to);
 

@@ -21,14 +21,14 @@ namespace belay {
 namespace standard {
 namespace {
 
-// The texts of a vector as arrays.
+// The strings of a vector as arrays.
 struct Texts {
   std::vector<uint8_t> bytes;
   std::vector<int64_t> ends;
 };
 
-// The elements of a vector as bytes: one each, or packed behind a byte that
-// counts the bits of the last one that mean nothing.
+// The elements of a vector as bytes: one byte each, or packed behind a byte
+// with the number of unused bits in the last one.
 using Bits = std::vector<uint8_t>;
 
 void AddBools(Bits& bits, bool packed, State& parts) {
@@ -51,7 +51,7 @@ Status NotStored(const StoredValue& stored, std::string_view what) {
           "\" of ", stored.parts.size(), " parts)"));
 }
 
-// The part of that name, if it has one axis.
+// Returns the part if it has this dtype and one axis, else null.
 const ValuePart* FindVector(const StoredValue& stored, std::string_view name,
                             DType dtype) {
   const ValuePart* part = stored.Find(name);
@@ -270,11 +270,9 @@ Status RegisterStandardHandlers(const StandardHandlerOptions& options,
       std::make_shared<standard::BoolsHandler>(options.pack_bools), overriding);
 }
 
-// The bytes of State::AddBytes: a string, which functions of the program make
-// and read.
-
 namespace {
 
+// The bytes of State::AddBytes.
 struct ProgramBytes {
   std::function<StatusOr<std::string>()> get;
   std::function<Status(const std::string&)> set;
@@ -326,7 +324,7 @@ std::string UnitText(const TimeUnit& unit) {
   return Cat(unit.num, "/", unit.den, " s");
 }
 
-// Reads a number above 0 and what follows it, off the front of a text.
+// Removes a number above 0 and `next` from the beginning of a text.
 bool TakeNumber(std::string_view& text, std::string_view next,
                 int64_t& number) {
   const char* const end = text.data() + text.size();
@@ -347,14 +345,11 @@ std::string TimeTypestr(std::string_view kind, const TimeUnit& unit) {
 StatusOr<TimeUnit> StoredUnit(std::string_view kind, std::string_view typestr) {
   std::string_view text = typestr;
   TimeUnit unit;
-  if (text.starts_with(kind)) {
-    text.remove_prefix(kind.size());
-    if (text.starts_with(' ')) {
-      text.remove_prefix(1);
-      if (TakeNumber(text, "/", unit.num) && TakeNumber(text, " s", unit.den) &&
-          text.empty()) {
-        return unit;
-      }
+  if (const std::string begin = Cat(kind, " "); text.starts_with(begin)) {
+    text.remove_prefix(begin.size());
+    if (TakeNumber(text, "/", unit.num) && TakeNumber(text, " s", unit.den) &&
+        text.empty()) {
+      return unit;
     }
   }
   return absl::NotFoundError(
@@ -364,7 +359,7 @@ StatusOr<TimeUnit> StoredUnit(std::string_view kind, std::string_view typestr) {
 StatusOr<int64_t> InUnit(int64_t count, const TimeUnit& from,
                          const TimeUnit& to) {
   if (from == to) return count;
-  // As coprime numbers, of which the divisor must divide the count.
+  // In lowest terms, so that the divisor must divide the count.
   const int64_t nums = std::gcd(from.num, to.num);
   const int64_t dens = std::gcd(from.den, to.den);
   int64_t factor = 0, divisor = 0, found = 0;

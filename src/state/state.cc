@@ -103,20 +103,16 @@ void State::AddPiece(std::string_view key, const Shape& global_shape,
 void State::AddLaidOut(std::string_view key, const Layout& layout,
                        const Shape& global_shape, int rank,
                        const Memory& memory) {
-  // Where there are more ranks, those that the mesh has find out when they save
-  // or restore.
+  // If there are more ranks than the mesh has, saves and restores report it.
   if (rank >= layout.mesh().num_ranks()) {
-    AddError(key, absl::InvalidArgumentError(absl::StrFormat(
-                      "the layout %s is for another number of ranks (need at "
-                      "least %d, found %d)",
-                      layout.ToString(), rank + 1, layout.mesh().num_ranks())));
-    return;
+    return AddError(
+        key, absl::InvalidArgumentError(absl::StrFormat(
+                 "the layout %s is for another number of ranks (need at "
+                 "least %d, found %d)",
+                 layout.ToString(), rank + 1, layout.mesh().num_ranks())));
   }
   StatusOr<Box> box = layout.LocalBox(global_shape, rank);
-  if (!box.ok()) {
-    AddError(key, box.status());
-    return;
-  }
+  if (!box.ok()) return AddError(key, box.status());
   AddMemory({.key = std::string(key),
              .dtype = memory.dtype,
              .global_shape = global_shape,
@@ -131,10 +127,10 @@ void State::AddFlatRange(std::string_view prefix,
                          int64_t end, const Memory& memory) {
   if (memory.dtype == DType::kString ||
       !IsKnownDType(static_cast<uint8_t>(memory.dtype))) {
-    AddError(prefix, absl::InvalidArgumentError(absl::StrFormat(
-                         "unknown dtype of a flat buffer (found number %d)",
-                         static_cast<int>(memory.dtype))));
-    return;
+    return AddError(prefix,
+                    absl::InvalidArgumentError(absl::StrFormat(
+                        "unknown dtype of a flat buffer (found number %d)",
+                        static_cast<int>(memory.dtype))));
   }
   if (memory.layout != nullptr) {
     AddError(prefix, absl::InvalidArgumentError(
@@ -146,10 +142,7 @@ void State::AddFlatRange(std::string_view prefix,
     AddError(prefix, status);
   }
   StatusOr<std::vector<FlatBox>> boxes = BoxesOfFlatRange(pieces, begin, end);
-  if (!boxes.ok()) {
-    AddError(prefix, boxes.status());
-    return;
-  }
+  if (!boxes.ok()) return AddError(prefix, boxes.status());
   if (memory.function != nullptr) functions_.push_back(memory.function);
   for (FlatBox& part : *boxes) {
     const FlatPiece& piece = pieces[part.piece];

@@ -1,4 +1,4 @@
-// What a State holds, and whether it lists what it listed before.
+// Access to the members of a State.
 
 #ifndef BELAY_STATE_STATE_H_
 #define BELAY_STATE_STATE_H_
@@ -14,10 +14,8 @@
 
 namespace belay {
 
-// Tells whether a State lists what it listed before.
-
-// Two States with equal versions list the same memory under the same keys: one
-// is the other, or a copy. What was moved from has fewer values.
+// States with equal versions list the same memory under the same keys: they are
+// the same State, or copies. The sizes tell a State that was moved from.
 struct StateVersion {
   uint64_t number = 0;
   size_t num_shards = 0;
@@ -30,7 +28,6 @@ struct StateVersion {
     static std::atomic<uint64_t> last{0};
     state.version_ = ++last;
   }
-  // Leaves the State without them.
   static std::vector<Shard> TakeShards(State& state) {
     Change(state);
     return std::exchange(state.shards_, {});
@@ -39,9 +36,8 @@ struct StateVersion {
   bool operator==(const StateVersion&) const = default;
 };
 
-// What State::Own holds, from one round of a restore to the next, and the
-// functions that say where memory lies.
-
+// The objects of State::Own, which a restore keeps from one round to the next,
+// and the functions that find memory.
 struct OwnedObjects {
   using Objects = std::vector<std::shared_ptr<void>>;
 

@@ -1,17 +1,22 @@
 #include "state/stored_answer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_format.h"
 #include "core/catch_exceptions.h"
+#include "core/element_conversion.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
 #include "plan/plan.h"
 #include "plan/stored_values.h"
 #include "state/array_access.h"
-#include "state/conversions.h"
 #include "state/memory_layout.h"
 #include "state/rank_rows.h"
 #include "state/value_listing.h"
@@ -26,7 +31,6 @@ const std::string& StoredKey(const RestoreChoice& choice,
   return choice.stored_key.empty() ? key : choice.stored_key;
 }
 
-// Notes the stored values of one that is left out.
 void Skip(const std::string& key, const RestoreChoice& choice,
           ValuesToRead& values) {
   if (choice.transform.empty()) {
@@ -37,7 +41,7 @@ void Skip(const std::string& key, const RestoreChoice& choice,
   }
 }
 
-// The values that need a handler; marks those of the shards that do.
+// Adds the values that need a handler; marks their shards in `is_handled`.
 Status AddHandled(const State& state, const HandlerTable& table, Choose choose,
                   std::vector<bool>& is_handled, ValuesToRead& values) {
   for (const TypedValue& typed : state.typed()) {
@@ -59,9 +63,9 @@ Status AddHandled(const State& state, const HandlerTable& table, Choose choose,
   return absl::OkStatus();
 }
 
-// Adds a value of the program, with the ghost cells that it fills.
-Status AddFound(Shard shard, const RestoreChoice& choice,
-                ValuesToRead& values) {
+// Adds a value that needs no handler, with the ghost cells that it fills.
+Status AddWithGhosts(Shard shard, const RestoreChoice& choice,
+                     ValuesToRead& values) {
   BELAY_RETURN_IF_ERROR(FindElements(shard));
   if (shard.ghosts == nullptr) return values.Add(std::move(shard), choice);
   BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts,
@@ -145,12 +149,12 @@ StatusOr<ValuesToRead> ChooseValues(const State& state,
       if (is_handled[i]) continue;
       const Shard& shard = state.shards()[i];
       RestoreChoice choice = choose(shard.key);
-      // Some would get nothing.
+      // Else some ranks would get no rows.
       if (shard.rows != nullptr) choice.tolerance.lengths = false;
       if (choice.skip) {
         Skip(shard.key, choice, values);
       } else {
-        BELAY_RETURN_IF_ERROR(AddFound(shard, choice, values));
+        BELAY_RETURN_IF_ERROR(AddWithGhosts(shard, choice, values));
       }
     }
     return values;
@@ -203,8 +207,7 @@ bool HasKey(const std::vector<StoredValue>& stored, const std::string& key) {
   return found != stored.end() && found->key == key;
 }
 
-// Whether what is stored does not fit this shard. Of a key with several forms
-// only that of the shard counts.
+// Other shards of the same key may match in another form.
 bool IsMismatched(const Shard& shard, Tolerance tolerance,
                   const std::vector<Conversion>& mismatched) {
   const Shape& shape = shard.global_shape;
@@ -292,7 +295,7 @@ StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all) {
     for (const std::string& id : question.rows) {
       question.skipped.push_back(StoredKeyOfId(id));  // in whatever form
     }
-    // What values are computed from is wanted.
+    // The sources of computed values are wanted.
     for (const ComputedValue& value : values.computed) {
       Append(value.transform.StoredKeys(), question.skipped);
     }
@@ -310,7 +313,7 @@ StoredQuestion MergeQuestions(const std::vector<std::string>& gathered) {
     WireReader in(bytes);
     const auto append = [&](auto&... lists) { (AppendFrom(in, lists), ...); };
     Fields(append, all);
-    // So that it never holds what all ranks ask for.
+    // Bounds the memory: many ranks ask similar questions.
     if (CountAll(all) < 2 * distinct) continue;
     MakeDistinct(all);
     distinct = CountAll(all);
@@ -361,8 +364,7 @@ StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
 
 void LeaveOut(const StoredAnswer& answer, ValuesToRead& values) {
   if (answer.missing.empty() && answer.mismatched.empty()) return;
-  // What is stored below a key is something for a handler, and nothing for an
-  // array.
+  // A group of values is a value for a handler, but not for an array.
   std::erase_if(values.computed, [&](const ComputedValue& value) {
     const Keys keys = value.transform.StoredKeys();
     return value.may_be_absent &&
@@ -402,6 +404,333 @@ StoredAnswer DecodeAnswer(std::string_view bytes) {
   in(answer);
   answer.stored = DecodeValues(in.Rest());
   return answer;
+}
+
+// --- Mismatches ---
+
+namespace {
+
+constexpr size_t kMostNames = 10;
+
+std::string QuoteFirst(const Keys& keys) {
+  Keys quoted;
+  for (const std::string& key : keys) quoted.push_back(Cat("\"", key, "\""));
+  return FirstOf(quoted, kMostNames, ", ");
+}
+
+bool IsReported(MismatchPolicy policy) {
+  return policy == MismatchPolicy::kWarn || policy == MismatchPolicy::kCollect;
+}
+
+// The keys that a rank wants or skips.
+class KnownKeys {
+ public:
+  explicit KnownKeys(const StoredQuestion& question) {
+    for (const Keys* keys : {&question.handled, &question.optional_handled}) {
+      handled_.insert(keys->begin(), keys->end());
+    }
+    known_ = handled_;
+    for (const Keys* keys : {&question.optional_plain, &question.skipped}) {
+      known_.insert(keys->begin(), keys->end());
+    }
+    for (const AskedArray& array : question.arrays) known_.insert(array.key);
+  }
+
+  // Returns true if the key, or a value with a handler around it, is known.
+  bool Has(const std::string& key) const {
+    return HasBelow(key, [](const std::string&) { return true; });
+  }
+
+  // The same for a value that is stored alone: it is not a part of values that
+  // are stored with a handler.
+  bool HasAlone(const std::string& key, const SavedCheckpoint& saved) const {
+    const Keys& values = saved.values.key;
+    return HasBelow(key, [&](const std::string& outer) {
+      return !std::binary_search(values.begin(), values.end(), outer);
+    });
+  }
+
+ private:
+  template <typename Counts>
+  bool HasBelow(const std::string& key, Counts counts) const {
+    if (known_.count(key) > 0) return true;
+    for (size_t end = key.rfind('/'); end != key.npos && end > 0;
+         end = key.rfind('/', end - 1)) {
+      const std::string outer = key.substr(0, end);
+      if (handled_.count(outer) > 0 && counts(outer)) return true;
+    }
+    return false;
+  }
+
+  std::set<std::string> handled_, known_;
+};
+
+// Returns the keys of all arrays of a value with a handler.
+Keys ListArrays(const SavedCheckpoint& saved, const std::string& key) {
+  const std::string below = key + "/";
+  auto array = std::lower_bound(
+      saved.arrays.begin(), saved.arrays.end(), key,
+      [](const StoredArray& a, const std::string& k) { return a.key < k; });
+  Keys keys;
+  for (; array != saved.arrays.end(); ++array) {
+    const bool is_part = array->key == key || array->key.starts_with(below);
+    if (is_part) keys.push_back(array->key);
+    if (!is_part && !array->key.starts_with(key)) break;
+  }
+  return keys;
+}
+
+bool FitsAsked(const StoredArray& array, const AskedArray& asked) {
+  Shape shape = asked.shape;
+  const bool takes_length = asked.takes_length &&
+                            array.dtype != DType::kString &&
+                            array.shape.size() == shape.size();
+  if (takes_length) shape.back() = array.shape.back();
+  return Fits({array.dtype, array.shape}, {asked.dtype, shape},
+              asked.tolerance);
+}
+
+void Warn(MismatchPolicy policy, const std::string& warning,
+          std::vector<std::string>& warnings) {
+  if (policy == MismatchPolicy::kWarn) warnings.push_back(warning);
+}
+
+}  // namespace
+
+bool HasDefaultPolicies(const RestoreOptions& options) {
+  const RestoreOptions usual;
+  return options.missing == usual.missing &&
+         options.unexpected == usual.unexpected &&
+         options.mismatched == usual.mismatched;
+}
+
+Status CheckMismatchPolicies(const RestoreOptions& options) {
+  const std::pair<const char*, MismatchPolicy> policies[] = {
+      {"missing", options.missing},
+      {"unexpected", options.unexpected},
+      {"mismatched", options.mismatched}};
+  for (const auto& [name, policy] : policies) {
+    if (policy <= MismatchPolicy::kIgnore) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s is out of range (need 0 to 3, found %d)", name,
+                        static_cast<int>(policy)));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckMismatchPoliciesToObjects(const RestoreOptions& options) {
+  const RestoreOptions usual;
+  if (options.on_open != nullptr) {
+    return absl::InvalidArgumentError(
+        "the option on_open is for the values of a State: objects are there "
+        "before a restore");
+  }
+  const bool missing = options.missing != usual.missing;
+  if (!missing && options.unexpected == usual.unexpected) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      Cat("the option ", missing ? "missing" : "unexpected",
+          " is for the values of a State: ask the LoadStatus of the restore"));
+}
+
+std::vector<Conversion> FindMismatched(const SavedCheckpoint& saved,
+                                       const std::vector<AskedArray>& wanted) {
+  absl::flat_hash_map<std::string_view, const StoredArray*> arrays;
+  for (const StoredArray& array : saved.arrays) arrays[array.key] = &array;
+  std::vector<Conversion> mismatched;
+  for (const AskedArray& one : wanted) {
+    const auto array = arrays.find(one.key);
+    if (array == arrays.end() || FitsAsked(*array->second, one)) continue;
+    // The same form with another tolerance.
+    if (!mismatched.empty() && mismatched.back().key == one.key &&
+        mismatched.back().dtype == one.dtype &&
+        mismatched.back().shape == one.shape) {
+      continue;
+    }
+    mismatched.push_back({.key = one.key,
+                          .dtype = one.dtype,
+                          .shape = one.shape,
+                          .stored_dtype = array->second->dtype,
+                          .stored_shape = array->second->shape});
+  }
+  return mismatched;
+}
+
+Keys FindUnexpected(const SavedCheckpoint& saved,
+                    const StoredQuestion& question) {
+  const KnownKeys known(question);
+  Keys unexpected;
+  for (const StoredValue& value : ValuesAlone(saved)) {
+    if (IsFormKey(value.key) || known.HasAlone(value.key, saved)) continue;
+    // If only parts of a value are wanted, the others are unexpected.
+    const Keys arrays = IsPlain(value) ? Keys() : ListArrays(saved, value.key);
+    Keys others;
+    std::copy_if(arrays.begin(), arrays.end(), std::back_inserter(others),
+                 [&](const std::string& key) { return !known.Has(key); });
+    if (others.size() == arrays.size()) others = {value.key};
+    unexpected.insert(unexpected.end(), others.begin(), others.end());
+  }
+  return unexpected;
+}
+
+Status React(const RestoreOptions& options, StoredAnswer& answer) {
+  if (options.unexpected == MismatchPolicy::kError &&
+      !answer.unexpected.empty()) {
+    return absl::FailedPreconditionError(
+        Cat(answer.unexpected.size(),
+            answer.unexpected.size() == 1 ? " stored value is"
+                                          : " stored values are",
+            " wanted by no rank: ", QuoteFirst(answer.unexpected),
+            "; see the option unexpected"));
+  }
+  if (options.unexpected == MismatchPolicy::kIgnore) answer.unexpected.clear();
+  // The planner finds the first of them, and which rank wants it.
+  if (options.mismatched == MismatchPolicy::kError) answer.mismatched.clear();
+  return absl::OkStatus();
+}
+
+void Report(const RestoreOptions& options, StoredAnswer answer,
+            RestoreResult& result) {
+  for (const std::string& key : answer.missing) {
+    Warn(options.missing, Cat("\"", key, "\" is not stored and stays as it is"),
+         result.warnings);
+  }
+  for (const std::string& key : answer.unexpected) {
+    Warn(options.unexpected,
+         Cat("\"", key, "\" is stored, but wanted by no rank"),
+         result.warnings);
+  }
+  for (const Conversion& one : answer.mismatched) {
+    Warn(options.mismatched,
+         Cat("\"", one.key,
+             "\" stays as it is: its stored dtype or shape differs (need ",
+             FormText({one.dtype, one.shape}), ", found ",
+             FormText({one.stored_dtype, one.stored_shape}), ")"),
+         result.warnings);
+  }
+  if (options.missing != MismatchPolicy::kIgnore) {
+    result.missing = std::move(answer.missing);
+  }
+  if (IsReported(options.unexpected)) {
+    result.unexpected = std::move(answer.unexpected);
+  }
+  if (IsReported(options.mismatched)) {
+    result.mismatched = std::move(answer.mismatched);
+  }
+}
+
+// --- Conversions ---
+
+namespace {
+
+// Returns the stored dtype and shape as far as they are tolerated.
+StoredForm FindTolerated(const ShardInfo& shard, const StoredArray& array,
+                         Tolerance most) {
+  StoredForm form{.dtype = shard.dtype, .shape = shard.global_shape};
+  if (most.dtype && IsConvertible(array.dtype, shard.dtype)) {
+    form.dtype = array.dtype;
+  }
+  if (most.lengths && array.shape.size() == shard.global_shape.size() &&
+      (most.nothing || HaveSomeInCommon(array.shape, shard.global_shape))) {
+    form.shape = array.shape;
+  }
+  return form;
+}
+
+// Other ranks may want the same key in a form that does convert.
+Status CheckConvertible(const std::string& key, const StoredForm& stored,
+                        const StoredForm& wanted) {
+  if (IsConvertible(stored.dtype, wanted.dtype) &&
+      stored.shape.size() == wanted.shape.size()) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrFormat("convert \"%s\": not convertible (need %s, found %s)",
+                      key, FormText(wanted), FormText(stored)));
+}
+
+Status CheckWantedBox(const ShardInfo& shard, size_t rank) {
+  Status status = CheckedNumElements(shard.global_shape).status();
+  if (status.ok()) status = CheckBox(shard.box, shard.global_shape);
+  if (status.ok()) return status;
+  return Status(status.code(),
+                absl::StrFormat("plan \"%s\": rank %d: %s", shard.key, rank,
+                                status.message()));
+}
+
+// Each value has a tolerance of its own.
+Status CheckTolerated(const std::string& key, const StoredForm& stored,
+                      const StoredForm& wanted, Tolerance tolerance) {
+  if ((stored.dtype == wanted.dtype || tolerance.dtype) &&
+      (stored.shape == wanted.shape || tolerance.lengths)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrFormat("plan \"%s\": the stored dtype or shape differs, and its "
+                      "arguments do not "
+                      "allow that (need %s, found %s)",
+                      key, FormText(wanted), FormText(stored)));
+}
+
+}  // namespace
+
+StatusOr<std::vector<Conversion>> WantAsStored(
+    const SavedCheckpoint& saved, Tolerance most,
+    std::vector<RankShards>& wanted) {
+  absl::flat_hash_map<std::string_view, const StoredArray*> arrays;
+  for (const StoredArray& array : saved.arrays) arrays[array.key] = &array;
+  absl::flat_hash_set<std::tuple<std::string, DType, Shape>> seen;
+  std::vector<Conversion> differences;
+  for (size_t rank = 0; rank < wanted.size(); ++rank) {
+    for (ShardInfo& shard : wanted[rank].shards) {
+      const auto array = arrays.find(shard.key);
+      if (array == arrays.end()) continue;
+      StoredForm form = FindTolerated(shard, *array->second, most);
+      if (form == StoredForm{shard.dtype, shard.global_shape}) continue;
+      BELAY_RETURN_IF_ERROR(CheckWantedBox(shard, rank));
+      if (seen.emplace(shard.key, shard.dtype, shard.global_shape).second) {
+        differences.push_back({.key = shard.key,
+                               .dtype = shard.dtype,
+                               .shape = shard.global_shape,
+                               .stored_dtype = form.dtype,
+                               .stored_shape = form.shape});
+      }
+      shard.dtype = form.dtype;
+      shard.box = StoredPart(shard.box, form.shape);
+      shard.global_shape = std::move(form.shape);
+    }
+  }
+  std::sort(differences.begin(), differences.end(),
+            [](const Conversion& a, const Conversion& b) {
+              return std::tie(a.key, a.dtype, a.shape) <
+                     std::tie(b.key, b.dtype, b.shape);
+            });
+  return differences;
+}
+
+StatusOr<std::vector<StoredForm>> FormsOf(
+    const std::vector<Shard>& shards, const std::vector<Tolerance>& tolerances,
+    const std::vector<Conversion>& conversions) {
+  std::vector<StoredForm> forms;
+  if (conversions.empty()) return forms;
+  absl::flat_hash_map<std::string_view, const Conversion*> by_key;
+  for (const Conversion& one : conversions) by_key[one.key] = &one;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const Shard& shard = shards[i];
+    forms.push_back({.dtype = shard.dtype, .shape = shard.global_shape});
+    const auto found = by_key.find(shard.key);
+    if (found == by_key.end()) continue;
+    const StoredForm form{.dtype = found->second->stored_dtype,
+                          .shape = found->second->stored_shape};
+    if (!tolerances.empty()) {
+      BELAY_RETURN_IF_ERROR(
+          CheckTolerated(shard.key, form, forms.back(), tolerances[i]));
+    }
+    BELAY_RETURN_IF_ERROR(CheckConvertible(shard.key, form, forms.back()));
+    forms.back() = form;
+  }
+  return forms;
 }
 
 }  // namespace belay

@@ -1,4 +1,4 @@
-// Which stored values a restore of a State reads, and under which keys.
+// The stored values that a restore reads: under which keys, and in which form.
 
 #ifndef BELAY_STATE_STORED_ANSWER_H_
 #define BELAY_STATE_STORED_ANSWER_H_
@@ -20,31 +20,29 @@
 #include "belay/state.h"
 #include "belay/status.h"
 #include "belay/values/transform.h"
+#include "core/wire.h"
+#include "plan/plan.h"
 #include "plan/stored_values.h"
 #include "state/array_access.h"
-#include "state/conversions.h"
 #include "state/rank_rows.h"
 #include "state/transform.h"
 #include "state/type_handlers.h"
 
 namespace belay {
 
-// Which values of a State a restore reads, and under which keys.
-//
-// In:  a State, and what the arguments say of each of its keys. Out: values
-//      under the keys that are stored, to be listed once it is known what is
-//      stored of them.
+// The values of a State that a restore reads, under their stored keys. They are
+// listed once all ranks know what is stored of them.
 
 // A value that a handler lists.
 struct HandledValue {
   std::string key;
   ValueRef value;
   TypeHandlerPtr handler;
-  StoredValue stored = {};  // of a restore, as all below
+  StoredValue stored = {};  // this and the next only in a restore
   Tolerance tolerance = {};
   bool may_be_absent = false;
-  int round = 0;  // of those in which it has wanted something
-  std::vector<std::shared_ptr<void>> kept = {};  // by its own listings
+  int round = 0;  // the number of listings after the first
+  std::vector<std::shared_ptr<void>> kept = {};  // by State::Own
 };
 
 // An array or a number that is computed from stored arrays.
@@ -57,9 +55,9 @@ struct ComputedValue {
 
 struct ValuesToRead {
   std::vector<Shard> shards;          // of the values that need no handler
-  std::vector<Tolerance> tolerances;  // by shard, as the next
-  std::vector<bool> may_be_absent;
-  std::vector<HandledValue> handled;  // of which nothing is known yet
+  std::vector<Tolerance> tolerances;  // by shard
+  std::vector<bool> may_be_absent;    // by shard
+  std::vector<HandledValue> handled;
   std::vector<ComputedValue> computed;
   std::vector<std::string> skipped;    // keys that the arguments leave out
   std::vector<FormerElements> former;  // memory that containers have given up
@@ -71,31 +69,30 @@ struct ValuesToRead {
   void AddShard(Shard&& shard, const RestoreChoice& choice);
 };
 
-// The keys under which the program has its values; some may be there twice.
+// Returns the program's keys, some perhaps twice.
 std::vector<std::string_view> KeysOf(const State& state);
 
-// The arguments of a value with a handler may not compute it.
-// Errors: InvalidArgument.
+// Errors: InvalidArgument - the choice computes the value, which has a handler.
 Status CheckNotComputed(const std::string& key, const RestoreChoice& choice);
 
-// What is wrong with a value that is read, but const.
 Status ConstValueError(const std::string& key);
 
-// Checks that no value that is read is const.
-// Errors: InvalidArgument - one is.
+// Errors: InvalidArgument - a value that is read is const.
 Status CheckWritable(const ValuesToRead& values);
 
-// What is left of the values when `choose`, which may throw, was asked about
-// all their keys.
+// Returns the values that `choose`, which may throw, does not skip.
 // Errors: those of `state`, of HandlerFor and of CatchExceptions.
 StatusOr<ValuesToRead> ChooseValues(
     const State& state, const HandlerTable& table,
     absl::FunctionRef<RestoreChoice(std::string_view key)> choose);
 
-// What ranks have to know of a checkpoint before they list what they read of
-// it, and how rank 0 finds it.
+// Ranks ask rank 0 about the checkpoint before they list what they read of it.
+// Rank 0 merges their questions, and sends one answer to all.
 
-struct SavedCheckpoint;
+template <typename Archive>
+void Fields(Archive& archive, Conversion& one) {
+  archive(one.key, one.dtype, one.shape, one.stored_dtype, one.stored_shape);
+}
 
 // An array as the program has it.
 struct AskedArray {
@@ -103,7 +100,7 @@ struct AskedArray {
   DType dtype = DType::kU8;
   Shape shape;
   Tolerance tolerance;
-  bool takes_length = false;  // the stored one, along its last axis
+  bool takes_length = false;  // it takes the stored length of its last axis
 
   friend bool operator==(const AskedArray&, const AskedArray&) = default;
   friend bool operator<(const AskedArray& a, const AskedArray& b) {
@@ -146,7 +143,7 @@ struct StoredAnswer {
   StoredLengths lengths = {};        // of resizable arrays
   std::vector<FoundRows> rows = {};  // those that are stored; ascending
   std::map<std::string, ArrayForm> sources = {};  // those that are stored
-  // See strictness.h.
+  // If a mismatch policy is not the default; those that are reported.
   std::vector<std::string> unexpected = {};
   std::vector<Conversion> mismatched = {};
 };
@@ -163,8 +160,7 @@ StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all = false);
 // Merges the encoded questions of all ranks.
 StoredQuestion MergeQuestions(const std::vector<std::string>& gathered);
 
-// The ranks that ask for each key of rows, by key; of those that all ask for,
-// none.
+// Returns the ranks that ask for each key of rows; none if all do.
 std::map<std::string, std::vector<int32_t>> RanksThatRestoreRows(
     const std::vector<std::string>& gathered);
 
@@ -172,7 +168,7 @@ std::map<std::string, std::vector<int32_t>> RanksThatRestoreRows(
 StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
                                 const StoredQuestion& question);
 
-// Leaves out the values that may be absent, and are, and those that do not fit
+// Removes the values that may be absent, and are, and those that do not match
 // what is stored.
 void LeaveOut(const StoredAnswer& answer, ValuesToRead& values);
 
@@ -182,6 +178,53 @@ const ArrayForm* FindSource(const StoredAnswer& answer, const std::string& key);
 // For messages between ranks.
 std::string EncodeAnswer(const StoredAnswer& answer);
 StoredAnswer DecodeAnswer(std::string_view bytes);
+
+// Returns true if all mismatch policies are the defaults: then nothing must be
+// asked.
+bool HasDefaultPolicies(const RestoreOptions& options);
+
+// Errors: InvalidArgument - a policy is unknown.
+Status CheckMismatchPolicies(const RestoreOptions& options);
+
+// Errors: InvalidArgument - an option is only for restores of a State, not of
+//   objects.
+Status CheckMismatchPoliciesToObjects(const RestoreOptions& options);
+
+// Returns the wanted arrays whose stored dtype or shape is not tolerated, each
+// form once, ascending.
+std::vector<Conversion> FindMismatched(const SavedCheckpoint& saved,
+                                       const std::vector<AskedArray>& wanted);
+
+// Returns the stored values that are neither wanted nor skipped, nor part of a
+// wanted value with a handler. If only parts of a value are wanted, returns its
+// other arrays. Ascending.
+std::vector<std::string> FindUnexpected(const SavedCheckpoint& saved,
+                                        const StoredQuestion& question);
+
+// Removes from the answer what the policies ignore.
+// Errors: FailedPrecondition - there are unexpected values, an error by policy.
+Status React(const RestoreOptions& options, StoredAnswer& answer);
+
+// Adds the answer to the result, as far as the policies say.
+void Report(const RestoreOptions& options, StoredAnswer answer,
+            RestoreResult& result);
+
+// Conversions, which rank 0 decides for all ranks.
+
+// Replaces the dtypes and shapes that ranks want by those that are stored, as
+// far as `most` tolerates and they convert; the planner refuses the others.
+// Returns the differences, each once, ascending.
+// Errors: InvalidArgument, OutOfRange - a box outside its array.
+StatusOr<std::vector<Conversion>> WantAsStored(const SavedCheckpoint& saved,
+                                               Tolerance most,
+                                               std::vector<RankShards>& wanted);
+
+// Returns the form in which each shard is stored, or no forms if nothing is
+// converted. `tolerances`, by shard, may be empty: then all is tolerated.
+// Errors: FailedPrecondition - values that do not convert, or must not.
+StatusOr<std::vector<StoredForm>> FormsOf(
+    const std::vector<Shard>& shards, const std::vector<Tolerance>& tolerances,
+    const std::vector<Conversion>& conversions);
 
 }  // namespace belay
 

@@ -1,5 +1,7 @@
 #include "state/transform.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -7,9 +9,10 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "belay/values/transform.h"
 #include "core/catch_exceptions.h"
+#include "core/selection.h"
 #include "core/status_macros.h"
+#include "core/strided_copy.h"
 #include "core/text.h"
 
 namespace belay {
@@ -18,140 +21,11 @@ namespace {
 using Node = TransformNode;
 using Kind = Node::Kind;
 
-StatusOr<ArrayForm> FormOfStored(const Node& node, FindForm find) {
-  const ArrayForm* form = find(node.key);
-  if (form == nullptr) {
-    return absl::NotFoundError(
-        Cat("no array is stored under \"", node.key, "\""));
-  }
-  if (form->dtype == DType::kString) {
-    return absl::FailedPreconditionError(
-        Cat("\"", node.key, "\" is a text (need an array of numbers)"));
-  }
-  return *form;
-}
+// --- Axes ---
 
-Status CheckParts(const Node& node) {
-  if (!node.inputs.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError("it has no parts (need at least 1)");
-}
-
-Status OtherShape(const Node& node, size_t part, const Shape& need,
-                  const Shape& found) {
-  return absl::InvalidArgumentError(
-      Cat("the shapes do not match (need ", ShapeText(need), " as of ",
-          node.inputs[0].ToString(), ", found ", ShapeText(found), " of ",
-          node.inputs[part].ToString(), ")"));
-}
-
-StatusOr<ArrayForm> FormOfStack(const Node& node,
-                                const std::vector<ArrayForm>& inputs) {
-  BELAY_RETURN_IF_ERROR(CheckParts(node));
-  ArrayForm form = inputs[0];
-  BELAY_ASSIGN_OR_RETURN(const size_t axis,
-                         AxisOf(node.axis, form.shape.size() + 1));
-  for (size_t i = 1; i < inputs.size(); ++i) {
-    if (inputs[i].shape == form.shape) continue;
-    return OtherShape(node, i, form.shape, inputs[i].shape);
-  }
-  form.shape.insert(form.shape.begin() + static_cast<std::ptrdiff_t>(axis),
-                    std::ssize(inputs));
-  return form;
-}
-
-StatusOr<ArrayForm> FormOfConcat(const Node& node,
-                                 const std::vector<ArrayForm>& inputs) {
-  BELAY_RETURN_IF_ERROR(CheckParts(node));
-  ArrayForm form = inputs[0];
-  BELAY_ASSIGN_OR_RETURN(const size_t axis,
-                         AxisOf(node.axis, form.shape.size()));
-  for (size_t i = 1; i < inputs.size(); ++i) {
-    Shape shape = inputs[i].shape;
-    const bool fits = shape.size() == form.shape.size();
-    if (fits) {
-      const int64_t length = std::exchange(shape[axis], inputs[0].shape[axis]);
-      if (shape == inputs[0].shape) {
-        form.shape[axis] += length;
-        continue;
-      }
-    }
-    return OtherShape(node, i, inputs[0].shape, inputs[i].shape);
-  }
-  return form;
-}
-
-StatusOr<ArrayForm> FormOfApply(const Node& node,
-                                const std::vector<ArrayForm>& inputs) {
-  if (node.function == nullptr) {
-    return absl::InvalidArgumentError("the function is null");
-  }
-  BELAY_ASSIGN_OR_RETURN(ArrayForm form, CatchExceptions([&] {
-                           return node.function->Result(inputs);
-                         }));
-  if (form.dtype == DType::kString ||
-      !IsKnownDType(static_cast<uint8_t>(form.dtype))) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "the result is not an array of numbers (found dtype %d)",
-        static_cast<int>(form.dtype)));
-  }
-  return form;
-}
-
-StatusOr<ArrayForm> FormOfNode(const Node& node, FindForm find) {
-  if (node.kind == Kind::kStored) return FormOfStored(node, find);
-  BELAY_ASSIGN_OR_RETURN(const std::vector<ArrayForm> inputs,
-                         InputForms(node, find));
-  if (node.kind == Kind::kStack) return FormOfStack(node, inputs);
-  if (node.kind == Kind::kConcat) return FormOfConcat(node, inputs);
-  if (node.kind == Kind::kApply) return FormOfApply(node, inputs);
-  BELAY_RETURN_IF_ERROR(CheckParts(node));
-  ArrayForm form = inputs[0];
-  if (node.kind == Kind::kSlice) {
-    BELAY_ASSIGN_OR_RETURN(const Selection selection,
-                           SelectionOf(node, form.shape));
-    form.shape = selection.result_shape;
-    return form;
-  }
-  if (node.kind == Kind::kTranspose) {
-    BELAY_ASSIGN_OR_RETURN(const std::vector<size_t> axes,
-                           AxesOf(node, form.shape.size()));
-    for (size_t i = 0; i < axes.size(); ++i) {
-      form.shape[i] = inputs[0].shape[axes[i]];
-    }
-    return form;
-  }
-  BELAY_ASSIGN_OR_RETURN(const AxisPart part, PartOf(node, form.shape));
-  form.shape[part.axis] = part.length;
-  return form;
-}
-
-}  // namespace
-
-StatusOr<std::vector<ArrayForm>> InputForms(const Node& node, FindForm find) {
-  std::vector<ArrayForm> forms;
-  for (const Transform& input : node.inputs) {
-    BELAY_ASSIGN_OR_RETURN(forms.emplace_back(), FormOf(input, find));
-  }
-  return forms;
-}
-
-StatusOr<ArrayForm> FormOf(const Transform& transform, FindForm find) {
-  if (transform.empty()) {
-    return absl::InvalidArgumentError("an input is empty");
-  }
-  StatusOr<ArrayForm> form = FormOfNode(TransformNode::Of(transform), find);
-  if (form.ok()) {
-    const Status sound = CheckedNumElements(form->shape).status();
-    if (!sound.ok()) form = sound;
-  }
-  // An inner one has said what it is about.
-  if (form.ok() || form.status().message().rfind("in ", 0) == 0) return form;
-  return Status(form.status().code(),
-                Cat("in ", transform.ToString(), ": ",
-                    std::string(form.status().message())));
-}
-
-StatusOr<size_t> AxisOf(int axis, size_t num_axes) {
+// Returns the axis, counted from the first.
+// Errors: InvalidArgument - there is no such axis.
+StatusOr<size_t> FindAxis(int axis, size_t num_axes) {
   const auto size = static_cast<int64_t>(num_axes);
   const int64_t counted = axis < 0 ? axis + size : axis;
   if (counted >= 0 && counted < size) return static_cast<size_t>(counted);
@@ -163,14 +37,17 @@ StatusOr<size_t> AxisOf(int axis, size_t num_axes) {
       "there is no axis %d (need %d to %d)", axis, -size, size - 1));
 }
 
-StatusOr<std::vector<size_t>> AxesOf(const Node& transpose, size_t num_axes) {
+// Returns, for each axis of the result of a transpose, the axis of the input.
+// Errors: InvalidArgument - not each axis once.
+StatusOr<std::vector<size_t>> PermuteAxes(const Node& transpose,
+                                          size_t num_axes) {
   std::vector<size_t> axes(num_axes);
   std::iota(axes.rbegin(), axes.rend(), size_t{0});
   if (transpose.axes.empty()) return axes;
   std::vector<bool> is_taken(num_axes);
   bool is_sound = transpose.axes.size() == num_axes;
   for (size_t i = 0; i < num_axes && is_sound; ++i) {
-    BELAY_ASSIGN_OR_RETURN(axes[i], AxisOf(transpose.axes[i], num_axes));
+    BELAY_ASSIGN_OR_RETURN(axes[i], FindAxis(transpose.axes[i], num_axes));
     is_sound = !is_taken[axes[i]];
     is_taken[axes[i]] = true;
   }
@@ -180,7 +57,7 @@ StatusOr<std::vector<size_t>> AxesOf(const Node& transpose, size_t num_axes) {
                       num_axes - 1, absl::StrJoin(transpose.axes, ", ")));
 }
 
-StatusOr<Selection> SelectionOf(const Node& slice, const Shape& shape) {
+StatusOr<Selection> SelectSlice(const Node& slice, const Shape& shape) {
   for (const IndexItem& item : slice.index) {
     if (!std::holds_alternative<const Tensor*>(item)) continue;
     return absl::InvalidArgumentError("a slice takes no masks");
@@ -188,9 +65,16 @@ StatusOr<Selection> SelectionOf(const Node& slice, const Shape& shape) {
   return Select(shape, slice.index);
 }
 
-StatusOr<AxisPart> PartOf(const Node& node, const Shape& shape) {
+// The elements of a split or a narrow along its axis.
+struct AxisPart {
+  size_t axis = 0;
+  int64_t offset = 0;
+  int64_t length = 0;
+};
+
+StatusOr<AxisPart> FindAxisPart(const Node& node, const Shape& shape) {
   AxisPart part;
-  BELAY_ASSIGN_OR_RETURN(part.axis, AxisOf(node.axis, shape.size()));
+  BELAY_ASSIGN_OR_RETURN(part.axis, FindAxis(node.axis, shape.size()));
   const int64_t length = shape[part.axis];
   if (node.kind == Kind::kNarrow) {
     part.offset = node.first;
@@ -219,63 +103,171 @@ StatusOr<AxisPart> PartOf(const Node& node, const Shape& shape) {
   return part;
 }
 
-// --- Transform ---
+// --- Forms ---
+
+StatusOr<ArrayForm> FindStoredForm(const Node& node, FindForm find) {
+  const ArrayForm* form = find(node.key);
+  if (form == nullptr) {
+    return absl::NotFoundError(
+        Cat("no array is stored under \"", node.key, "\""));
+  }
+  if (form->dtype == DType::kString) {
+    return absl::FailedPreconditionError(
+        Cat("\"", node.key, "\" is a text (need an array of numbers)"));
+  }
+  return *form;
+}
+
+Status CheckParts(const Node& node) {
+  if (!node.inputs.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError("it has no parts (need at least 1)");
+}
+
+Status OtherShape(const Node& node, size_t part, const Shape& need,
+                  const Shape& found) {
+  return absl::InvalidArgumentError(
+      Cat("the shapes do not match (need ", ShapeText(need), " as of ",
+          node.inputs[0].ToString(), ", found ", ShapeText(found), " of ",
+          node.inputs[part].ToString(), ")"));
+}
+
+StatusOr<ArrayForm> FindStackForm(const Node& node,
+                                  const std::vector<ArrayForm>& inputs) {
+  BELAY_RETURN_IF_ERROR(CheckParts(node));
+  ArrayForm form = inputs[0];
+  BELAY_ASSIGN_OR_RETURN(const size_t axis,
+                         FindAxis(node.axis, form.shape.size() + 1));
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    if (inputs[i].shape == form.shape) continue;
+    return OtherShape(node, i, form.shape, inputs[i].shape);
+  }
+  form.shape.insert(form.shape.begin() + static_cast<std::ptrdiff_t>(axis),
+                    std::ssize(inputs));
+  return form;
+}
+
+StatusOr<ArrayForm> FindConcatForm(const Node& node,
+                                   const std::vector<ArrayForm>& inputs) {
+  BELAY_RETURN_IF_ERROR(CheckParts(node));
+  ArrayForm form = inputs[0];
+  BELAY_ASSIGN_OR_RETURN(const size_t axis,
+                         FindAxis(node.axis, form.shape.size()));
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    Shape shape = inputs[i].shape;
+    if (shape.size() == form.shape.size()) {
+      form.shape[axis] += std::exchange(shape[axis], inputs[0].shape[axis]);
+    }
+    if (shape == inputs[0].shape) continue;
+    return OtherShape(node, i, inputs[0].shape, inputs[i].shape);
+  }
+  return form;
+}
+
+StatusOr<ArrayForm> FindApplyForm(const Node& node,
+                                  const std::vector<ArrayForm>& inputs) {
+  if (node.function == nullptr) {
+    return absl::InvalidArgumentError("the function is null");
+  }
+  BELAY_ASSIGN_OR_RETURN(ArrayForm form, CatchExceptions([&] {
+                           return node.function->Result(inputs);
+                         }));
+  if (form.dtype == DType::kString ||
+      !IsKnownDType(static_cast<uint8_t>(form.dtype))) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the result is not an array of numbers (found dtype %d)",
+        static_cast<int>(form.dtype)));
+  }
+  return form;
+}
+
+StatusOr<std::vector<ArrayForm>> InputForms(const Node& node, FindForm find) {
+  std::vector<ArrayForm> forms;
+  for (const Transform& input : node.inputs) {
+    BELAY_ASSIGN_OR_RETURN(forms.emplace_back(), FormOf(input, find));
+  }
+  return forms;
+}
+
+StatusOr<ArrayForm> FindNodeForm(const Node& node, FindForm find) {
+  if (node.kind == Kind::kStored) return FindStoredForm(node, find);
+  BELAY_ASSIGN_OR_RETURN(const std::vector<ArrayForm> inputs,
+                         InputForms(node, find));
+  if (node.kind == Kind::kStack) return FindStackForm(node, inputs);
+  if (node.kind == Kind::kConcat) return FindConcatForm(node, inputs);
+  if (node.kind == Kind::kApply) return FindApplyForm(node, inputs);
+  BELAY_RETURN_IF_ERROR(CheckParts(node));
+  ArrayForm form = inputs[0];
+  if (node.kind == Kind::kSlice) {
+    BELAY_ASSIGN_OR_RETURN(const Selection selection,
+                           SelectSlice(node, form.shape));
+    form.shape = selection.result_shape;
+    return form;
+  }
+  if (node.kind == Kind::kTranspose) {
+    BELAY_ASSIGN_OR_RETURN(const std::vector<size_t> axes,
+                           PermuteAxes(node, form.shape.size()));
+    for (size_t i = 0; i < axes.size(); ++i) {
+      form.shape[i] = inputs[0].shape[axes[i]];
+    }
+    return form;
+  }
+  BELAY_ASSIGN_OR_RETURN(const AxisPart part, FindAxisPart(node, form.shape));
+  form.shape[part.axis] = part.length;
+  return form;
+}
+
+}  // namespace
+
+StatusOr<ArrayForm> FormOf(const Transform& transform, FindForm find) {
+  if (transform.empty()) {
+    return absl::InvalidArgumentError("an input is empty");
+  }
+  StatusOr<ArrayForm> form = FindNodeForm(TransformNode::Of(transform), find);
+  if (form.ok()) {
+    const Status sound = CheckedNumElements(form->shape).status();
+    if (!sound.ok()) form = sound;
+  }
+  // The error of an inner transform names that already.
+  if (form.ok() || form.status().message().rfind("in ", 0) == 0) return form;
+  return Status(form.status().code(),
+                Cat("in ", transform.ToString(), ": ",
+                    std::string(form.status().message())));
+}
+
+// --- Text ---
 
 namespace {
 
-using Node = TransformNode;
-using Kind = Node::Kind;
-
-std::string Numbers(const std::vector<int>& numbers) {
-  std::string text;
-  for (const int number : numbers) {
-    text += Cat(text.empty() ? "" : ", ", number);
-  }
-  return text;
-}
-
-std::string NameOf(const Node& node) {
-  switch (node.kind) {
-    case Kind::kStack:
-      return "stack";
-    case Kind::kConcat:
-      return "concat";
-    case Kind::kSplit:
-      return "split";
-    case Kind::kNarrow:
-      return "narrow";
-    case Kind::kTranspose:
-      return "transpose";
-    case Kind::kSlice:
-      return "slice";
-    case Kind::kStored:
-    case Kind::kApply:
-      break;
-  }
+std::string NameFunction(const Node& node) {
   if (node.function == nullptr) return "null";
   return CatchExceptions([&] { return node.function->description(); })
       .value_or("?");
 }
 
-std::string ParametersOf(const Node& node) {
+// Returns the name of a function and the text behind its inputs.
+std::pair<std::string, std::string> Describe(const Node& node) {
   switch (node.kind) {
     case Kind::kStack:
+      return {"stack", Cat("; axis ", node.axis)};
     case Kind::kConcat:
-      return Cat("; axis ", node.axis);
+      return {"concat", Cat("; axis ", node.axis)};
     case Kind::kSplit:
-      return Cat("; axis ", node.axis, ", part ", node.first, " of ",
-                 node.number);
+      return {"split", Cat("; axis ", node.axis, ", part ", node.first, " of ",
+                           node.number)};
     case Kind::kNarrow:
-      return Cat("; axis ", node.axis, ", ", node.number, " from ", node.first);
+      return {"narrow", Cat("; axis ", node.axis, ", ", node.number, " from ",
+                            node.first)};
     case Kind::kTranspose:
-      return node.axes.empty() ? "" : Cat("; ", Numbers(node.axes));
+      return {"transpose", node.axes.empty()
+                               ? ""
+                               : Cat("; ", absl::StrJoin(node.axes, ", "))};
     case Kind::kSlice:
-      return Cat("; [", IndexText(node.index), "]");
+      return {"slice", Cat("; [", IndexText(node.index), "]")};
     case Kind::kStored:
     case Kind::kApply:
       break;
   }
-  return "";
+  return {NameFunction(node), ""};
 }
 
 void Collect(const Transform& transform, std::set<std::string>& keys) {
@@ -346,11 +338,12 @@ Transform Transform::Apply(std::shared_ptr<const TransformFunction> function,
 std::string Transform::ToString() const {
   if (empty()) return "";
   if (node_->kind == Kind::kStored) return Cat("\"", node_->key, "\"");
-  std::string inputs;
+  std::vector<std::string> inputs;
   for (const Transform& input : node_->inputs) {
-    inputs += Cat(inputs.empty() ? "" : ", ", input.ToString());
+    inputs.push_back(input.ToString());
   }
-  return Cat(NameOf(*node_), "(", inputs, ParametersOf(*node_), ")");
+  const auto [name, parameters] = Describe(*node_);
+  return Cat(name, "(", absl::StrJoin(inputs, ", "), parameters, ")");
 }
 
 std::vector<std::string> Transform::StoredKeys() const {
@@ -373,6 +366,481 @@ const std::string* StoredKeyOf(const Transform& transform) {
   if (transform.empty()) return nullptr;
   const Node& node = TransformNode::Of(transform);
   return node.kind == Kind::kStored ? &node.key : nullptr;
+}
+
+// --- Memory ---
+
+namespace {
+
+constexpr double kMostPerByte = 1024, kAnyway = 64 << 20;
+
+double CountBytes(const ArrayForm& form) {
+  return static_cast<double>(NumElements(form.shape)) *
+         static_cast<double>(DTypeSize(form.dtype));
+}
+
+}  // namespace
+
+void MadeBytes::AddStored(const std::string& key, const ArrayForm& form) {
+  if (keys_.insert(key).second) stored_ += CountBytes(form);
+}
+
+void MadeBytes::AddMade(const ArrayForm& form) { made_ += CountBytes(form); }
+
+Status MadeBytes::Check(std::string_view who) const {
+  const double most = kAnyway + kMostPerByte * stored_;
+  if (made_ <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s make too many bytes of those that are stored (need at most %.0f of "
+      "%.0f, found %.0f)",
+      AbslView(who), most, stored_, made_));
+}
+
+// --- Views ---
+
+namespace {
+
+using Visit = absl::FunctionRef<Status(const Transform& leaf, const View&)>;
+
+// The system reads whole pages, so shorter gaps cost nothing.
+constexpr int64_t kGapBytes = 4096;
+// So few parts are read one by one in any case.
+constexpr int64_t kFewParts = 1024;
+// Each part takes memory in a plan.
+constexpr int64_t kMostViewParts = 65536;
+
+// Returns the number of positions of a view along an axis of its array.
+int64_t CountPositions(const View& view, const AxisView& axis) {
+  return axis.along < 0 ? 1 : view.part.shape[static_cast<size_t>(axis.along)];
+}
+
+// Returns `count` positions of a view along an axis, from number `first` on.
+View Section(const View& view, size_t axis, int64_t first, int64_t count) {
+  View section = view;
+  AxisView& one = section.axes[axis];
+  one.start += first * one.step;
+  if (one.along < 0) return section;
+  const auto along = static_cast<size_t>(one.along);
+  section.part.offset[along] += first;
+  section.part.shape[along] = count;
+  return section;
+}
+
+class Descent {
+ public:
+  Descent(FindForm find, Visit visit) : find_(find), visit_(visit) {}
+
+  Status Go(const Transform& transform, View view) {
+    const Node& node = TransformNode::Of(transform);
+    switch (node.kind) {
+      case Kind::kStored:
+      case Kind::kApply:
+        return visit_(transform, view);
+      case Kind::kStack:
+        return GoStack(node, view);
+      case Kind::kConcat:
+        return GoConcat(node, view);
+      case Kind::kSplit:
+      case Kind::kNarrow:
+        return GoPart(node, std::move(view));
+      case Kind::kTranspose:
+        return GoTranspose(node, view);
+      case Kind::kSlice:
+        return GoSlice(node, view);
+    }
+    return absl::InternalError("unknown kind of transform");
+  }
+
+ private:
+  Status GoStack(const Node& node, const View& view) {
+    BELAY_ASSIGN_OR_RETURN(const size_t axis,
+                           FindAxis(node.axis, view.axes.size()));
+    const int64_t count = CountPositions(view, view.axes[axis]);
+    for (int64_t i = 0; i < count; ++i) {
+      View one = Section(view, axis, i, 1);
+      const auto input = static_cast<size_t>(one.axes[axis].start);
+      one.axes.erase(one.axes.begin() + static_cast<std::ptrdiff_t>(axis));
+      BELAY_RETURN_IF_ERROR(Go(node.inputs[input], std::move(one)));
+    }
+    return absl::OkStatus();
+  }
+
+  Status GoConcat(const Node& node, const View& view) {
+    BELAY_ASSIGN_OR_RETURN(const size_t axis,
+                           FindAxis(node.axis, view.axes.size()));
+    BELAY_ASSIGN_OR_RETURN(const std::vector<ArrayForm> forms,
+                           InputForms(node, find_));
+    const AxisView& along = view.axes[axis];
+    const int64_t count = CountPositions(view, along);
+    int64_t begin = 0;
+    for (size_t i = 0; i < forms.size(); ++i) {
+      const int64_t end = begin + forms[i].shape[axis];
+      // The number of positions before those in this input.
+      const int64_t first = FirstNumber(count, [&](int64_t n) {
+        const int64_t at = along.start + n * along.step;
+        return along.step > 0 ? at < begin : at >= end;
+      });
+      const int64_t last = FirstNumber(count, [&](int64_t n) {
+        const int64_t at = along.start + n * along.step;
+        return along.step > 0 ? at < end : at >= begin;
+      });
+      if (first < last) {
+        View one = Section(view, axis, first, last - first);
+        one.axes[axis].start -= begin;
+        BELAY_RETURN_IF_ERROR(Go(node.inputs[i], std::move(one)));
+      }
+      begin = end;
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns the first of `count` numbers for which `is_smaller` is false.
+  template <typename IsSmaller>
+  static int64_t FirstNumber(int64_t count, IsSmaller is_smaller) {
+    int64_t low = 0;
+    while (count > 0) {
+      const int64_t half = count / 2;
+      if (is_smaller(low + half)) {
+        low += half + 1;
+        count -= half + 1;
+      } else {
+        count = half;
+      }
+    }
+    return low;
+  }
+
+  Status GoPart(const Node& node, View view) {
+    BELAY_ASSIGN_OR_RETURN(const ArrayForm form, FormOf(node.inputs[0], find_));
+    BELAY_ASSIGN_OR_RETURN(const AxisPart part, FindAxisPart(node, form.shape));
+    view.axes[part.axis].start += part.offset;
+    return Go(node.inputs[0], std::move(view));
+  }
+
+  Status GoTranspose(const Node& node, const View& view) {
+    BELAY_ASSIGN_OR_RETURN(const std::vector<size_t> axes,
+                           PermuteAxes(node, view.axes.size()));
+    View inner = view;
+    for (size_t i = 0; i < axes.size(); ++i) {
+      inner.axes[axes[i]] = view.axes[i];
+    }
+    return Go(node.inputs[0], std::move(inner));
+  }
+
+  Status GoSlice(const Node& node, const View& view) {
+    BELAY_ASSIGN_OR_RETURN(const ArrayForm form, FormOf(node.inputs[0], find_));
+    BELAY_ASSIGN_OR_RETURN(const Selection selection,
+                           SelectSlice(node, form.shape));
+    const std::vector<int> results = ResultAxes(node, selection);
+    View inner{.part = view.part};
+    for (size_t i = 0; i < selection.axes.size(); ++i) {
+      const AxisRange& range = selection.axes[i];
+      AxisView one{.start = range.start};
+      if (results[i] >= 0) {
+        const AxisView& outer = view.axes[static_cast<size_t>(results[i])];
+        one = {.along = outer.along,
+               .start = range.start + outer.start * range.step,
+               .step = outer.step * range.step};
+      }
+      inner.axes.push_back(one);
+    }
+    return Go(node.inputs[0], std::move(inner));
+  }
+
+  // Returns, for each axis of the input, the axis of the result, or -1.
+  static std::vector<int> ResultAxes(const Node& node,
+                                     const Selection& selection) {
+    std::vector<int> results(selection.axes.size(), -1);
+    size_t input = 0;
+    int result = 0;
+    size_t num_taken = 0;  // by integers and slices
+    for (const IndexItem& item : node.index) {
+      num_taken += std::holds_alternative<int64_t>(item) ||
+                           std::holds_alternative<belay::Slice>(item)
+                       ? 1
+                       : 0;
+    }
+    const size_t num_left = selection.axes.size() - num_taken;
+    const auto keep = [&](size_t count) {
+      for (size_t i = 0; i < count; ++i) results[input++] = result++;
+    };
+    bool has_ellipsis = false;
+    for (const IndexItem& item : node.index) {
+      if (std::holds_alternative<NewAxis>(item)) ++result;
+      if (std::holds_alternative<int64_t>(item)) ++input;
+      if (std::holds_alternative<belay::Slice>(item)) keep(1);
+      if (std::holds_alternative<Ellipsis>(item)) {
+        has_ellipsis = true;
+        keep(num_left);
+      }
+    }
+    if (!has_ellipsis) keep(num_left);
+    return results;
+  }
+
+  FindForm find_;
+  Visit visit_;
+};
+
+// Returns the smallest box of the array that has all elements of the view.
+Box CoveredBox(const View& view) {
+  Box box;
+  for (const AxisView& axis : view.axes) {
+    const int64_t last =
+        axis.start + (CountPositions(view, axis) - 1) * axis.step;
+    const auto [low, high] = std::minmax(axis.start, last);
+    box.offset.push_back(low);
+    box.shape.push_back(high - low + 1);
+  }
+  return box;
+}
+
+// Calls `visit` for each leaf, a stored array or the result of a program's
+// function, that has elements of `box`, with their view. Ends with the first
+// error.
+Status ForEachView(const Transform& transform, const Box& box, FindForm find,
+                   Visit visit) {
+  if (IsEmpty(box)) return absl::OkStatus();
+  View view{.part = WholeBox(box.shape)};
+  for (size_t i = 0; i < box.shape.size(); ++i) {
+    view.axes.push_back({.along = static_cast<int>(i), .start = box.offset[i]});
+  }
+  return Descent(find, visit).Go(transform, std::move(view));
+}
+
+// Cuts a view of a stored array where that saves reading: along axes with a
+// step, into one part for each position, if there are few or the gaps between
+// them are large.
+std::vector<View> CutForReading(const View& view, const Shape& stored,
+                                int64_t element_bytes) {
+  std::vector<View> parts = {view};
+  int64_t row_bytes = NumElements(stored) * element_bytes;
+  for (size_t axis = 0; axis < stored.size(); ++axis) {
+    row_bytes /= std::max<int64_t>(stored[axis], 1);
+    const int64_t count = CountPositions(view, view.axes[axis]);
+    const int64_t step = std::abs(view.axes[axis].step);
+    if (count < 2 || step < 2) continue;
+    const bool is_far = row_bytes >= (kGapBytes + step - 2) / (step - 1);
+    const int64_t most = is_far ? kMostViewParts : kFewParts;
+    if (count > most / std::ssize(parts)) continue;
+    std::vector<View> cut;
+    for (const View& part : parts) {
+      for (int64_t i = 0; i < count; ++i) {
+        cut.push_back(Section(part, axis, i, 1));
+      }
+    }
+    parts = std::move(cut);
+  }
+  return parts;
+}
+
+// --- Plan ---
+
+int64_t FindPosition(const Shape& shape, const Shape& element) {
+  int64_t position = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    position = position * shape[i] + element[i];
+  }
+  return position;
+}
+
+// Returns the address of the first element of a view in its target.
+std::byte* FindPlace(const View& view, const TransformTarget& target) {
+  Shape element = view.part.offset;
+  for (size_t i = 0; i < element.size(); ++i) element[i] += target.offset[i];
+  return target.data +
+         FindPosition(target.shape, element) * DTypeSize(target.dtype);
+}
+
+// Returns true if the elements of a view lie in its target as in the stored box
+// that it covers.
+bool LiesAsStored(const View& view, const TransformTarget& target) {
+  int last = -1;
+  for (const AxisView& axis : view.axes) {
+    if (CountPositions(view, axis) == 1) continue;
+    if (axis.step != 1 || axis.along <= last) return false;
+    last = axis.along;
+  }
+  const Shape& part = view.part.shape;
+  size_t axis = 0;
+  while (axis < part.size() && part[axis] == 1) ++axis;
+  for (++axis; axis < part.size(); ++axis) {
+    if (part[axis] != target.shape[axis]) return false;
+  }
+  return true;
+}
+
+Status CheckDType(const Transform& leaf, DType found, DType need,
+                  bool may_cast) {
+  if (found == need || (may_cast && IsConvertible(found, need))) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s has another dtype (need %s, found %s)",
+                      leaf.ToString(), DTypeName(need), DTypeName(found)));
+}
+
+StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) {
+  const std::string what = absl::StrFormat(
+      "%d elements of %s", NumElements(shape), DTypeName(dtype));
+  return CatchBadAlloc(
+      what, [&]() -> StatusOr<Tensor> { return Tensor(dtype, shape); });
+}
+
+void Copy(const TransformMove& move) {
+  const View& view = move.view;
+  const int64_t size = DTypeSize(move.target.dtype);
+  const Shape dense = DenseStrides(move.covered.shape, size);
+  Shape strides(view.part.shape.size(), 0);
+  const std::byte* source = move.elements.data();
+  for (size_t i = 0; i < view.axes.size(); ++i) {
+    const AxisView& axis = view.axes[i];
+    source += (axis.start - move.covered.offset[i]) * dense[i];
+    if (axis.along < 0) continue;
+    strides[static_cast<size_t>(axis.along)] = axis.step * dense[i];
+  }
+  StridedCopy(
+      view.part.shape, size, {source, strides},
+      {FindPlace(view, move.target), DenseStrides(move.target.shape, size)});
+}
+
+class Planner {
+ public:
+  Planner(FindForm find, std::vector<TransformRead>& reads)
+      : find_(find), reads_(reads) {}
+
+  Status Plan(const Transform& transform, const Box& box,
+              const TransformTarget& target, bool may_cast,
+              std::vector<TransformMove>& moves) {
+    return ForEachView(
+        transform, box, find_,
+        [&](const Transform& leaf, const View& view) -> Status {
+          BELAY_ASSIGN_OR_RETURN(const ArrayForm form, FormOf(leaf, find_));
+          BELAY_RETURN_IF_ERROR(
+              CheckDType(leaf, form.dtype, target.dtype, may_cast));
+          if (TransformNode::Of(leaf).kind == TransformNode::Kind::kApply) {
+            return PlanApply(TransformNode::Of(leaf), form, view, target,
+                             moves);
+          }
+          return PlanStored(TransformNode::Of(leaf).key, form, view, target,
+                            moves);
+        });
+  }
+
+ private:
+  Status PlanStored(const std::string& key, const ArrayForm& form,
+                    const View& view, const TransformTarget& target,
+                    std::vector<TransformMove>& moves) {
+    if (LiesAsStored(view, target)) {
+      reads_.push_back({.key = key,
+                        .stored = form,
+                        .box = CoveredBox(view),
+                        .dtype = target.dtype,
+                        .data = FindPlace(view, target)});
+      return absl::OkStatus();
+    }
+    for (View& part : CutForReading(view, form.shape, DTypeSize(form.dtype))) {
+      TransformMove move{.target = target, .covered = CoveredBox(part)};
+      move.view = std::move(part);
+      BELAY_ASSIGN_OR_RETURN(move.elements,
+                             NewTensor(target.dtype, move.covered.shape));
+      reads_.push_back({.key = key,
+                        .stored = form,
+                        .box = move.covered,
+                        .dtype = target.dtype,
+                        .data = move.elements.data()});
+      moves.push_back(std::move(move));
+    }
+    return absl::OkStatus();
+  }
+
+  Status PlanApply(const TransformNode& node, const ArrayForm& form,
+                   const View& view, const TransformTarget& target,
+                   std::vector<TransformMove>& moves) {
+    TransformMove move{
+        .target = target, .view = view, .covered = CoveredBox(view)};
+    BELAY_ASSIGN_OR_RETURN(const std::vector<ArrayForm> forms,
+                           InputForms(node, find_));
+    auto computed = std::make_unique<TransformInput>();
+    computed->function = node.function;
+    computed->dtype = form.dtype;
+    BELAY_ASSIGN_OR_RETURN(computed->boxes, CatchExceptions([&] {
+                             return node.function->Needs(forms, move.covered);
+                           }));
+    if (computed->boxes.size() != forms.size()) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s: Needs returns no box for each input (need %d, found %d)",
+          Transform::Apply(node.function, node.inputs).ToString(), forms.size(),
+          computed->boxes.size()));
+    }
+    for (size_t i = 0; i < forms.size(); ++i) {
+      const Box& box = computed->boxes[i];
+      if (const Status status = CheckBox(box, forms[i].shape); !status.ok()) {
+        return Status(status.code(), Cat("a box of ", node.inputs[i].ToString(),
+                                         ": ", std::string(status.message())));
+      }
+      BELAY_ASSIGN_OR_RETURN(Tensor input,
+                             NewTensor(forms[i].dtype, box.shape));
+      const TransformTarget into{.data = input.data(),
+                                 .dtype = forms[i].dtype,
+                                 .shape = box.shape,
+                                 .offset = Shape(box.shape.size(), 0)};
+      computed->inputs.push_back(std::move(input));
+      BELAY_RETURN_IF_ERROR(
+          Plan(node.inputs[i], box, into, /*may_cast=*/false, computed->moves));
+    }
+    move.computed = std::move(computed);
+    moves.push_back(std::move(move));
+    return absl::OkStatus();
+  }
+
+  FindForm find_;
+  std::vector<TransformRead>& reads_;
+};
+
+// Computes a box of the result of a function, as elements of `dtype`.
+StatusOr<Tensor> Compute(TransformInput& input, const Box& box, DType dtype,
+                         std::vector<ComputedLosses>& losses) {
+  BELAY_RETURN_IF_ERROR(FinishTransform(std::move(input.moves), losses));
+  BELAY_ASSIGN_OR_RETURN(Tensor result, NewTensor(input.dtype, box.shape));
+  BELAY_RETURN_IF_ERROR(CatchExceptions([&]() -> Status {
+    return input.function->Compute(input.inputs, input.boxes, box, result);
+  }));
+  if (result.dtype() != input.dtype || result.shape() != box.shape) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "Compute has changed the form of the result (need %s %s, found %s %s)",
+        DTypeName(input.dtype), ShapeText(box.shape), DTypeName(result.dtype()),
+        ShapeText(result.shape())));
+  }
+  if (input.dtype == dtype) return result;
+  BELAY_ASSIGN_OR_RETURN(Tensor converted, NewTensor(dtype, box.shape));
+  losses.push_back({.from = input.dtype, .to = dtype});
+  ConvertElements(input.dtype, result.data(), dtype, converted.data(),
+                  result.num_elements(), &losses.back().losses);
+  return converted;
+}
+
+}  // namespace
+
+Status PlanTransform(const Transform& transform, const Box& box,
+                     const TransformTarget& target, bool may_cast,
+                     FindForm find, std::vector<TransformMove>& moves,
+                     std::vector<TransformRead>& reads) {
+  return Planner(find, reads).Plan(transform, box, target, may_cast, moves);
+}
+
+Status FinishTransform(std::vector<TransformMove> moves,
+                       std::vector<ComputedLosses>& losses) {
+  for (TransformMove& move : moves) {
+    if (move.computed != nullptr) {
+      BELAY_ASSIGN_OR_RETURN(
+          move.elements,
+          Compute(*move.computed, move.covered, move.target.dtype, losses));
+    }
+    Copy(move);
+    move = {};
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace belay

@@ -1,26 +1,27 @@
-// Transforms: what they consist of, and the form of what they make.
+// Transforms: the form of their result, and how it is read and computed.
 
 #ifndef BELAY_STATE_TRANSFORM_H_
 #define BELAY_STATE_TRANSFORM_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
 #include "belay/arrays/indexing.h"
+#include "belay/arrays/tensor.h"
 #include "belay/status.h"
 #include "belay/values/transform.h"
-#include "core/selection.h"
+#include "core/element_conversion.h"
 #include "core/wire.h"
 
 namespace belay {
-
-// What a Transform consists of.
 
 struct TransformNode {
   enum class Kind : uint8_t {
@@ -34,7 +35,7 @@ struct TransformNode {
     kApply = 7,
   };
 
-  // What a transform consists of, which is not empty.
+  // Requires that the transform is not empty.
   static const TransformNode& Of(const Transform& transform) {
     return *transform.node_;
   }
@@ -51,55 +52,130 @@ struct TransformNode {
   std::shared_ptr<const TransformFunction> function = nullptr;
 };
 
-// The same function of arrays whose keys `rename` gives.
+// Replaces the stored keys of a transform.
 Transform WithKeys(
     const Transform& transform,
     absl::FunctionRef<std::string(const std::string& key)> rename);
 
-// The key, if the transform is a stored array as it is; else null.
+// Returns the key if the transform is a stored array as it is; else null.
 const std::string* StoredKeyOf(const Transform& transform);
-
-// The axes that the functions of a transform are about.
-
-// Which axis is meant, counted from the first.
-// Errors: InvalidArgument - none of so many.
-StatusOr<size_t> AxisOf(int axis, size_t num_axes);
-
-// For each axis of the result, the axis of the input.
-// Errors: InvalidArgument - not each axis once.
-StatusOr<std::vector<size_t>> AxesOf(const TransformNode& transpose,
-                                     size_t num_axes);
-
-// What a slice takes, without masks.
-StatusOr<Selection> SelectionOf(const TransformNode& slice, const Shape& shape);
-
-// The first element of a split or a narrow along its axis, and how many it has.
-struct AxisPart {
-  size_t axis = 0;
-  int64_t offset = 0;
-  int64_t length = 0;
-};
-StatusOr<AxisPart> PartOf(const TransformNode& node, const Shape& shape);
-
-// The forms of the arrays in a transform.
 
 template <typename Archive>
 void Fields(Archive& archive, ArrayForm& form) {
   archive(form.dtype, form.shape);
 }
 
-// The form of a stored array, or null.
+// Returns the form of a stored array, or null.
 using FindForm = absl::FunctionRef<const ArrayForm*(const std::string& key)>;
 
-// The form of the result. Of parts with several dtypes it has the first one.
+// Returns the form of the result. If parts differ in dtype, the first one
+// counts.
 // Errors: InvalidArgument - an axis, a part or an index that the arrays do not
-//   have, shapes that do not go together; NotFound - an array is not stored;
-//   FailedPrecondition - a text is; and those of the function of a program.
+//   have, shapes that do not match; NotFound - an array is not stored;
+//   FailedPrecondition - a string; and those of the program's function.
 StatusOr<ArrayForm> FormOf(const Transform& transform, FindForm find);
 
-// The forms of its inputs.
-StatusOr<std::vector<ArrayForm>> InputForms(const TransformNode& node,
-                                            FindForm find);
+// Limits the memory that a checkpoint can demand: a few transforms may name one
+// array again and again.
+class MadeBytes {
+ public:
+  // A stored array counts once, however many transforms name it.
+  void AddStored(const std::string& key, const ArrayForm& form);
+  void AddMade(const ArrayForm& form);
+
+  // Errors: InvalidArgument - `who` makes more than 64 MiB, and more than 1024
+  //   bytes of each stored byte.
+  Status Check(std::string_view who) const;
+
+ private:
+  std::set<std::string> keys_;
+  double stored_ = 0;
+  double made_ = 0;
+};
+
+// The positions of a part along one axis of an array: start, start + step, ...
+// as the index along axis `along` of the part grows; if that is -1, only start.
+struct AxisView {
+  int along = -1;
+  int64_t start = 0;
+  int64_t step = 1;
+
+  friend bool operator==(const AxisView&, const AxisView&) = default;
+};
+
+// The positions in an array of the elements of a part of a box. `part` counts
+// from the first element of the box.
+struct View {
+  Box part;
+  std::vector<AxisView> axes;  // of the array
+
+  friend bool operator==(const View&, const View&) = default;
+};
+
+// A transform in two steps: PlanTransform returns the boxes of stored arrays
+// that must be read, and FinishTransform copies and computes what was read.
+// Elements that lie in the target as in a stored array are read in place.
+
+// Reads a box of a stored array, as elements of `dtype`, to `data`.
+struct TransformRead {
+  std::string key;
+  ArrayForm stored;
+  Box box;
+  DType dtype = DType::kU8;
+  std::byte* data = nullptr;
+};
+
+// Dense memory, and the position of the first element of a box in it.
+struct TransformTarget {
+  std::byte* data = nullptr;
+  DType dtype = DType::kU8;
+  Shape shape;
+  Shape offset;
+};
+
+struct TransformInput;
+
+// A copy that is made once all is read.
+struct TransformMove {
+  TransformTarget target;
+  View view;
+  Box covered;  // by `elements`
+  Tensor elements;
+  // Computes the elements, if they are not read.
+  std::unique_ptr<TransformInput> computed;
+};
+
+// The inputs of a program's function for a box of its result.
+struct TransformInput {
+  std::shared_ptr<const TransformFunction> function;
+  DType dtype = DType::kU8;  // of the result
+  std::vector<Box> boxes;    // by input
+  std::vector<Tensor> inputs;
+  std::vector<TransformMove> moves;  // into them
+};
+
+// Plans `box` of the result into a target, and adds what must be read to
+// `reads`. `may_cast`: elements may have another dtype than the target.
+// Errors: those of FormOf; FailedPrecondition - an array has another dtype;
+//   what Needs returns or throws; InvalidArgument - it returns no boxes of the
+//   inputs; ResourceExhausted - no memory.
+Status PlanTransform(const Transform& transform, const Box& box,
+                     const TransformTarget& target, bool may_cast,
+                     FindForm find, std::vector<TransformMove>& moves,
+                     std::vector<TransformRead>& reads);
+
+// The losses of converting the results of one function to another dtype.
+struct ComputedLosses {
+  DType from = DType::kU8;
+  DType to = DType::kU8;
+  ConversionLosses losses;
+};
+
+// Copies and computes what was read, frees the memory, and adds the losses of
+// conversions of computed elements.
+// Errors: what Compute returns or throws; ResourceExhausted - no memory.
+Status FinishTransform(std::vector<TransformMove> moves,
+                       std::vector<ComputedLosses>& losses);
 
 }  // namespace belay
 

@@ -72,8 +72,7 @@ const HandlerTable::Entry* HandlerTable::FindTypestr(
 }
 
 Status HandlerTable::Add(HandlerEntry added) {
-  StatusOr<std::string> typestr = CheckEntry(added);
-  if (!typestr.ok()) return typestr.status();
+  BELAY_ASSIGN_OR_RETURN(std::string typestr, CheckEntry(added));
   const auto exists = [&](std::string_view cause) {
     return RegisterError(absl::StatusCode::kAlreadyExists, added, cause);
   };
@@ -86,15 +85,15 @@ Status HandlerTable::Add(HandlerEntry added) {
       entries.begin(), entries.end(),
       [&](const Entry& entry) { return entry.type == added.type; });
   for (auto entry = entries.begin(); entry != entries.end(); ++entry) {
-    if (entry == same || entry->typestr != *typestr ||
+    if (entry == same || entry->typestr != typestr ||
         entry->handler == added.handler) {
       continue;
     }
     return exists(Cat("another handler, for \"", TypeName(entry->type),
-                      "\", has the typestr \"", *typestr, "\""));
+                      "\", has the typestr \"", typestr, "\""));
   }
   Entry entry{added.type, std::move(added.options.accepts),
-              std::move(added.handler), *std::move(typestr)};
+              std::move(added.handler), std::move(typestr)};
   const bool is_first = same != entries.end() && &*same == first;
   if (is_first) {
     if (entry.accepts == nullptr) entry.accepts = std::move(same->accepts);
@@ -102,7 +101,7 @@ Status HandlerTable::Add(HandlerEntry added) {
   } else {
     const auto place =
         first == nullptr ? std::ssize(entries) : first - entries.data();
-    // An entry of this type that another one hides.
+    // Removes an entry for this type that another one hides.
     if (same != entries.end()) entries.erase(same);
     entries.insert(entries.begin() + place, std::move(entry));
   }
@@ -171,7 +170,7 @@ StatusOr<int64_t> TypeHandler::MemorySize(const ValueRef& value) const {
 
 // --- Type handler registry ---
 
-// A table is never changed, but replaced.
+// The table is replaced, never changed.
 struct TypeHandlerRegistry::Impl {
   mutable std::mutex mutex;
   std::shared_ptr<const HandlerTable> table =
@@ -240,7 +239,7 @@ StatusOr<TypeHandlerRegistry> CreateTypeHandlerRegistry(
 }
 
 TypeHandlerRegistry& GlobalTypeHandlerRegistry() {
-  // Never destroyed: objects of the program may be saved until it ends.
+  // Never destroyed, as the program may save objects until it ends.
   static auto* const registry = new TypeHandlerRegistry();
   return *registry;
 }

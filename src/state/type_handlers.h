@@ -1,4 +1,4 @@
-// Handlers of types: their registry, and how a restore chooses.
+// The registry of type handlers, and the choice of what a restore reads.
 
 #ifndef BELAY_STATE_TYPE_HANDLERS_H_
 #define BELAY_STATE_TYPE_HANDLERS_H_
@@ -30,12 +30,11 @@ struct HandlerTable {
   };
 
   std::vector<Entry> entries;
-  // What Find looks at: of the entries for one type the first ones, and those
-  // that have to be asked.
+  // For Find: the first entry for each type, and those with `accepts`.
   std::unordered_map<std::type_index, size_t> by_type = {};
   std::vector<size_t> asked = {};
 
-  // The first entry for a type, or null.
+  // Returns the first entry for a type, or null.
   const Entry* Find(std::type_index type) const;
   const Entry* FindTypestr(std::string_view typestr) const;
   // Adds an entry as TypeHandlerRegistry::Add does.
@@ -45,29 +44,24 @@ struct HandlerTable {
   void Index();
 };
 
-// The entries of a registry, or if it is null of that of the program.
+// Returns the entries of a registry, or of the global one if it is null.
 std::shared_ptr<const HandlerTable> HandlersOf(
     const TypeHandlerRegistry* registry);
 
-// Which arguments of a restore are for which value.
-
-// The most that differs under any of these options.
+// Returns the most that any of these options tolerates.
 Tolerance MostTolerance(const RestoreOptions& options);
 
-// Says in a choice what a value is made of: a stored array as it is needs no
-// computing.
+// Sets what a value is computed from, or its stored key if that is all.
 void TakeFrom(const Transform& transform, RestoreChoice& choice);
 
-// The arguments of a restore, ready to be asked for many keys. Borrows the
-// options.
+// The arguments of a restore, compiled for many keys. Borrows the options.
 class RestoreChooser {
  public:
   // Errors: InvalidArgument - an expression that is none, or a stored_key with
   //   a group that its expression does not have; names the entry.
   static StatusOr<RestoreChooser> Create(const RestoreOptions& options);
 
-  // Returns what becomes of the value that the program has under `key`.
-  // Without an entry for it, it is as the options say.
+  // Returns the choice for the program's value under `key`.
   RestoreChoice Choose(std::string_view key) const;
 
   // The expressions of the entries.

@@ -25,20 +25,20 @@ using Names = std::set<std::string>;
 constexpr int kMaxDepth = 32;
 constexpr int kMaxRounds = 16;
 
-// The error of a handler, with what it was for.
+// Adds the operation, the key and the handler to an error.
 Status HandlerError(const HandledValue& value, const Status& status,
                     std::string_view operation = "list") {
   if (status.ok()) return status;
   std::string name =
       CatchExceptions([&] { return value.handler->typestr(); }).value_or("");
-  // What stands for another value has no name of its own.
+  // A handler that stands for another value has no typestr.
   if (name.empty()) name = TypeName(value.value.type);
   return Status(status.code(),
                 Cat(operation, " \"", value.key, "\" (handler \"", name,
                     "\"): ", std::string(status.message())));
 }
 
-// What a checkpoint says of the value with a key.
+// Returns the stored value with a key.
 using FindStored =
     absl::FunctionRef<StatusOr<StoredValue>(const std::string& key)>;
 
@@ -46,9 +46,8 @@ Status NotStored(const std::string& key) {
   return absl::NotFoundError(Cat("list \"", key, "\": it is not stored"));
 }
 
-// What is stored of a value inside another one.
-StatusOr<StoredValue> StoredInside(const StoredValue& outer,
-                                   const std::string& key) {
+StatusOr<StoredValue> FindInside(const StoredValue& outer,
+                                 const std::string& key) {
   if (key == outer.key) return outer;
   for (const StoredValue& inner : outer.values) {
     if (inner.key != key) continue;
@@ -66,25 +65,16 @@ StatusOr<StoredValue> StoredInside(const StoredValue& outer,
 
 class Lister {
  public:
-  // Without `find`, of a save.
   Lister(const HandlerTable& table, bool is_save)
       : table_(table), is_save_(is_save) {}
 
-  // Adds a value of a restore.
   Status AddValue(HandledValue value, FindStored find) {
     tolerance_ = value.tolerance;
     return AddInside(std::move(value), "", find, nullptr);
   }
 
-  void AddShard(Shard&& shard, Tolerance tolerance) {
-    out_.shards.push_back(std::move(shard));
-    if (is_save_) return;
-    out_.tolerances.push_back(tolerance);
-    listed_after_.push_back(out_.former.size());
-  }
-
   // Begins with the shards of the program's own values, which were listed
-  // before the containers among them took their lengths.
+  // before containers among them were resized.
   void BeginWith(ValuesToRead values) {
     out_.former = std::move(values.former);
     listed_after_.assign(values.shards.size(), 0);
@@ -92,10 +82,10 @@ class Lister {
     out_.tolerances = std::move(values.tolerances);
   }
 
-  // Adds what was added to `state` by the value `outer` and its handler, or by
-  // the program if that is empty. Adds the names of its parts to `names`, if
-  // not null. The shards are moved out of `taken`, if not null, which has those
-  // of the State.
+  // Adds the parts in `state`, which the handler `lister` of the value `outer`
+  // has listed, or the program if that is empty. Adds the names of the parts to
+  // `names`, if not null. Moves the shards out of `taken`, if not null, which
+  // has those of the State.
   Status AddParts(const State& state, const std::string& outer, FindStored find,
                   Names* names, const TypeHandler* lister = nullptr,
                   std::vector<Shard>* taken = nullptr) {
@@ -106,14 +96,14 @@ class Lister {
     for (const TypedValue& value : state.typed()) {
       StatusOr<TypeHandlerPtr> found = HandlerFor(value, table_);
       if (!found.ok()) {
-        // Its key alone would not say whose part it is.
+        // Again, for an error with the whole key.
         return HandlerFor({WholeKey(outer, value.key), value.value,
                            value.handler, value.shard},
                           table_)
             .status();
       }
       TypeHandlerPtr handler = *std::move(found);
-      // What a handler for numbers makes of them are numbers.
+      // The handler lists its own numbers as they are.
       const bool is_own = value.shard >= 0 && handler.get() == lister;
       if (handler == nullptr || is_own) continue;
       if (value.shard >= 0) is_handled[static_cast<size_t>(value.shard)] = true;
@@ -138,7 +128,7 @@ class Lister {
       BELAY_RETURN_IF_ERROR(NoteRows(outer, shard));
       BELAY_RETURN_IF_ERROR(FindElements(shard));
       BELAY_RETURN_IF_ERROR(TakeLength(find, shard));
-      BELAY_RETURN_IF_ERROR(AddFound(std::move(shard)));
+      BELAY_RETURN_IF_ERROR(AddShard(std::move(shard)));
     }
     for (const auto* kept :
          {&OwnedObjects::Of(state), &OwnedObjects::Functions(state)}) {
@@ -147,7 +137,7 @@ class Lister {
     return absl::OkStatus();
   }
 
-  // Tells a value that its parts are there, and lists what it wants then.
+  // Tells the handler that the parts were read, and lists what it wants next.
   Status AddMore(HandledValue value) {
     tolerance_ = value.tolerance;
     State parts;
@@ -172,7 +162,6 @@ class Lister {
     return AddListed(std::move(value), parts, nullptr);
   }
 
-  // What was listed of a restore.
   StatusOr<HandlerListing> TakeChecked() {
     BELAY_RETURN_IF_ERROR(
         CheckAfterLengths(out_.former, listed_after_, out_.shards));
@@ -182,8 +171,7 @@ class Lister {
   HandlerListing Take() { return std::move(out_); }
 
  private:
-  // Rows are listed as a value, since their array alone does not say what they
-  // are.
+  // Lists rows as a value, as their array does not say that they are rows.
   Status NoteRows(const std::string& outer, const Shard& shard) {
     if (shard.rows == nullptr) return absl::OkStatus();
     if (!outer.empty()) {
@@ -200,16 +188,19 @@ class Lister {
     return absl::OkStatus();
   }
 
-  // Adds a shard whose elements are found; of a restore with the ghost cells
-  // that it fills.
-  Status AddFound(Shard&& shard) {
+  // Adds a shard; in a restore with the ghost cells that it fills.
+  Status AddShard(Shard&& shard) {
     if (is_save_) {
-      AddShard(std::move(shard), tolerance_);
+      out_.shards.push_back(std::move(shard));
       return absl::OkStatus();
     }
     BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts,
                            WithGhostCells(std::move(shard)));
-    for (Shard& part : parts) AddShard(std::move(part), tolerance_);
+    for (Shard& part : parts) {
+      out_.shards.push_back(std::move(part));
+      out_.tolerances.push_back(tolerance_);
+      listed_after_.push_back(out_.former.size());
+    }
     return absl::OkStatus();
   }
 
@@ -218,7 +209,7 @@ class Lister {
     return outer.empty() ? key : PartKey(outer, key);
   }
 
-  // Gives a part that can change its length the one that is stored.
+  // Resizes a part to its stored length, if it takes one.
   Status TakeLength(FindStored find, Shard& shard) {
     if (is_save_ || shard.access == nullptr) return absl::OkStatus();
     const StatusOr<StoredValue> stored = find(shard.key);
@@ -226,8 +217,8 @@ class Lister {
                        : absl::OkStatus();
   }
 
-  // The names of what all ranks have to hold in a container.
-  static std::vector<std::string> EntriesOf(const State& parts) {
+  // Returns the names of the entries that all ranks must have in a container.
+  static std::vector<std::string> ListEntries(const State& parts) {
     Names entries;
     for (const TypedValue& value : parts.typed()) {
       if (value.shard < 0) entries.insert(value.key);
@@ -238,7 +229,7 @@ class Lister {
     return {entries.begin(), entries.end()};
   }
 
-  // Lists a value that is called `name` in the one around it.
+  // Lists the part `name` of another value.
   Status AddInside(HandledValue value, const std::string& name, FindStored find,
                    Names* names) {
     if (!is_save_) {
@@ -263,7 +254,11 @@ class Lister {
     const Status listed = CatchExceptions([&]() -> Status {
       const TypeHandler& handler = *value.handler;
       if (is_save_) return handler.ListValueForSave(value.value, parts);
-      BELAY_RETURN_IF_ERROR(CheckAccepts(value));
+      if (!handler.Accepts(value.stored)) {
+        return absl::FailedPreconditionError(Cat(
+            "a value of another type is stored (need typestr \"",
+            handler.typestr(), "\", found \"", value.stored.typestr, "\")"));
+      }
       return handler.ListValueForRestore(value.value, value.stored, parts);
     });
     BELAY_RETURN_IF_ERROR(HandlerError(value, listed));
@@ -277,7 +272,7 @@ class Lister {
     ++depth_;
     BELAY_RETURN_IF_ERROR(AddParts(
         parts, value.key,
-        [&](const std::string& key) { return StoredInside(value.stored, key); },
+        [&](const std::string& key) { return FindInside(value.stored, key); },
         names, value.handler.get()));
     --depth_;
     if (!is_save_) {
@@ -285,23 +280,25 @@ class Lister {
       out_.handled.push_back(std::move(value));
       return absl::OkStatus();
     }
-    // What has no name of its own stands for what it holds.
+    // Without a typestr, the value stands for the one that it holds.
     BELAY_ASSIGN_OR_RETURN(std::string typestr, CatchExceptions([&] {
                              return value.handler->typestr();
                            }));
-    // What stands for another value may hold one that is none next time.
+    // It may hold another value next time.
     if (depth_ > 0 || !IsFixed(value, typestr, *names)) out_.is_fixed = false;
     if (typestr.empty()) return absl::OkStatus();
-    AddHandler(value.handler);
+    if (listers_.insert(value.handler.get()).second) {
+      out_.handlers.push_back(value.handler);
+    }
     ListedValue listed{.key = value.key,
                        .typestr = std::move(typestr),
                        .parts = {names->begin(), names->end()}};
-    if (IsContainerTypestr(listed.typestr)) listed.entries = EntriesOf(parts);
+    if (IsContainerTypestr(listed.typestr)) listed.entries = ListEntries(parts);
     out_.values.push_back(std::move(listed));
     return absl::OkStatus();
   }
 
-  // Whether a value says all by its kind: it holds nothing.
+  // Returns true if the value holds nothing, and never will.
   static bool IsFixed(const HandledValue& value, std::string_view typestr,
                       const Names& names) {
     const bool is_none =
@@ -309,18 +306,7 @@ class Lister {
     return names.empty() && (is_none || IsFormKey(value.key));
   }
 
-  void AddHandler(const TypeHandlerPtr& handler) {
-    if (listers_.insert(handler.get()).second) out_.handlers.push_back(handler);
-  }
-
-  static Status CheckAccepts(const HandledValue& value) {
-    if (value.handler->Accepts(value.stored)) return absl::OkStatus();
-    return absl::FailedPreconditionError(Cat(
-        "a value of another type is stored (need typestr \"",
-        value.handler->typestr(), "\", found \"", value.stored.typestr, "\")"));
-  }
-
-  // A value in the place of the whole one cannot have parts beside it.
+  // A value that stands for the whole one cannot have parts beside it.
   static Status CheckAlone(const State& parts) {
     size_t num_inner = 0;
     bool has_whole = false;

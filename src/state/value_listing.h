@@ -1,7 +1,4 @@
-// The values of a State as shards, those listed that need a handler.
-//
-// In:  a State, and what the checkpoint says of its values. Out: plain shards,
-//      and which handler is to be told when their bytes are there.
+// Lists the values of a State as shards.
 
 #ifndef BELAY_STATE_VALUE_LISTING_H_
 #define BELAY_STATE_VALUE_LISTING_H_
@@ -22,23 +19,21 @@ namespace belay {
 
 struct HandlerListing {
   std::vector<Shard> shards;
-  // Of a save: the values, and each handler that has listed one.
-  std::vector<ListedValue> values;
-  std::vector<TypeHandlerPtr> handlers;
-  // Of a save: no handler and no rows have a part in it whose next listing of
-  // the same values may be another one.
-  bool is_fixed = true;
-  // Of a restore: what may differ, by shard; and who is to be told, inner
-  // values first.
-  std::vector<Tolerance> tolerances;
-  std::vector<HandledValue> handled;
   std::vector<std::shared_ptr<void>> kept;
-  // Of a restore: memory that containers have given up.
+  // Of a save.
+  std::vector<ListedValue> values;
+  std::vector<TypeHandlerPtr> handlers;  // each that has listed a value
+  // True if the next listing of the same values is equal to this one: neither
+  // handlers nor rows have listed parts.
+  bool is_fixed = true;
+  // Of a restore.
+  std::vector<Tolerance> tolerances;  // by shard
+  std::vector<HandledValue> handled;  // inner values first
   std::vector<FormerElements> former;
 };
 
-// The handler of a value of this type: that of the registry, or else the given
-// one; null if it needs none.
+// Returns the handler of the registry, or else that of the value; null if it
+// needs none.
 // Errors: InvalidArgument - it needs one, and there is none.
 StatusOr<TypeHandlerPtr> HandlerFor(const TypedValue& value,
                                     const HandlerTable& table);
@@ -50,20 +45,21 @@ StatusOr<TypeHandlerPtr> HandlerFor(const TypedValue& value,
 StatusOr<HandlerListing> ListForSave(const State& state,
                                      const HandlerTable& table);
 
-// The same of a State that nobody needs again: moves its shards out of it.
+// The same, but moves the shards out of the State.
 StatusOr<HandlerListing> ListForSave(State&& state, const HandlerTable& table);
 
 // Lists all values. `stored`, ascending by key, has those of `values.handled`.
-// Elements of all shards are found anew after containers have given up memory.
+// Finds the elements of all shards again if containers were resized.
 // Errors: as ListForSave; NotFound - a value is not stored;
 //   FailedPrecondition - another handler has stored it.
 StatusOr<HandlerListing> ListForRestore(ValuesToRead values,
                                         const HandlerTable& table,
                                         const std::vector<StoredValue>& stored);
 
-// Tells the handlers that what they listed is there, and lists what they want
-// next. None are left in `handled` if nobody wants anything.
-// Errors: as ListForRestore; InvalidArgument - one never has enough.
+// Tells the handlers that their parts were read, and lists what they want next.
+// `handled` is empty if no handler wants anything.
+// Errors: as ListForRestore; InvalidArgument - a handler wants more in every
+//   round.
 StatusOr<HandlerListing> ListMore(const HandlerListing& listed,
                                   const HandlerTable& table);
 

@@ -1,7 +1,6 @@
 #include "state/value_tree.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,7 +23,7 @@ bool IsPlainTree(const ValueTree& tree) {
          tree.typestr == kStringTypestr || tree.typestr == kGroupTypestr;
 }
 
-// Adds what a tree holds itself, and its items.
+// Adds the value of a tree itself, and its items.
 void AddContent(ValueTree& tree, State& parts) {
   if (tree.tensor) parts.Add("", *tree.tensor);
   if (tree.text) parts.Add("", *tree.text);
@@ -34,7 +33,7 @@ void AddContent(ValueTree& tree, State& parts) {
   }
 }
 
-// A tree under its own typestr.
+// Lists a tree under its own typestr.
 class NodeHandler : public Handler<ValueTree> {
  public:
   explicit NodeHandler(std::string typestr) : typestr_(std::move(typestr)) {}
@@ -54,10 +53,10 @@ class NodeHandler : public Handler<ValueTree> {
   std::string typestr_;
 };
 
-// Any tree.
+// Lists any tree.
 class TreeHandler : public Handler<ValueTree> {
  public:
-  // Stands for what it holds.
+  // Empty, as it stands for the values in the tree.
   std::string typestr() const override { return ""; }
   bool HasFinalize() const override { return false; }
   bool Accepts(const StoredValue&) const override { return true; }
@@ -94,7 +93,7 @@ void AddLines(const ValueTree& tree, int level, std::string& text) {
 
 const ValueTree* ValueTree::Find(std::string_view path) const {
   if (path.empty()) return this;
-  // A name of a map may have "/" in it: the longest that fits.
+  // Chooses the longest name, as keys of maps may have "/" in them.
   const ValueTree* found = nullptr;
   size_t longest = 0;
   for (const ValueTree& item : items) {
@@ -130,7 +129,7 @@ TypeHandlerPtr StandardHandler<ValueTree>::Get() {
 
 namespace {
 
-// As deep as values may be inside each other, and groups around them.
+// Values inside each other, and groups around them.
 constexpr int kMostLevels = 1000;
 
 // A tree that grows in any order.
@@ -140,7 +139,7 @@ struct Branch {
   std::map<std::string, std::unique_ptr<Branch>, std::less<>> inner;
 };
 
-// The branch at a path below `root`; null: too deep.
+// Returns the branch at a path below `root`, or null if that is too deep.
 Branch* Grow(std::string_view path, Branch& root) {
   Branch* at = &root;
   if (path.empty()) return at;
@@ -154,18 +153,16 @@ Branch* Grow(std::string_view path, Branch& root) {
   return at;
 }
 
-std::string_view TypestrOf(const ValuePart& part) {
+std::string_view FindTypestr(const ValuePart& part) {
   return part.dtype == DType::kString ? kStringTypestr
          : part.shape.empty()         ? kScalarTypestr
                                       : kArrayTypestr;
 }
 
-// The number of an item of a list; what is none comes last.
-int64_t NumberOf(const std::string& name) {
+// Returns the number of an item of a list; other names come last.
+int64_t ParseNumber(const std::string& name) {
   int64_t number = 0;
-  const char* const end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data(), end, number);
-  return error == std::errc() && stop == end ? number : INT64_MAX;
+  return standard::ReadNumber(name, number) ? number : INT64_MAX;
 }
 
 void Fill(const Branch& branch, ValueTree& tree) {
@@ -173,7 +170,7 @@ void Fill(const Branch& branch, ValueTree& tree) {
   tree.tensor.reset();
   tree.text.reset();
   if (branch.part != nullptr) {
-    tree.typestr = TypestrOf(*branch.part);
+    tree.typestr = FindTypestr(*branch.part);
     if (branch.part->dtype == DType::kString) {
       tree.text.emplace();
     } else {
@@ -191,11 +188,11 @@ void Fill(const Branch& branch, ValueTree& tree) {
   if (!tree.is_list()) return;
   std::stable_sort(tree.items.begin(), tree.items.end(),
                    [](const ValueTree& a, const ValueTree& b) {
-                     return NumberOf(a.name) < NumberOf(b.name);
+                     return ParseNumber(a.name) < ParseNumber(b.name);
                    });
 }
 
-// Names may be empty: the values of a root object are below "/".
+// Names may be empty, as the values of a root object are below "/".
 void AddLeaves(const std::string& path, bool is_root, ValueTree& tree,
                std::vector<TreeLeaf>& leaves) {
   if (tree.tensor || tree.text) leaves.push_back({path, &tree});

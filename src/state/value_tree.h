@@ -1,4 +1,4 @@
-// Trees of stored values: their structure, and memory for what they hold.
+// Trees of stored values: their structure, and memory for their leaves.
 
 #ifndef BELAY_STATE_VALUE_TREE_H_
 #define BELAY_STATE_VALUE_TREE_H_
@@ -13,17 +13,13 @@
 
 namespace belay {
 
-// Trees of what is stored: their structure, and memory for what they hold.
-
-// Makes `tree` what is stored, but for values and name: leaves have memory for
-// theirs. The key of the parts is relative to that of `stored`; "" is the root
-// of a whole checkpoint. Errors: InvalidArgument - names inside each other
-// without end; throws
+// Makes `tree` the structure of `stored`, and allocates its leaves. Keeps the
+// name of the tree. The key "" is the root of a whole checkpoint. Errors:
+// InvalidArgument - names inside each other without end; throws
 //   std::bad_alloc.
 Status BuildTree(const StoredValue& stored, ValueTree& tree);
 
-// A leaf of a tree, and where it is stored below the root: "a/b", or "" for the
-// root itself.
+// A leaf of a tree, and its path below the root: "a/b", or "" for the root.
 struct TreeLeaf {
   std::string path;
   ValueTree* node = nullptr;
@@ -34,7 +30,7 @@ std::vector<TreeLeaf> LeavesOf(ValueTree& tree);
 // Errors: those of BuildTree and of the State.
 Status AddTree(const StoredValue& stored, ValueTree& tree, State& state);
 
-// All values of a checkpoint as one group with the key "".
+// Returns all values of a checkpoint as one group with the key "".
 StoredValue WholeCheckpoint(const std::vector<StoredValue>& all);
 
 }  // namespace belay

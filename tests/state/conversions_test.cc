@@ -1,7 +1,7 @@
-#include "state/conversions.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "state/stored_answer.h"
 
 namespace belay::conversions_test {
 namespace {

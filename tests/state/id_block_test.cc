@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "belay/rows.h"
-#include "state/id_rows.h"
+#include "state/rank_rows.h"
 
 namespace belay::id_block_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "plan/stored_objects.h"
-#include "state/id_rows.h"
+#include "state/rank_rows.h"
 
 namespace belay::id_holders_test {
 namespace {

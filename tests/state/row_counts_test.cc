@@ -1,5 +1,3 @@
-#include "state/row_counts.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +6,7 @@
 #include <vector>
 
 #include "belay/rows.h"
-#include "state/id_rows.h"
+#include "state/rank_rows.h"
 
 namespace belay::row_counts_test {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "belay/rows.h"
 #include "core/wire.h"
-#include "state/row_counts.h"
+#include "state/rank_rows.h"
 
 namespace belay::row_message_test {
 namespace {

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "core/strided_copy.h"
-#include "state/transform_plan.h"
+#include "state/transform.h"
 #include "transform_oracle.h"
 
 namespace belay::transform_plan_test {
