@@ -10,7 +10,7 @@
 #include "core/status_macros.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
-#include "save/background_votes.h"
+#include "save/background_save.h"
 #include "storage/posix_file.h"
 
 namespace belay {

@@ -22,7 +22,6 @@
 #include "manager/save_decision.h"
 #include "mpi/collective.h"
 #include "pipeline/operator_options.h"
-#include "save/async_saver.h"
 #include "save/background_save.h"
 #include "storage/lease.h"
 

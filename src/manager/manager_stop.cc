@@ -17,7 +17,7 @@
 #include "manager/manager_impl.h"
 #include "manager/stop_signals.h"
 #include "mpi/collective.h"
-#include "save/background_votes.h"
+#include "save/background_save.h"
 
 namespace belay {
 namespace {

@@ -140,27 +140,20 @@ Agreed<> MergeStage(TrackedObjects& objects, CommContext& context,
   return MergeTogether(context, live, objects.merge);
 }
 
-// What the stage has cost.
-struct MergeCounts {
-  int64_t messages = 0;
-  int64_t agreement_bytes = 0;
-  std::vector<StageTime> stages;
-};
-
 // The stage with a deadline of its own, which must not go on to watch what
 // the save does afterwards. Collective; agreed.
 Agreed<> MergeWatched(TrackedObjects& objects, const std::string& path,
                       const SaveOptions& options, StatusOr<LiveGraph>& live,
-                      MergeCounts& counts) {
+                      StageCosts& costs) {
   CommContext context{*objects.comm,
                       Deadline(*objects.comm, options.deadline_seconds,
                                absl::StrFormat("save \"%s\"", path))};
   Stages stages(context);
   stages.Enter("merge graphs");
   BELAY_RETURN_IF_AGREED(MergeStage(objects, context, live));
-  counts = {.messages = context.messages,
-            .agreement_bytes = context.agreement_bytes,
-            .stages = stages.Finish()};
+  costs = {.messages = context.messages,
+           .agreement_bytes = context.agreement_bytes,
+           .stages = stages.Finish()};
   return {};
 }
 
@@ -198,8 +191,8 @@ Agreed<> SaveObjects(TrackedObjects& objects, const std::string& path,
   const Comm& comm = *objects.comm;
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", path));
   StatusOr<LiveGraph> live = objects.Track(options.handlers);
-  MergeCounts counts;
-  BELAY_RETURN_IF_AGREED(MergeWatched(objects, path, options, live, counts));
+  StageCosts costs;
+  BELAY_RETURN_IF_AGREED(MergeWatched(objects, path, options, live, costs));
   const State state = ListRenamed(*live, objects.merge);
   SaveOptions with_cache = options;
   if (options.cache == nullptr) with_cache.cache = &objects.plan_cache;
@@ -208,9 +201,7 @@ Agreed<> SaveObjects(TrackedObjects& objects, const std::string& path,
                .state = state,
                .graph = comm.rank() == 0 ? &objects.merge.graph : nullptr,
                .graph_fingerprint = objects.merge.merged,
-               .messages = counts.messages,
-               .agreement_bytes = counts.agreement_bytes,
-               .stages = std::move(counts.stages),
+               .before = std::move(costs),
                .at_files = at_files},
               with_cache);
 }

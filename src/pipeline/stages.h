@@ -44,11 +44,18 @@ Agreed<> AgreeOnSharedDirectory(CommContext& context, const Status& mine,
 
 // The frame that Save and Restore share: stages, agreements and counters.
 
-// Names where this rank is, for the deadline, and measures how long it stays.
+// What some stages of an operation have cost. `stages` are equal on all ranks
+// but for the seconds.
+struct StageCosts {
+  int64_t messages = 0;  // as in CommContext
+  int64_t agreement_bytes = 0;
+  std::vector<StageTime> stages = {};
+};
+
+// Names the current stage for the deadline and measures its time.
 class Stages {
  public:
-  // `before`: those that an earlier operation has been at. Equal on all ranks
-  // but for the seconds.
+  // `before` are stages of an earlier operation.
   explicit Stages(CommContext& context, std::vector<StageTime> before = {})
       : context_(context),
         times_(std::move(before)),

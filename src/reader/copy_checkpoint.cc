@@ -18,7 +18,6 @@
 #include "pipeline/stages.h"
 #include "restore/restore_stages.h"
 #include "save/save.h"
-#include "save/save_report.h"
 #include "state/copy_plan.h"
 #include "state/transform.h"
 #include "storage/mapped_file.h"

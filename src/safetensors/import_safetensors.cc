@@ -14,7 +14,6 @@
 #include "core/wire.h"
 #include "pipeline/stages.h"
 #include "save/save.h"
-#include "save/save_report.h"
 #include "storage/mapped_file.h"
 
 namespace belay::safetensors {
@@ -296,8 +295,7 @@ StatusOr<ImportResult> ImportSafetensors(const Comm& comm,
               .step = step,
               .state = run.state,
               .spent = &run.state,
-              .messages = run.messages,
-              .stages = run.stages,
+              .before = {.messages = run.messages, .stages = run.stages},
               .progress = ProgressUpTo(run.part_bytes, options.progress)},
              options.save));
   return std::move(run.result);

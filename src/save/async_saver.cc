@@ -1,4 +1,4 @@
-#include "save/async_saver.h"
+#include "belay/async_saver.h"
 
 #include <mpi.h>
 
@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "belay/async_saver.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/program_words.h"

@@ -26,49 +26,9 @@
 #include "pipeline/lost_values.h"
 #include "pipeline/result_text.h"
 #include "pipeline/stages.h"
-#include "save/async_saver.h"
-#include "save/save_write.h"
 #include "save/transfer_choice.h"
-#include "storage/verify.h"
 
 namespace belay {
-namespace {
-
-Status CheckFiles(CommitWork& work) {
-  work.has_holes = false;
-  for (const StoredFile& file : work.files) {
-    bool has_holes = false;
-    BELAY_RETURN_IF_ERROR(
-        CheckWrittenFile(JoinPath(work.finish.target.Directory(), file.name),
-                         file.bytes, has_holes));
-    work.has_holes |= has_holes && !work.is_read_back;
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-Status CommitWithoutProgram(CommitWork& work) {
-  BELAY_RETURN_IF_ERROR(CheckFiles(work));
-  if (work.has_holes) return absl::OkStatus();
-  BELAY_RETURN_IF_ERROR(FinishFiles(work.finish));
-  return NameStep(work.finish, work.step);
-}
-
-Status CommitWithProgram(const SaveFrame& frame,
-                         const std::vector<TypeHandlerPtr>& finalizers,
-                         CommitWork& work) {
-  BELAY_RETURN_IF_ERROR(CheckFiles(work));
-  if (work.has_holes) return absl::OkStatus();
-  BELAY_RETURN_IF_ERROR(
-      FinalizeHandlers(work.finish.target, finalizers, work.step));
-  BELAY_RETURN_IF_ERROR(FinishFiles(work.finish));
-  BELAY_RETURN_IF_ERROR(AskBeforeCommit(frame, work.step));
-  return NameStep(work.finish, work.step);
-}
-
-// --- Background save ---
-
 namespace {
 
 constexpr std::string_view kNobodyWaited =
@@ -80,10 +40,9 @@ Status Unwaited(const std::string& path, std::string_view why) {
           ", and ", why));
 }
 
-// Why a save is done before the call returns; empty: it need not be.
-std::string WhyInForeground(const PlannedSave& planned,
-                            const SaveOptions& options) {
-  if (planned.has_filters) {
+// Returns why a save must end before the call returns; "" if it need not.
+std::string WhyInForeground(const RankPlan& plan, const SaveOptions& options) {
+  if (plan.has_filters) {
     return "saved in the foreground: chunks with filters are written by all "
            "ranks together";
   }
@@ -104,7 +63,7 @@ Status CheckAsyncOptions(const AsyncOptions& options) {
   return absl::OkStatus();
 }
 
-uint64_t FingerprintOf(const AsyncOptions& options) {
+uint64_t FingerprintAsync(const AsyncOptions& options) {
   WireWriter out;
   out.Put(options.max_staging_bytes);
   out.Put(options.max_bytes_per_second);
@@ -112,8 +71,8 @@ uint64_t FingerprintOf(const AsyncOptions& options) {
   return Fingerprint(out.bytes());
 }
 
-// As for a save that reuses the plans of this saver. Nobody waits for short
-// writes, so the ranks need not gather them.
+// Returns options that reuse the plans of this saver. Nobody waits for short
+// writes, so ranks need not gather them.
 SaveOptions InBackground(const SaveOptions& options, PlanCache& cache) {
   SaveOptions changed = options;
   if (options.cache == nullptr) changed.cache = &cache;
@@ -130,26 +89,26 @@ BackgroundSaver::BackgroundSaver(const Comm& comm, const AsyncOptions& options)
       options_(options),
       is_root_(comm.rank() == 0),
       process_(::getpid()) {
-  // What is touched counts, whether in use or not: leaves room for runs.
+  // Touched memory counts even if unused, so this leaves room for runs.
   const int64_t most = options.max_staging_bytes;
   const int64_t bytes =
       std::min(options.initial_staging_bytes,
                most - most / (1 + static_cast<int64_t>(sizeof(SnapshotRun))));
   if (bytes <= 0) return;
   memory_ = std::make_shared<SnapshotMemory>();
-  // The first save asks again, and can say why there is none.
+  // If there is none, the first save asks again and reports that.
   memory_->Reserve(bytes, true).IgnoreError();
 }
 
 BackgroundSaver::~BackgroundSaver() {
-  // A child of the program has no part in it.
+  // A child process has no part in the save.
   if (process_ != ::getpid()) return;
   ForgetSaver(*this);
   if (under_way_ == nullptr) return;
   under_way_->progress->is_cancelled = true;
   thread_.Hurry();
-  // The values may go with the program.
-  WaitForCopy(*under_way_);
+  // The program may destroy the values now.
+  under_way_->WaitForCopy();
   // A commit that has begun must not be overtaken by another save of the step.
   if (under_way_->doing == SaveUnderWay::Doing::kCommitting) {
     thread_.Finish();
@@ -172,39 +131,34 @@ Agreed<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
   GiveUpLeftSaves(comm(), ParentOf(job.path));
   const SaveOptions with_cache = InBackground(options, own_cache_);
   CachedPlan& cache = PlanOf(*with_cache.cache);
-  CommContext context{comm(),
-                      Deadline(comm(), options.deadline_seconds,
-                               absl::StrFormat("save \"%s\"", job.path))};
-  context.messages = job.messages;
-  context.agreement_bytes = job.agreement_bytes;
-  Stages stages(context, job.stages);
-  const SaveTarget target{.path = WithoutSlashes(job.path),
-                          .step = job.step,
-                          .is_managed = job.at_files != nullptr};
-  const SaveFrame frame{context, stages, target, with_cache};
+  SaveFrame frame(comm(),
+                  Deadline(comm(), options.deadline_seconds,
+                           absl::StrFormat("save \"%s\"", job.path)),
+                  SaveTarget::Of(job), with_cache, job.before);
   const auto begin = [&]() -> Agreed<PendingSave> {
     if (number_ == 0) {
-      BELAY_RETURN_IF_AGREED(AgreeSame(context, "save: AsyncOptions",
-                                       FingerprintOf(options_),
+      BELAY_RETURN_IF_AGREED(AgreeSame(frame.context, "save: AsyncOptions",
+                                       FingerprintAsync(options_),
                                        CheckAsyncOptions(options_)));
     }
     BELAY_ASSIGN_OR_RETURN_AGREED(PreparedSave prepared,
                                   PrepareSave(frame, job, cache));
-    PendingSave pending{.path = target.path, .step = target.step};
-    pending.note = WhyInForeground(prepared.plan.planned, with_cache);
-    if (pending.note.empty()) {
+    const std::string note = WhyInForeground(prepared.plan, with_cache);
+    if (note.empty()) {
       return BeginFlush(frame, job, std::move(prepared), cache);
     }
     const Agreed<SaveResult> result =
         FinishSave(frame, job, std::move(prepared), cache);
     BELAY_RETURN_IF_AGREED(result);
-    LogResult(context, result);
-    pending.saved = *result;
-    return pending;
+    LogResult(frame.context, result);
+    return PendingSave{.path = frame.target.path,
+                       .step = frame.target.step,
+                       .saved = *result,
+                       .note = note};
   };
   Agreed<PendingSave> pending = begin();
   if (!pending.ok()) {
-    LogError(context, pending.status());
+    LogError(frame.context, pending.status());
   } else if (under_way_ != nullptr) {
     under_way_->on_end = std::move(on_end);
   } else if (on_end) {
@@ -213,7 +167,7 @@ Agreed<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
   return pending;
 }
 
-Agreed<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
+Agreed<PendingSave> BackgroundSaver::BeginFlush(SaveFrame& frame,
                                                 const SaveJob& job,
                                                 PreparedSave prepared,
                                                 CachedPlan& cache) {
@@ -222,28 +176,24 @@ Agreed<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
   save->options = frame.options;
   save->cache = &cache;
   save->cache_is_there = cache.is_there;
-  save->reuse = prepared.listed.reuse;
   save->prepared = std::move(prepared);
-  save->flush = std::make_shared<FlushJob>();
-  IndexCreation index(frame, job.graph, save->reuse, save->prepared.plan);
-  Agreed<ReservedSave> reserved =
-      Reserve(frame, save->prepared.listed, save->prepared.plan, index,
-              save->step, &save->flush->metadata);
-  Agreed<> begun = reserved.ended();
+  save->step = std::make_shared<StepInProgress>(frame);
+  IndexCreation index(frame, job.graph, save->prepared);
+  Agreed<> begun = Reserve(frame, save->prepared, index, *save->step,
+                           &save->flush->metadata);
   if (begun.ok()) begun = FillSnapshot(frame, index, *save);
   if (!begun.ok()) {
-    return EndStep(frame, save->step, std::move(begun), job.at_files).error();
+    return EndStep(frame, *save->step, std::move(begun), job.at_files).error();
   }
-  save->reserved = *std::move(reserved);
-  if (!save->is_snapshot_due) EndSnapshot(frame, *save);
+  if (!save->is_snapshot_due) EndSnapshot(*save);
   PendingSave pending{.path = save->target.path,
                       .step = save->target.step,
                       .staged_bytes = save->is_snapshot_due
                                           ? save->snapshot.room
                                           : save->snapshot.bytes};
-  save->stages = frame.stages.Finish();
-  save->messages = frame.context.messages;
-  save->agreement_bytes = frame.context.agreement_bytes;
+  save->costs = {.messages = frame.context.messages,
+                 .agreement_bytes = frame.context.agreement_bytes,
+                 .stages = frame.stages.Finish()};
   under_way_ = std::move(save);
   StartFlush();
   if (is_comm_open_ == nullptr) {
@@ -259,19 +209,19 @@ void BackgroundSaver::Leave(const Status& lost) {
   if (under_way_ == nullptr) return;
   SaveUnderWay& save = *under_way_;
   if (save.lost.ok() && !lost.ok()) {
-    // In the words of Wait: other ranks may know no reason, and may still be
-    // asking.
+    // Voted on, because other ranks may know no reason and still wait.
     save.lost = lost;
     save.mine.failed = true;
     save.progress->is_cancelled = true;
-    WaitForCopy(save);
+    save.WaitForCopy();
     save.is_snapshot_due = false;
   }
-  // Never destroyed: they may need what is gone by then.
+  // Never destroyed: their destructors may need what no longer exists then.
   new OnEnd(std::exchange(save.on_end, nullptr));                // NOLINT
   new auto(std::exchange(save.options.before_commit, nullptr));  // NOLINT
   new auto(std::exchange(save.options.after_commit, nullptr));   // NOLINT
-  new auto(std::exchange(save.reserved.finalizers, {}));         // NOLINT
+  new auto(std::exchange(save.step->before_commit, nullptr));    // NOLINT
+  new auto(std::exchange(save.step->finalizers, {}));            // NOLINT
   auto& policy = save.options.sharding_policy;
   new auto(std::exchange(policy.group, nullptr));  // NOLINT
 }
@@ -286,7 +236,7 @@ Status BackgroundSaver::WhyLost() const {
                     "WaitForSnapshot was not called, so the values may have "
                     "changed before they were copied");
   }
-  if (under_way_->CallsProgram()) {
+  if (under_way_->step->CallsProgram()) {
     return Unwaited(
         path, "it has to call functions of the program, which may be gone");
   }
@@ -320,21 +270,11 @@ bool BackgroundSaver::is_snapshot_due() const {
 const SaveTarget& BackgroundSaver::target() const { return under_way_->target; }
 
 // The snapshot of a save in the background: taken in the call, or by the thread
-// while the program goes on.
+// while the program continues.
 
 namespace {
 
-// Files that this rank syncs, opened before anybody has written.
-StatusOr<FilesToSync> OpenFilesToSync(const SaveFrame& frame,
-                                      const PlannedSave& planned) {
-  std::vector<std::string> paths;
-  for (const PlannedFile& file : planned.files) {
-    paths.push_back(frame.target.DataPath(file));
-  }
-  return FilesToSync::Open(std::move(paths));
-}
-
-// Copies all values, and drops what says where they are.
+// Copies all values to the snapshot.
 Status CopyValues(SaveUnderWay& save) {
   const Status status = CatchExceptions([&]() -> Status {
     for (const WriteJob& copy : save.copies) {
@@ -346,18 +286,17 @@ Status CopyValues(SaveUnderWay& save) {
   return status;
 }
 
-// Agrees on what became of copying, and tells which values were lost: none yet
-// where the thread is to copy. Collective; agreed.
-Agreed<> AgreeOnCopy(const SaveFrame& frame, const Status& mine,
-                     SaveUnderWay& save) {
+// Agrees on the result of copying, and warns of lost values: none yet if the
+// thread is to copy. Collective; agreed.
+Agreed<> AgreeOnCopy(SaveFrame& frame, const Status& mine, SaveUnderWay& save) {
   if (StoresAllAsTheyAre(frame.options)) return Agree(frame.context, mine);
   std::vector<int64_t> has_lost = {AnyLost(save.written.losses) ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MaxAll(frame.context, has_lost, mine));
-  return TellLostValues(frame, save.prepared.listed.shards, save.prepared.plan,
-                        has_lost[0] == 1, save.step, save.written);
+  return TellLostValues(frame, save.prepared, has_lost[0] == 1, *save.step,
+                        save.written);
 }
 
-// The same in the thread, which owns nothing of the save: see WaitForCopy.
+// Copies in the thread, which does not own `save`: WaitForCopy protects it.
 Status CopyInThread(SaveUnderWay& save, FlushProgress& progress) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
@@ -372,19 +311,18 @@ Status CopyInThread(SaveUnderWay& save, FlushProgress& progress) {
 
 }  // namespace
 
-// All that copying needs.
 Status BackgroundSaver::PrepareSnapshot(const SaveFrame& frame,
                                         IndexCreation& index,
                                         SaveUnderWay& save) {
-  const PlannedSave& planned = save.prepared.plan.planned;
+  const RankPlan& plan = save.prepared.plan;
   if (index.IsDue()) {
     BELAY_RETURN_IF_ERROR(index.Create(&save.flush->metadata));
   }
-  if (frame.options.durable && (planned.is_syncer || node_->is_alone())) {
-    BELAY_ASSIGN_OR_RETURN(save.flush->synced, OpenFilesToSync(frame, planned));
+  if (frame.options.durable && (plan.is_syncer || node_->is_alone())) {
+    BELAY_ASSIGN_OR_RETURN(save.flush->synced, OpenFilesToSync(frame, plan));
   }
   int64_t bytes = 0;
-  for (const PlannedFile& file : planned.files) bytes += file.writes.bytes;
+  for (const PlannedFile& file : plan.files) bytes += file.writes.bytes;
   const int64_t limit = options_.max_staging_bytes;
   const bool touch = FitsInAnyRuns(bytes, limit);
   bytes = std::min(bytes, limit);
@@ -393,10 +331,9 @@ Status BackgroundSaver::PrepareSnapshot(const SaveFrame& frame,
                    .room = bytes,
                    .touched = memory_->touched_bytes(),
                    .limit = limit};
-  for (const PlannedFile& file : planned.files) {
-    save.copies.push_back(DataFileJob(frame, save.prepared.listed.shards,
-                                      save.prepared.plan, file,
-                                      DatasetPart::kPlain));
+  for (const PlannedFile& file : plan.files) {
+    save.copies.push_back(
+        DataFileJob(frame, save.prepared, file, DatasetPart::kPlain));
     save.copies.back().registers = save.written.registers;
     save.copies.back().losses = save.written.losses;
     save.copies.back().once_open = save.flush->once_open;
@@ -405,65 +342,58 @@ Status BackgroundSaver::PrepareSnapshot(const SaveFrame& frame,
 }
 
 // Stage snapshot. Collective; agreed.
-Agreed<> BackgroundSaver::FillSnapshot(const SaveFrame& frame,
-                                       IndexCreation& index,
+Agreed<> BackgroundSaver::FillSnapshot(SaveFrame& frame, IndexCreation& index,
                                        SaveUnderWay& save) {
-  const PlannedSave& planned = save.prepared.plan.planned;
-  frame.stages.Enter("snapshot", planned.work);
+  const RankPlan& plan = save.prepared.plan;
+  frame.stages.Enter("snapshot", plan.work);
   if (node_ == nullptr) {
     BELAY_ASSIGN_OR_RETURN_AGREED(NodeProgress node,
                                   NodeProgress::Create(frame.context));
     node_ = std::make_shared<NodeProgress>(std::move(node));
   }
   if (memory_ == nullptr) memory_ = std::make_shared<SnapshotMemory>();
-  save.written.registers.assign(
-      frame.options.checksums ? planned.num_blocks : 0, 0);
-  ResetLosses(save.prepared.listed.shards, save.prepared.plan, save.written);
+  save.written.Reset(frame, save.prepared);
   save.written.transfer = Transfer::kIndependent;
   save.written.transfer_note =
       ChooseTransfer(frame.options.transfer, frame.options.file_layout,
-                     planned.mean_run_bytes, planned.stripes)
+                     plan.mean_run_bytes, plan.stripes)
           .note;
-  save.flush->path = frame.target.path;
-  save.flush->once_open = OnceOpen(frame.target, save.step.nonce);
-  save.flush->memory = memory_;
-  save.flush->durable = frame.options.durable;
-  save.flush->node = node_;
-  save.flush->bytes_per_second = options_.max_bytes_per_second;
+  FlushJob& flush = *save.flush;
+  flush.path = frame.target.path;
+  flush.once_open = OnceOpen(*save.step);
+  flush.memory = memory_;
+  flush.durable = frame.options.durable;
+  flush.node = node_;
+  flush.bytes_per_second = options_.max_bytes_per_second;
   const bool is_lazy = options_.snapshot == SnapshotMode::kLazy;
   const Status mine = CatchExceptions([&]() -> Status {
     BELAY_RETURN_IF_ERROR(PrepareSnapshot(frame, index, save));
     return is_lazy ? absl::OkStatus() : CopyValues(save);
   });
   BELAY_RETURN_IF_AGREED(AgreeOnCopy(frame, mine, save));
-  save.flush->number = ++number_;
+  flush.number = ++number_;
   save.is_snapshot_due = is_lazy;
   if (is_lazy || save.written.registers.empty()) return {};
   return XorToRoot(frame.context, save.written.registers);
 }
 
-// What follows once all ranks have copied.
-void BackgroundSaver::EndSnapshot(const SaveFrame& frame, SaveUnderWay& save) {
+// Called when all ranks have copied.
+void BackgroundSaver::EndSnapshot(SaveUnderWay& save) {
   save.copies.clear();
-  KeepListing(std::move(save.prepared.listed), save.prepared.plan);
-  save.prepared.listed = {};
-  save.prepared.blocks.clear();
+  ReleaseShards(save.prepared);
   save.written.counters = {.bytes = save.counts.bytes,
                            .staged_bytes = save.snapshot.bytes,
                            .io_calls = save.counts.io_calls};
   save.written.stripes = std::move(save.counts.stripes);
   save.is_snapshot_due = false;
   if (!is_root_) return;
-  const ReusablePlan& plan = save.prepared.plan;
-  save.commit = std::make_shared<CommitWork>();
-  save.commit->finish = FinishOf(frame, save.reserved, save.written, plan);
-  save.commit->files = plan.planned.saved.files;
+  CompleteStep(save.options, save.prepared.plan, save.written, *save.step);
 }
 
 void BackgroundSaver::StartFlush() {
   SaveUnderWay& save = *under_way_;
   save.doing = SaveUnderWay::Doing::kWriting;
-  SaveUnderWay* copied = save.is_snapshot_due ? &save : nullptr;
+  SaveUnderWay* const copied = save.is_snapshot_due ? &save : nullptr;
   if (copied != nullptr) {
     save.snapshot.before_tile = [flush = save.flush, progress = save.progress] {
       flush->node->Tick();
@@ -498,30 +428,28 @@ Agreed<> BackgroundSaver::WaitForSnapshot() {
   if (save.progress->copy_has_failed) thread_.Finish();
   const Status mine =
       save.progress->copy_has_failed ? thread_.result() : absl::OkStatus();
-  // Another operation of this name is watched at the end.
-  CommContext context{
-      comm(), Deadline(comm(), save.options.deadline_seconds,
-                       absl::StrFormat("save \"%s\"", save.target.path), true,
-                       -save.flush->number)};
-  context.deadline.Enter("snapshot", save.prepared.plan.planned.work);
-  context.messages = save.messages;
-  Stages stages(context);
-  const SaveFrame frame{context, stages, save.target, save.options};
+  // End() watches another operation of this name.
+  SaveFrame frame(comm(),
+                  Deadline(comm(), save.options.deadline_seconds,
+                           absl::StrFormat("save \"%s\"", save.target.path),
+                           true, -save.flush->number),
+                  save.target, save.options, {.messages = save.costs.messages});
+  frame.context.deadline.Enter("snapshot", save.prepared.plan.work);
   Agreed<> copied = AgreeOnCopy(frame, mine, save);
   if (copied.ok() && !save.written.registers.empty()) {
-    copied = XorToRoot(context, save.written.registers);
+    copied = XorToRoot(frame.context, save.written.registers);
   }
   if (!copied.ok()) {
-    // The thread may have done all of its part before it sees this.
+    // The thread may have written everything before it sees this.
     save.progress->is_cancelled = true;
     save.is_snapshot_due = false;
     save.refused = copied.status();
     save.mine.failed = true;
     return Wait().ended();
   }
-  EndSnapshot(frame, save);
-  save.messages = context.messages;
-  save.stages.push_back({"copy", save.progress->copy_seconds});
+  EndSnapshot(save);
+  save.costs.messages = frame.context.messages;
+  save.costs.stages.push_back({"copy", save.progress->copy_seconds});
   return {};
 }
 

@@ -18,8 +18,6 @@
 #include "core/agreed.h"
 #include "core/threads.h"
 #include "mpi/word_in_flight.h"
-#include "plan/plan.h"
-#include "save/background_votes.h"
 #include "save/flush.h"
 #include "save/node_progress.h"
 #include "save/save.h"
@@ -28,52 +26,87 @@
 
 namespace belay {
 
-// What rank 0 does once all ranks have written.
-
-// Owned by the thread while that works on it.
-struct CommitWork {
-  StepToFinish finish;
-  std::vector<StoredFile> files;
-  bool is_read_back = false;  // the files are good, whatever they look like
-  bool has_holes = false;     // set: they have to be read back first
-  StepInProgress step;
+// How far a rank is.
+enum class FlushPhase : uint8_t {
+  kWriting = 0,
+  kWritten = 1,   // and synced, if durable
+  kReadBack = 2,  // and compared
 };
 
-// Looks whether the files have the right size, and no holes unless they were
-// read back; then finishes the files of the step and gives it its name. No MPI
-// and no HDF5. Local; rank 0 does it.
-// Errors: those of CheckWrittenFile, FinishFiles and NameStep.
-Status CommitWithoutProgram(CommitWork& work);
+// One word of each rank, merged into one of all.
+struct Vote {
+  FlushPhase phase = FlushPhase::kWriting;  // of all ranks: the least
+  bool failed = false;                      // any rank
+  bool wants_read_back = false;             // rank 0
+  bool committed = false;                   // rank 0
 
-// The same with the program's functions, in the thread of the program. Rank 0
-// only.
-// Errors: those above, of FinalizeHandlers and AskBeforeCommit.
-Status CommitWithProgram(const SaveFrame& frame,
-                         const std::vector<TypeHandlerPtr>& finalizers,
-                         CommitWork& work);
+  friend bool operator==(const Vote&, const Vote&) = default;
+};
 
-// A save of which the last part is done in the background.
-//
-//   Begin: the stages of a save up to the first byte, then a snapshot
-//   WaitForSnapshot: the end of one that the thread takes
-//   Poll:  a vote of all ranks, one call old; what follows from it
-//   Wait:  the same, until the save has ended
+// A vote takes these bits of a word, from bit 0 on. Words merge by bitwise
+// "or", so other bits may have other uses.
+inline constexpr int kVoteBits = 5;
+
+uint64_t ToWord(const Vote& vote);
+Vote FromWord(uint64_t word);
 
 // A save from its snapshot to its end.
-struct SaveUnderWay;
+struct SaveUnderWay {
+  enum class Doing : uint8_t { kNothing, kWriting, kReadingBack, kCommitting };
+
+  SaveTarget target;
+  SaveOptions options;  // `cache` is set, but may have expired
+  // The cache of the program, which may be destroyed meanwhile.
+  CachedPlan* cache = nullptr;
+  std::weak_ptr<bool> cache_is_there;
+  std::function<void(bool ok)> on_end;
+  PreparedSave prepared;  // the shards only until values are copied
+  WrittenData written;
+  StageCosts costs;  // of the calls so far
+  // The copying. With a lazy snapshot the thread does it, and does not use any
+  // of this after it has set FlushProgress::has_copied.
+  std::vector<WriteJob> copies;
+  Snapshot snapshot;
+  WriteCounts counts;
+  // The thread copies or has copied, and the program has not waited for it yet.
+  bool is_snapshot_due = false;
+  // Shared with the thread. Only one of the two uses `step` at a time.
+  std::shared_ptr<FlushJob> flush = std::make_shared<FlushJob>();
+  std::shared_ptr<FlushProgress> progress = std::make_shared<FlushProgress>();
+  std::shared_ptr<StepInProgress> step;
+  // What the thread does, and what this rank votes.
+  Doing doing = Doing::kNothing;
+  Vote mine;
+  Status status;
+  Status refused;  // why all ranks give it up; equal on all ranks
+  Status lost;     // why this rank gives it up, which others do not know
+  StallWatch watch;
+
+  // Waits until the thread no longer uses the values of the program.
+  void WaitForCopy() const {
+    if (is_snapshot_due) progress->has_copied.wait(false);
+  }
+};
+
+// A save whose last part runs in the background.
+//
+//   Begin: the stages of a save up to the first byte, then a snapshot
+//   WaitForSnapshot: the end of a snapshot that the thread takes
+//   Poll:  a vote of all ranks, begun by the last call; and what follows from
+//   it Wait:  the same, until the save has ended
 
 // Move only. One save at a time. Borrows the Comm.
 class BackgroundSaver {
  public:
-  // Is told, once, whether a save has succeeded that was begun.
+  // Called once at the end of a save that was begun.
   using OnEnd = std::function<void(bool ok)>;
 
   BackgroundSaver(const Comm& comm, const AsyncOptions& options);
-  // Gives up what is under way, unless rank 0 has begun to commit it.
+  // Gives up the save under way, unless rank 0 has begun to commit it.
   ~BackgroundSaver();
 
   // As AsyncSaver::Save. `on_end` may be empty. Collective; agreed. Requires
-  // that nothing is under way.
+  // that no save is under way.
   Agreed<PendingSave> Begin(const SaveJob& job, const SaveOptions& options,
                             OnEnd on_end);
 
@@ -82,20 +115,19 @@ class BackgroundSaver {
   Agreed<std::optional<SaveResult>> Poll();
   Agreed<std::optional<SaveResult>> Wait();
 
-  // The same before the next save. Gives up a save if the program has not
-  // waited for its snapshot: it has changed values by now, or why save again?
-  // Collective; agreed.
+  // Waits before the next save. Gives the save up if the program has not waited
+  // for its snapshot: values have probably changed since. Collective; agreed.
   // Errors: as for Wait; FailedPrecondition - it was given up.
   Agreed<std::optional<SaveResult>> WaitBeforeNext();
 
-  // The same for a caller that has a word of its own under way: what this rank
-  // says in it, and what follows from what all ranks have said. Only of the
-  // same save. Take is collective, and agreed.
+  // The parts of Poll for a caller that exchanges a word of its own: this
+  // rank's vote on the save under way, and what follows from the vote of all
+  // ranks. Take is collective, and agreed.
   Vote MyVote();
   Agreed<std::optional<SaveResult>> Take(const Vote& all);
 
-  // Whether the last save that failed has failed on its way to the file system,
-  // as of SaveJob. Rank 0's counts.
+  // Returns SaveJob::at_files of the last save that failed. Only rank 0's
+  // counts.
   bool failed_at_files() const { return failed_at_files_; }
 
   // Keeps a result that could not be returned, for the next Poll or Wait.
@@ -108,53 +140,52 @@ class BackgroundSaver {
   // Errors: FailedPrecondition - says why.
   Status WhyLost() const;
 
-  // From now on borrows nothing of the program: what is under way goes on
-  // without it, or is given up if `lost` says why, and only FinishLeft may be
-  // called.
+  // From now on borrows nothing of the program: the save under way continues
+  // without it, or is given up if `lost` is an error. Only FinishLeft may be
+  // called then.
   void Leave(const Status& lost);
 
-  // Waits for a save that nobody has waited for, in MPI_Finalize. Collective,
-  // without agreement. No longer than its deadline, which ends the job. Calls
-  // no function of the program: it may be gone.
+  // Waits in MPI_Finalize for a save that nobody has waited for. Collective,
+  // without agreement. Its deadline ends the job. Calls no function of the
+  // program, which may no longer exist.
   // Errors: those of Wait and WhyLost.
   Status FinishLeft();
 
   bool is_pending() const { return under_way_ != nullptr; }
-  // Whether the program still owes a WaitForSnapshot. The same on all ranks.
+  // Returns true until WaitForSnapshot was called. Equal on all ranks.
   bool is_snapshot_due() const;
   const Comm& comm() const { return *comm_; }
   // False once somebody has freed its communicator. Requires a save.
   bool is_comm_open() const { return *is_comm_open_; }
   bool is_root() const { return is_root_; }
-  // Whether it is in the process that it was made in.
+  // Returns false in a child process of the one that made it.
   bool is_own() const;
-  // Of the save under way.
+  // Requires a save under way.
   const SaveTarget& target() const;
 
  private:
-  Agreed<PendingSave> BeginFlush(const SaveFrame& frame, const SaveJob& job,
+  Agreed<PendingSave> BeginFlush(SaveFrame& frame, const SaveJob& job,
                                  PreparedSave prepared, CachedPlan& cache);
-  // In background_snapshot.cc.
   Status PrepareSnapshot(const SaveFrame& frame, IndexCreation& index,
                          SaveUnderWay& save);
-  Agreed<> FillSnapshot(const SaveFrame& frame, IndexCreation& index,
+  Agreed<> FillSnapshot(SaveFrame& frame, IndexCreation& index,
                         SaveUnderWay& save);
-  void EndSnapshot(const SaveFrame& frame, SaveUnderWay& save);
+  void EndSnapshot(SaveUnderWay& save);
   void StartFlush();
-  // Takes in what the thread has done since.
+  // Takes note of what the thread has finished since.
   void TakeResult();
-  // Does what a vote of all ranks asks for.
+  // Begins what a vote of all ranks asks for.
   void GoOn(const Vote& all);
-  void BeginCommit();
+  // Rank 0 only.
+  void BeginCommit(bool is_read_back);
   // Takes the vote that was begun last. Collective.
   Agreed<std::optional<SaveResult>> FinishVote();
   // Ends the save that all ranks have finished. Collective.
   Agreed<std::optional<SaveResult>> End(const Vote& all);
   Agreed<> StartVote();
-  // Does what the thread would do, as long as there is something of it to take
-  // and `goes_on`.
+  // Writes pieces in place of the thread while there are any and `goes_on`.
   void Help(absl::FunctionRef<bool()> goes_on);
-  // The same while a vote is under way.
+  // The same until a vote has ended.
   // Errors: Internal - MPI's text.
   Status HelpUntilVoted();
   // Ends the job if the thread is stuck.
@@ -164,8 +195,8 @@ class BackgroundSaver {
   Comm alias_;  // of *comm_, from the first save on
   std::shared_ptr<bool> is_comm_open_;
   AsyncOptions options_;
-  bool is_root_;     // known when the Comm may be gone
-  int64_t process_;  // that the saver was made in
+  bool is_root_;     // for when the Comm no longer exists
+  int64_t process_;  // that made the saver
   PlanCache own_cache_;
   std::shared_ptr<SnapshotMemory> memory_;
   std::shared_ptr<NodeProgress> node_;
@@ -176,6 +207,33 @@ class BackgroundSaver {
   WordInFlight word_;
   std::unique_ptr<SaveUnderWay> under_way_;
 };
+
+// Saves in the background that nobody has waited for when their saver or the
+// program ends. MPI_Finalize finishes them, so that the program does not lose
+// its newest step. If one cannot be finished, the job ends with an error.
+
+// Registers a saver with MPI_Finalize when it begins its first save. The result
+// becomes false when its communicator is freed.
+std::shared_ptr<bool> RegisterSaver(BackgroundSaver& saver);
+
+// Undoes RegisterSaver.
+void ForgetSaver(const BackgroundSaver& saver);
+
+// Ends ownership of a saver. One with a save under way is kept until
+// MPI_Finalize, where all ranks finish it; any other is destroyed. Null does
+// nothing.
+void LetGo(std::unique_ptr<BackgroundSaver> saver);
+
+// A deleter that calls LetGo.
+struct LetSaverGo {
+  void operator()(BackgroundSaver* saver) const {
+    LetGo(std::unique_ptr<BackgroundSaver>(saver));
+  }
+};
+
+// Another save of these ranks begins in this run: gives up those of the same
+// ranks and run that were kept, so that memory does not grow.
+void GiveUpLeftSaves(const Comm& comm, const std::string& run);
 
 }  // namespace belay
 

@@ -1,25 +1,26 @@
-#include "save/background_votes.h"
-
+// The votes of a save in the background, and what they lead to.
 #include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
+#include "format/paths.h"
 #include "mpi/deadline.h"
 #include "pipeline/result_text.h"
 #include "pipeline/stages.h"
-#include "save/async_saver.h"
 #include "save/background_save.h"
+#include "storage/verify.h"
 
 namespace belay {
 namespace {
 
-// A phase is told by what is not yet done, so that "or" finds the least.
+// A phase is encoded by what is not done yet, so that "or" yields the least.
 enum Bits : uint64_t {
   kNotWritten = 1,
   kNotReadBack = 2,
@@ -52,12 +53,23 @@ Vote FromWord(uint64_t word) {
   return vote;
 }
 
-// From the snapshot to the end of a save: what the thread does, and what the
-// votes of all ranks ask for.
-
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Returns true if any file has holes.
+// Errors: those of CheckWrittenFile.
+StatusOr<bool> HasHoles(const SaveTarget& target,
+                        const std::vector<StoredFile>& files) {
+  bool any = false;
+  for (const StoredFile& file : files) {
+    bool has_holes = false;
+    BELAY_RETURN_IF_ERROR(CheckWrittenFile(
+        JoinPath(target.Directory(), file.name), file.bytes, has_holes));
+    any = any || has_holes;
+  }
+  return any;
+}
 
 void MergeWords(void* in, void* in_out, int* count, MPI_Datatype*) {
   const auto* from = static_cast<const uint64_t*>(in);
@@ -65,7 +77,7 @@ void MergeWords(void* in, void* in_out, int* count, MPI_Datatype*) {
   for (int i = 0; i < *count; ++i) into[i] |= from[i];
 }
 
-// Says which save it was: another one may be asked for by now.
+// Names the save: the program may have begun another one by now.
 Status OfBackground(const std::string& path, const Status& status) {
   if (absl::StartsWith(status.message(), "save \"")) return status;
   return Status(status.code(), Cat("save \"", path, "\" in the background: ",
@@ -81,7 +93,6 @@ void BackgroundSaver::TakeResult() {
   if (save.is_snapshot_due && thread_.result().ok()) return;
   const Doing done = std::exchange(save.doing, Doing::kNothing);
   save.status = thread_.result();
-  if (done == Doing::kCommitting) save.step = save.commit->step;
   if (!save.status.ok()) {
     save.mine.failed = true;
   } else if (done == Doing::kWriting && !save.options.read_back) {
@@ -89,8 +100,8 @@ void BackgroundSaver::TakeResult() {
   } else if (done != Doing::kCommitting) {
     save.mine.phase = FlushPhase::kReadBack;
   } else {
-    save.mine.wants_read_back |= save.commit->has_holes;
-    save.mine.committed = save.step.committed;
+    save.mine.wants_read_back |= save.progress->has_holes;
+    save.mine.committed = save.step->phase == StepInProgress::Phase::kCommitted;
   }
 }
 
@@ -109,27 +120,26 @@ void BackgroundSaver::GoOn(const Vote& all) {
   const FlushPhase needed = save.mine.wants_read_back || save.options.read_back
                                 ? FlushPhase::kReadBack
                                 : FlushPhase::kWritten;
-  if (save.commit == nullptr || save.mine.committed || all.phase < needed) {
+  if (!is_root_ || save.is_snapshot_due || save.mine.committed ||
+      all.phase < needed) {
     return;
   }
-  save.commit->is_read_back = all.phase == FlushPhase::kReadBack;
-  save.commit->step = save.step;
-  BeginCommit();
+  BeginCommit(all.phase == FlushPhase::kReadBack);
 }
 
-// Rank 0 only.
-void BackgroundSaver::BeginCommit() {
+void BackgroundSaver::BeginCommit(bool is_read_back) {
   SaveUnderWay& save = *under_way_;
   save.doing = SaveUnderWay::Doing::kCommitting;
-  if (!save.CallsProgram()) {
-    thread_.Begin([work = save.commit] { return CommitWithoutProgram(*work); });
-    return;
-  }
-  // The program's functions run where it runs.
-  CommContext context{comm(), Deadline(comm(), 0, "")};
-  Stages stages(context);
-  thread_.Hold(CommitWithProgram({context, stages, save.target, save.options},
-                                 save.reserved.finalizers, *save.commit));
+  const auto commit = [step = save.step, progress = save.progress, is_read_back,
+                       files = save.prepared.plan.saved.files]() -> Status {
+    BELAY_ASSIGN_OR_RETURN(const bool has_holes, HasHoles(step->target, files));
+    // Files that were read back are complete, whatever they look like.
+    progress->has_holes = has_holes && !is_read_back;
+    return progress->has_holes ? absl::OkStatus() : CommitInPlace(*step);
+  };
+  if (!save.step->CallsProgram()) return thread_.Begin(commit);
+  // The program's functions run in its own thread.
+  thread_.Hold(commit());
   TakeResult();
 }
 
@@ -145,7 +155,7 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::Poll() {
 }
 
 Agreed<std::optional<SaveResult>> BackgroundSaver::Wait() {
-  // Others may have to wait for this rank's vote only so long.
+  // The longest time that other ranks wait for this rank's vote.
   constexpr std::chrono::milliseconds kMostWait{20};
   BELAY_RETURN_IF_AGREED(WaitForSnapshot());
   while (under_way_ != nullptr) {
@@ -171,7 +181,7 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::Wait() {
 void BackgroundSaver::Help(absl::FunctionRef<bool()> goes_on) {
   SaveUnderWay& save = *under_way_;
   if (!CanHelpFlush(*save.flush, *save.progress)) return;
-  // Nobody else watches this thread, which may get stuck as the other one.
+  // Nothing else notices if this thread gets stuck.
   Deadline deadline(comm(), save.options.deadline_seconds,
                     absl::StrFormat("save \"%s\"", save.target.path));
   deadline.Enter("flush");
@@ -198,7 +208,7 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::WaitBeforeNext() {
                         save.target.path));
     save.progress->is_cancelled = true;
     thread_.Hurry();
-    WaitForCopy(save);
+    save.WaitForCopy();
     save.is_snapshot_due = false;
     save.mine.failed = true;
   }
@@ -239,48 +249,45 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   thread_.Hurry();
   while (!thread_.WaitFor(kNap)) CheckStalled();
   TakeResult();
-  // Somebody may have polled as well as told the votes of another word.
+  // A caller of Take may have called Poll as well.
   if (word_.is_started()) {
     const StatusOr<uint64_t> word =
         word_.Finish(comm(), under_way_->options.deadline_seconds, "save");
     if (!word.ok()) return MpiFailed(word.status());
   }
   const std::unique_ptr<SaveUnderWay> save = std::move(under_way_);
-  // Another operation of this name has been watched: when the save began.
-  CommContext context{
-      comm(), Deadline(comm(), save->options.deadline_seconds,
-                       absl::StrFormat("save \"%s\"", save->target.path), true,
-                       save->flush->number)};
-  context.deadline.Enter("end");
-  context.messages = save->messages;
-  context.agreement_bytes = save->agreement_bytes;
-  save->stages.push_back({"flush", save->progress->seconds});
+  save->costs.stages.push_back({"flush", save->progress->seconds});
   save->written.counters.io_calls += save->progress->write_calls;
-  Stages stages(context, std::move(save->stages));
-  const SaveFrame frame{context, stages, save->target, save->options};
+  // Begin() has watched another operation of this name.
+  SaveFrame frame(comm(),
+                  Deadline(comm(), save->options.deadline_seconds,
+                           absl::StrFormat("save \"%s\"", save->target.path),
+                           true, save->flush->number),
+                  save->target, save->options, std::move(save->costs));
+  frame.context.deadline.Enter("end");
   Agreed<> ended;
   if (all.failed) {
-    // What it was refused for is the same on all ranks. Those that gave up
-    // because of others have no reason of their own.
+    // All ranks have the same `refused`. Ranks that gave up because of others
+    // have no reason of their own.
     Status mine = save->lost;
     if (!save->progress->has_given_up) mine.Update(save->status);
     const Agreed<> why = !save->refused.ok() ? SameOnAllRanks(save->refused)
-                                             : Agree(context, mine);
+                                             : Agree(frame.context, mine);
     ended = SameOnAllRanks(OfBackground(
         save->target.path,
         !why.ok() ? why.status()
                   : absl::InternalError(
                         "it was abandoned, and no rank has reported why")));
   }
-  ended = EndStep(frame, save->step, std::move(ended), &failed_at_files_);
+  ended = EndStep(frame, *save->step, std::move(ended), &failed_at_files_);
   Agreed<SaveResult> result = [&]() -> Agreed<SaveResult> {
     BELAY_RETURN_IF_AGREED(ended);
     CachedPlan unused;
     const bool has_cache = !save->cache_is_there.expired();
-    return EndSave(frame, save->reuse, std::move(save->prepared.plan),
+    return EndSave(frame, save->prepared.reuse, std::move(save->prepared.plan),
                    save->written, has_cache ? *save->cache : unused);
   }();
-  LogResult(context, result);
+  LogResult(frame.context, result);
   if (save->on_end) save->on_end(result.ok());
   BELAY_RETURN_IF_AGREED(result);
   return *std::move(result);
@@ -288,7 +295,7 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
 
 void BackgroundSaver::CheckStalled() {
   SaveUnderWay& save = *under_way_;
-  // What is done after another counts as progress, too.
+  // Going on to another task counts as progress, too.
   const int64_t progress = node_->ticks() + static_cast<int64_t>(save.doing);
   const double limit = save.options.deadline_seconds;
   const bool is_stuck =

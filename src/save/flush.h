@@ -158,6 +158,7 @@ struct FlushProgress {
   std::atomic<bool> has_given_up{false};
   std::atomic<bool> has_copied{false};  // it no longer looks at any value
   std::atomic<bool> copy_has_failed{false};
+  std::atomic<bool> has_holes{false};   // files must be read back first
   std::atomic<double> copy_seconds{0};  // that copying took in the thread
   std::atomic<int64_t> write_calls{0};
   std::atomic<double> seconds{0};  // that writing and syncing took

@@ -17,15 +17,14 @@
 #include "pipeline/save_options.h"
 #include "plan/replica_check.h"
 #include "save/save_stages.h"
-#include "save/save_write.h"
 #include "storage/verify.h"
 
 namespace belay {
 namespace {
 
-// What this rank holds, for the rank that compares it.
-Status SumsByComparer(const CommContext& context, const ReplicaCheck& replicas,
-                      const std::vector<Shard>& shards, Messages& to) {
+// Sends the sums of this rank's replicas to the ranks that compare them.
+Status PackSums(const CommContext& context, const ReplicaCheck& replicas,
+                const std::vector<Shard>& shards, Messages& to) {
   std::vector<std::vector<ReplicaSum>> sums(
       static_cast<size_t>(context.size()));
   for (const ReplicaRange& range : replicas.ranges) {
@@ -45,7 +44,7 @@ Status SumsByComparer(const CommContext& context, const ReplicaCheck& replicas,
   return absl::OkStatus();
 }
 
-// Compares what all ranks said of the boxes that this one compares.
+// Compares the sums of all ranks for the boxes that this rank compares.
 ReplicaDifferences Compare(const std::vector<std::span<std::byte>>& received) {
   std::vector<ReplicaSum> all;
   for (const std::span<std::byte> bytes : received) {
@@ -59,17 +58,17 @@ ReplicaDifferences Compare(const std::vector<std::span<std::byte>>& received) {
 
 }  // namespace
 
-uint64_t SumReplicas(const SaveOptions& options, const ReusablePlan& plan,
+uint64_t SumReplicas(const SaveOptions& options, const RankPlan& plan,
                      const std::vector<Shard>& shards) {
   const ReplicaChecks checks = ChecksOf(options);
   if (checks == ReplicaChecks::kNone) return 0;
   return SumOfReplicas(
-      plan.planned.replicas, shards,
+      plan.replicas, shards,
       checks == ReplicaChecks::kEachSave ? kEveryByte : plan.num_reuses);
 }
 
-Agreed<> CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
-                         const std::vector<Shard>& shards) {
+Agreed<> CompareReplicas(SaveFrame& frame, const PreparedSave& save) {
+  const ReplicaCheck& replicas = save.plan.replicas;
   if (replicas.num_boxes == 0 ||
       ChecksOf(frame.options) == ReplicaChecks::kNone) {
     return {};
@@ -77,23 +76,21 @@ Agreed<> CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
   frame.stages.Enter("compare");
   std::vector<int64_t> sum = {0};
   const Status summed = CatchBadAlloc("the bytes of replicas", [&] {
-    sum[0] = static_cast<int64_t>(SumOfReplicas(replicas, shards, kEveryByte));
+    sum[0] = static_cast<int64_t>(
+        SumOfReplicas(replicas, save.listed.shards, kEveryByte));
     return absl::OkStatus();
   });
   BELAY_RETURN_IF_AGREED(SumAll(frame.context, sum, summed));
   if (sum[0] == 0) return {};
-  return NameDifferentReplicas(frame, replicas, shards, /*is_reused=*/false);
+  return NameDifferentReplicas(frame, save);
 }
 
-Agreed<> NameDifferentReplicas(const SaveFrame& frame,
-                               const ReplicaCheck& replicas,
-                               const std::vector<Shard>& shards,
-                               bool is_reused) {
+Agreed<> NameDifferentReplicas(SaveFrame& frame, const PreparedSave& save) {
   CommContext& context = frame.context;
   Mail mail(context.size());
   BELAY_RETURN_IF_AGREED(
       ExchangeMail(context, "the sums of replicas", mail, [&](Messages& to) {
-        return SumsByComparer(context, replicas, shards, to);
+        return PackSums(context, save.plan.replicas, save.listed.shards, to);
       }));
   ReplicaDifferences differences;
   const Status compared = CatchBadAlloc("the sums of replicas", [&] {
@@ -114,9 +111,9 @@ Agreed<> NameDifferentReplicas(const SaveFrame& frame,
         "0 [rank %d of %d]",
         frame.target.path, differences.first, count[0],
         count[0] == 1 ? "box" : "boxes",
-        is_reused ? "; steps that were saved before may hold a mix of these "
-                    "values, as each save compares others"
-                  : "",
+        save.reuse ? "; steps that were saved before may hold a mix of these "
+                     "values, as each save compares others"
+                   : "",
         differences.rank, context.size()));
   } else if (count[0] == 0) {
     mine = absl::InvalidArgumentError(absl::StrFormat(
@@ -134,10 +131,10 @@ namespace {
 // Looks for holes and wrong sizes in the files that this rank has created.
 // Returns their sizes.
 StatusOr<std::vector<int64_t>> CheckMyFiles(const SaveTarget& target,
-                                            const ReusablePlan& plan,
+                                            const RankPlan& plan,
                                             bool& has_holes) {
   std::vector<int64_t> sizes;
-  for (const PlannedFile& file : plan.planned.files) {
+  for (const PlannedFile& file : plan.files) {
     if (!file.is_creator) continue;
     int64_t bytes = plan.skeletons[sizes.size()]->skeleton.file_bytes;
     if (file.HasFilters()) {
@@ -152,39 +149,34 @@ StatusOr<std::vector<int64_t>> CheckMyFiles(const SaveTarget& target,
   return sizes;
 }
 
-Status ReadBackMine(const SaveFrame& frame, const std::vector<Shard>& shards,
-                    const ReusablePlan& plan) {
-  for (const PlannedFile& file : plan.planned.files) {
-    BELAY_RETURN_IF_ERROR(
-        ReadBack(DataFileJob(frame, shards, plan, file, DatasetPart::kPlain)));
+// Reads back this rank's part of all files or, without `all`, what has passed
+// filters that may be lossy.
+Status ReadBackMine(const SaveFrame& frame, const PreparedSave& save,
+                    bool all) {
+  for (const PlannedFile& file : save.plan.files) {
+    if (all) {
+      BELAY_RETURN_IF_ERROR(
+          ReadBack(DataFileJob(frame, save, file, DatasetPart::kPlain)));
+    } else if (file.IsLossless()) {
+      continue;
+    }
     BELAY_RETURN_IF_ERROR(ReadBackFiltered(
-        DataFileJob(frame, shards, plan, file, DatasetPart::kFiltered)));
+        DataFileJob(frame, save, file, DatasetPart::kFiltered)));
   }
   return absl::OkStatus();
 }
 
-// Reads back what has passed filters of which nothing is known.
-Status ReadBackUnsure(const SaveFrame& frame, const std::vector<Shard>& shards,
-                      const ReusablePlan& plan) {
-  for (const PlannedFile& file : plan.planned.files) {
-    if (file.IsLossless()) continue;
-    BELAY_RETURN_IF_ERROR(ReadBackFiltered(
-        DataFileJob(frame, shards, plan, file, DatasetPart::kFiltered)));
-  }
-  return absl::OkStatus();
-}
-
-// What any rank has found, the same on all.
+// Findings of any rank, equal on all ranks.
 struct Found {
   bool holes = false;
   bool lost_values = false;
 };
 
-// Whether any file has holes, and what ranks know without looking at files;
-// `sizes` become those of the files of this rank. A file system may show only
-// what is synced as allocated: where there seem to be holes, all look again
-// once all have synced. Agrees on `mine`. Collective; agreed.
-Agreed<Found> LookTogether(const SaveFrame& frame, const ReusablePlan& plan,
+// Finds out whether any file has holes and any rank has lost values, and sets
+// `sizes` to those of this rank's files. Agrees on `mine`. A file system may
+// report only synced data as allocated: if there seem to be holes, all look
+// again once all have synced. Collective; agreed.
+Agreed<Found> LookTogether(SaveFrame& frame, const RankPlan& plan,
                            const Status& mine, bool has_lost,
                            std::vector<int64_t>& sizes) {
   Status status = mine;
@@ -205,44 +197,41 @@ Agreed<Found> LookTogether(const SaveFrame& frame, const ReusablePlan& plan,
 
 }  // namespace
 
-Agreed<> TellLostValues(const SaveFrame& frame,
-                        const std::vector<Shard>& shards,
-                        const ReusablePlan& plan, bool any,
+Agreed<> TellLostValues(SaveFrame& frame, const PreparedSave& save, bool any,
                         StepInProgress& step, WrittenData& written) {
   if (!any) return {};
   const std::vector<LostValues> mine =
-      ListLost({shards, plan.forms, written.losses}, ConversionWay::kToStored);
+      ListLost({save.listed.shards, save.plan.forms, written.losses},
+               ConversionWay::kToStored);
   Agreed<std::vector<std::string>> warnings =
       TellLost(frame.context, Cat("save \"", frame.target.path, "\""), mine,
                frame.options.strict_dtype);
-  // A manager may take a fault of the file system, not this.
+  // A manager may tolerate a failure of the file system, but not this.
   step.program_failed = absl::IsFailedPrecondition(warnings.status());
   BELAY_RETURN_IF_AGREED(warnings);
   written.warnings = *std::move(warnings);
   return {};
 }
 
-Agreed<> VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
-                    ReusablePlan& plan, StepInProgress& step,
+Agreed<> VerifyData(SaveFrame& frame, PreparedSave& save, StepInProgress& step,
                     WrittenData& written) {
   frame.stages.Enter("verify");
+  RankPlan& plan = save.plan;
   std::vector<int64_t> sizes;
   BELAY_ASSIGN_OR_RETURN_AGREED(const Found found,
                                 LookTogether(frame, plan, written.status,
                                              AnyLost(written.losses), sizes));
   BELAY_RETURN_IF_AGREED(
-      TellLostValues(frame, shards, plan, found.lost_values, step, written));
-  if (plan.planned.has_filters) {
-    BELAY_RETURN_IF_AGREED(GatherFileSizes(frame.context, sizes, plan.planned));
+      TellLostValues(frame, save, found.lost_values, step, written));
+  if (plan.has_filters) {
+    BELAY_RETURN_IF_AGREED(GatherFileSizes(frame.context, sizes, plan));
   }
-  // Fewer bytes allocated than written is a loss, or a file system that
-  // compresses: reading back tells.
-  if (frame.options.read_back || found.holes) {
+  // If fewer bytes are allocated than were written, some are lost or the file
+  // system compresses: reading back tells which.
+  const bool all = frame.options.read_back || found.holes;
+  if (all || plan.has_filters) {
     BELAY_RETURN_IF_AGREED(
-        Agree(frame.context, ReadBackMine(frame, shards, plan)));
-  } else if (plan.planned.has_filters) {
-    BELAY_RETURN_IF_AGREED(
-        Agree(frame.context, ReadBackUnsure(frame, shards, plan)));
+        Agree(frame.context, ReadBackMine(frame, save, all)));
   }
   if (written.registers.empty()) return {};
   return XorToRoot(frame.context, written.registers);

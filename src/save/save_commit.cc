@@ -1,11 +1,9 @@
-// Stages reserve and commit of a save: the step's directory and files are
-// made, the index is written, the step gets its name; and what is removed
-// where that fails.
+// Stages reserve and commit of a save: they create the step's directory and
+// files, write the index, rename the step, and clean up after a failure.
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
@@ -20,6 +19,7 @@
 #include "core/process.h"
 #include "core/status_macros.h"
 #include "core/text.h"
+#include "core/wire.h"
 #include "format/index_columns.h"
 #include "graph/object_graph.h"
 #include "pipeline/listing.h"
@@ -35,29 +35,22 @@
 namespace belay {
 namespace {
 
+using Phase = StepInProgress::Phase;
+
 constexpr char kSourceDate[] = "SOURCE_DATE_EPOCH";
 
-NewFile NewFileOf(const SaveFrame& frame, uint64_t nonce,
-                  const PlannedFile& file) {
-  return {.path = frame.target.DataPath(file),
-          .space = file.space,
-          .hints = frame.options.mpi_io_hints,
-          .once_open = OnceOpen(frame.target, nonce)};
-}
-
-// Makes a file of which nothing is known yet.
-StatusOr<SkeletonImage> CreateNewFile(const SaveFrame& frame, uint64_t nonce,
-                                      const PlannedFile& file) {
+// Creates a file for the first save of a plan.
+StatusOr<SkeletonImage> CreateNewFile(const SaveFrame& frame,
+                                      const NewFile& file,
+                                      const PlannedFile& planned) {
   SkeletonImage image;
-  BELAY_ASSIGN_OR_RETURN(
-      image.skeleton,
-      CreateSkeleton(NewFileOf(frame, nonce, file), file.datasets));
+  BELAY_ASSIGN_OR_RETURN(image.skeleton,
+                         CreateSkeleton(file, planned.datasets));
   if (frame.options.cache == nullptr) return image;
-  return CaptureImage(frame.target.DataPath(file), file.datasets,
-                      image.skeleton);
+  return CaptureImage(file.path, planned.datasets, image.skeleton);
 }
 
-// Makes a file as for the last save of the plan.
+// Creates a file for a later save of the plan.
 Status CreateAgain(const NewFile& file,
                    const std::shared_ptr<const SkeletonImage>& image,
                    LaterWrites* later) {
@@ -73,39 +66,43 @@ Status CreateAgain(const NewFile& file,
   return absl::OkStatus();
 }
 
-// Forgets what only the making of the files has needed: there may be very many
-// datasets. Collective writes through HDF5 open them by name.
-void ForgetDatasets(const SaveFrame& frame, PlannedSave& planned) {
-  if (planned.has_filters || frame.options.transfer == Transfer::kHdf5) return;
-  for (PlannedFile& file : planned.files) {
-    std::exchange(file.datasets, {});  // with its memory
+// Frees the descriptions of datasets, of which there may be very many. Only
+// collective writes of HDF5 need them once the files exist.
+void ForgetDatasets(const SaveFrame& frame, RankPlan& plan) {
+  if (plan.has_filters || frame.options.transfer == Transfer::kHdf5) return;
+  for (PlannedFile& file : plan.files) {
+    std::exchange(file.datasets, {});
     std::exchange(file.calls, {});
     std::exchange(file.corners, {});
   }
 }
 
-// Makes the files that this rank is to make.
-Status CreateMyFiles(const SaveFrame& frame, uint64_t nonce, bool reuse,
-                     ReusablePlan& plan, LaterWrites* later) {
+// Creates this rank's files.
+Status CreateMyFiles(const SaveFrame& frame, const StepInProgress& step,
+                     PreparedSave& save, LaterWrites* later) {
+  RankPlan& plan = save.plan;
   size_t next = 0;
-  for (const PlannedFile& file : plan.planned.files) {
-    if (!file.is_creator) continue;
-    if (reuse) {
-      BELAY_RETURN_IF_ERROR(CreateAgain(NewFileOf(frame, nonce, file),
-                                        plan.skeletons[next++], later));
+  for (const PlannedFile& planned : plan.files) {
+    if (!planned.is_creator) continue;
+    const NewFile file{.path = frame.target.DataPath(planned),
+                       .space = planned.space,
+                       .hints = frame.options.mpi_io_hints,
+                       .once_open = OnceOpen(step)};
+    if (save.reuse) {
+      BELAY_RETURN_IF_ERROR(CreateAgain(file, plan.skeletons[next++], later));
       continue;
     }
     BELAY_ASSIGN_OR_RETURN(SkeletonImage image,
-                           CreateNewFile(frame, nonce, file));
+                           CreateNewFile(frame, file, planned));
     plan.skeletons.push_back(
         std::make_shared<const SkeletonImage>(std::move(image)));
   }
-  if (!reuse) ForgetDatasets(frame, plan.planned);
+  if (!save.reuse) ForgetDatasets(frame, plan);
   return absl::OkStatus();
 }
 
-// The time that the index says: whoever wants equal bytes from equal saves sets
-// it in the environment.
+// Returns the time for the index. The environment can set it so that equal
+// saves have equal bytes.
 StatusOr<int64_t> TimeToStore(const SaveTarget& target) {
   const char* const value = std::getenv(kSourceDate);
   if (value == nullptr || *value == '\0') {
@@ -123,31 +120,27 @@ StatusOr<int64_t> TimeToStore(const SaveTarget& target) {
       ": not a time (need seconds since 1970, found ", QuotedText(text), ")"));
 }
 
-// Returns the nonce as bytes. Rank 0 only.
-StatusOr<std::string> BeginOnRoot(const SaveFrame& frame,
-                                  ReservedSave& reserved,
-                                  StepInProgress& step) {
-  const SaveOptions& options = frame.options;
-  if (!options.metadata.empty()) {
-    BELAY_ASSIGN_OR_RETURN(reserved.metadata, MetadataText(options.metadata));
+// Creates the directory in progress. Rank 0 only.
+Status BeginOnRoot(const SaveFrame& frame, StepInProgress& step) {
+  if (!frame.options.metadata.empty()) {
+    BELAY_ASSIGN_OR_RETURN(step.metadata, MetadataText(frame.options.metadata));
   }
-  BELAY_ASSIGN_OR_RETURN(reserved.time, TimeToStore(frame.target));
+  BELAY_ASSIGN_OR_RETURN(step.time, TimeToStore(frame.target));
   step.nonce = NewNonce();
-  const Status status = BeginStep(frame.target.path, options.overwrite,
-                                  options.durable, step.nonce);
-  step.began = !absl::IsAlreadyExists(status);
+  const Status status =
+      BeginStep(step.target.path, step.overwrite, step.durable, step.nonce);
+  if (!absl::IsAlreadyExists(status)) step.phase = Phase::kBegun;
   BELAY_RETURN_IF_ERROR(status);
-  step.has_directory = true;
-  return std::string(reinterpret_cast<const char*>(&step.nonce),
-                     sizeof(step.nonce));
+  step.phase = Phase::kReserved;
+  return absl::OkStatus();
 }
 
-// Returns how the files that this rank has made are striped, as far as that
-// matters: where nodes share them.
-std::vector<Striping> StripingsOfMine(const SaveFrame& frame,
-                                      const PlannedSave& planned) {
+// Returns the striping of the files that this rank has created. It matters only
+// if nodes share them.
+std::vector<Striping> FindStripings(const SaveFrame& frame,
+                                    const RankPlan& plan) {
   std::vector<Striping> stripings;
-  for (const PlannedFile& file : planned.files) {
+  for (const PlannedFile& file : plan.files) {
     if (!file.is_creator) continue;
     stripings.push_back(frame.options.file_layout == FileLayout::kShared
                             ? StripingOf(frame.target.DataPath(file),
@@ -159,58 +152,51 @@ std::vector<Striping> StripingsOfMine(const SaveFrame& frame,
 
 }  // namespace
 
-std::function<Status()> OnceOpen(const SaveTarget& target, uint64_t nonce) {
-  return [path = target.path, nonce] { return CheckOurs("save", path, nonce); };
+std::function<Status()> OnceOpen(const StepInProgress& step) {
+  return [path = step.target.path, nonce = step.nonce] {
+    return CheckOurs("save", path, nonce);
+  };
 }
 
-Agreed<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
-                             ReusablePlan& plan, IndexCreation& index,
-                             StepInProgress& step, LaterWrites* later) {
+Agreed<> Reserve(SaveFrame& frame, PreparedSave& save, IndexCreation& index,
+                 StepInProgress& step, LaterWrites* later) {
   frame.stages.Enter("reserve");
   CommContext& context = frame.context;
-  ReservedSave reserved;
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string nonce, FromRoot(context, [&] {
-                                  return BeginOnRoot(frame, reserved, step);
-                                }));
-  std::memcpy(&step.nonce, nonce.data(), sizeof(step.nonce));
-  reserved.nonce = step.nonce;
+  const std::string& path = frame.target.path;
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string nonce,
+      FromRoot(context, [&]() -> StatusOr<std::string> {
+        BELAY_RETURN_IF_ERROR(BeginOnRoot(frame, step));
+        return Encode(step.nonce);
+      }));
+  step.nonce = WireReader(nonce).Get<uint64_t>();
   const double patience =
       SharedDirectorySeconds(frame.options.deadline_seconds);
-  // Rank 0 has made it: where it does not see it, another save has it.
-  const StatusOr<bool> sees = WaitForStep(frame.target.path, step.nonce,
-                                          context.is_root() ? 0 : patience);
+  // Rank 0 has made the directory: if it does not see it, another save has it.
+  const StatusOr<bool> sees =
+      WaitForStep(path, step.nonce, context.is_root() ? 0 : patience);
   Status status = sees.status();
   if (context.is_root() && !sees.value_or(true)) {
-    status = CheckOurs("save", frame.target.path, step.nonce);
+    status = CheckOurs("save", path, step.nonce);
   }
-  if (sees.value_or(false)) {
-    status = CreateMyFiles(frame, step.nonce, listed.reuse, plan, later);
-  }
-  if (status.ok() && context.is_root()) {
-    StatusOr<std::vector<TypeHandlerPtr>> finalizers =
-        FindFinalizers(frame.target, listed, plan.planned.saved.values, step);
-    status = finalizers.status();
-    if (status.ok()) reserved.finalizers = *std::move(finalizers);
-  }
+  if (sees.value_or(false)) status = CreateMyFiles(frame, step, save, later);
+  if (status.ok() && context.is_root()) status = FindFinalizers(save, step);
   if (status.ok() && context.is_root()) {
     status = CatchBadAlloc("the index", [&] { return index.Prepare(); });
   }
   BELAY_RETURN_IF_AGREED(AgreeOnSharedDirectory(
       context, status, sees.value_or(true), frame.target.is_managed,
       Cat("save \"", frame.target.Directory(), "\""), patience));
-  if (listed.reuse) return reserved;
-  plan.plan_id = step.nonce | 1;  // 0 is none
-  BELAY_RETURN_IF_AGREED(Place(context, plan.skeletons,
-                               StripingsOfMine(frame, plan.planned),
-                               plan.planned));
-  return reserved;
+  if (save.reuse) return {};
+  save.plan.plan_id = step.nonce | 1;  // 0 is none
+  return Place(context, FindStripings(frame, save.plan), save.plan);
 }
 
 // The index of a save.
 
 namespace {
 
-// The graph as columns, with the dtypes that its values are stored in.
+// Returns the graph as columns, with the stored dtypes of its values.
 StatusOr<StoredGraph> GraphToStore(const ObjectGraph& live,
                                    const SaveOptions& options,
                                    SavedCheckpoint& saved) {
@@ -230,8 +216,7 @@ StatusOr<StoredGraph> GraphToStore(const ObjectGraph& live,
   return ToStoredGraph(graph, saved.arrays, saved.values);
 }
 
-// The index says once how an array is laid out: where its object is, if it has
-// one.
+// Removes the layouts of arrays that belong to an object: the graph has them.
 void LeaveLayoutsToGraph(SavedCheckpoint& saved) {
   const StoredGraph& graph = saved.graph;
   for (size_t i = 0; i < graph.attribute_array.size(); ++i) {
@@ -243,14 +228,14 @@ void LeaveLayoutsToGraph(SavedCheckpoint& saved) {
 
 }  // namespace
 
-// How long files with filters are shows when they are written.
+// With filters, the lengths of files are known only after writing.
 bool IndexCreation::IsDue() const {
-  return frame_.context.is_root() && !is_created_ && !plan_.planned.has_filters;
+  return frame_.context.is_root() && !is_created_ && !save_.plan.has_filters;
 }
 
 Status IndexCreation::Prepare() {
-  if (reuse_ || draft_) return absl::OkStatus();
-  SavedCheckpoint& saved = plan_.planned.saved;
+  if (save_.reuse || draft_) return absl::OkStatus();
+  SavedCheckpoint& saved = save_.plan.saved;
   saved.has_checksums = frame_.options.checksums;
   if (graph_ != nullptr) {
     BELAY_ASSIGN_OR_RETURN(saved.graph,
@@ -265,156 +250,139 @@ Status IndexCreation::Create(LaterWrites* later) {
   if (is_created_) return absl::OkStatus();
   is_created_ = true;
   const std::string path = frame_.target.IndexPath();
-  if (reuse_) {
-    if (later == nullptr) return WriteNewIndex(path, *plan_.index);
+  RankPlan& plan = save_.plan;
+  if (save_.reuse) {
+    if (later == nullptr) return WriteNewIndex(path, *plan.index);
     BELAY_RETURN_IF_ERROR(CreateEmptyIndex(path));
     later->push_back({.path = path,
-                      .regions = {{0, plan_.index->bytes}},
-                      .owner = plan_.index});
+                      .regions = {{0, plan.index->bytes}},
+                      .owner = plan.index});
     return absl::OkStatus();
   }
   BELAY_RETURN_IF_ERROR(Prepare());
-  plan_.index = std::make_shared<const IndexImage>(
-      CompleteIndex(*std::move(draft_), plan_.planned.saved));
-  return WriteNewIndex(path, *plan_.index);
+  plan.index = std::make_shared<const IndexImage>(
+      CompleteIndex(*std::move(draft_), plan.saved));
+  return WriteNewIndex(path, *plan.index);
 }
 
 // Stage commit of a save.
 
-Status FinalizeHandlers(const SaveTarget& target,
-                        const std::vector<TypeHandlerPtr>& finalizers,
-                        StepInProgress& step) {
-  for (const TypeHandlerPtr& handler : finalizers) {
-    const Status status =
-        CatchExceptions([&] { return handler->Finalize(target.Directory()); });
-    if (status.ok()) continue;
-    step.program_failed = true;
-    return Status(
-        status.code(),
-        absl::StrFormat("save \"%s\": finalize \"%s\": %s", target.path,
-                        handler->typestr(), status.message()));
-  }
-  return absl::OkStatus();
-}
+namespace {
 
-Status AskBeforeCommit(const SaveFrame& frame, StepInProgress& step) {
-  if (frame.options.before_commit == nullptr) return absl::OkStatus();
-  const Status status = CatchExceptions([&] {
-    return frame.options.before_commit(frame.target.Directory(),
-                                       frame.target.step);
-  });
+// Calls a function of the program, whose error says `who` has failed.
+Status CallProgram(StepInProgress& step, const std::string& who,
+                   absl::FunctionRef<Status()> call) {
+  const Status status = CatchExceptions(call);
   if (status.ok()) return status;
   step.program_failed = true;
   return Status(status.code(),
-                absl::StrFormat("save \"%s\": before_commit: %s",
-                                frame.target.path, status.message()));
+                absl::StrFormat("save \"%s\": %s: %s", step.target.path, who,
+                                status.message()));
 }
 
-StepToFinish FinishOf(const SaveFrame& frame, const ReservedSave& reserved,
-                      const WrittenData& written, const ReusablePlan& plan) {
-  StepToFinish finish{.target = frame.target,
-                      .nonce = reserved.nonce,
-                      .overwrite = frame.options.overwrite,
-                      .durable = frame.options.durable,
-                      .time = reserved.time,
-                      .metadata = reserved.metadata,
-                      .index = plan.index};
-  if (frame.options.checksums) {
-    finish.checksums =
-        FinishChecksums(plan.planned.saved.arrays, written.registers);
-  }
-  return finish;
+}  // namespace
+
+void CompleteStep(const SaveOptions& options, const RankPlan& plan,
+                  const WrittenData& written, StepInProgress& step) {
+  step.index = plan.index;
+  if (!options.checksums) return;
+  step.checksums = FinishChecksums(plan.saved.arrays, written.registers);
 }
 
-Status FinishFiles(const StepToFinish& finish) {
-  const SaveTarget& target = finish.target;
-  if (!finish.metadata.empty()) {
+Status CommitInPlace(StepInProgress& step) {
+  const std::string& path = step.target.path;
+  const std::string directory = step.target.Directory();
+  for (const TypeHandlerPtr& handler : step.finalizers) {
     BELAY_RETURN_IF_ERROR(
-        WriteMetadataFile(target.Directory(), finish.metadata, finish.durable));
+        CallProgram(step, Cat("finalize \"", handler->typestr(), "\""),
+                    [&] { return handler->Finalize(directory); }));
   }
-  return FinishIndex(target.IndexPath(), *finish.index, target.step,
-                     finish.time, finish.checksums, finish.durable,
-                     OnceOpen(target, finish.nonce));
-}
-
-Status NameStep(const StepToFinish& finish, StepInProgress& step) {
-  const std::string& path = finish.target.path;
+  if (!step.metadata.empty()) {
+    BELAY_RETURN_IF_ERROR(
+        WriteMetadataFile(directory, step.metadata, step.durable));
+  }
+  BELAY_RETURN_IF_ERROR(FinishIndex(step.target.IndexPath(), *step.index,
+                                    step.target.step, step.time, step.checksums,
+                                    step.durable, OnceOpen(step)));
+  if (step.before_commit != nullptr) {
+    BELAY_RETURN_IF_ERROR(CallProgram(step, "before_commit", [&] {
+      return step.before_commit(directory, step.target.step);
+    }));
+  }
   BELAY_RETURN_IF_ERROR(TakeStep(path, step.nonce));
-  step.is_owner = true;
+  step.phase = Phase::kOwned;
   BELAY_RETURN_IF_ERROR(
-      CommitStep(path, finish.overwrite, finish.durable, step.nonce));
-  step.committed = true;
+      CommitStep(path, step.overwrite, step.durable, step.nonce));
+  step.phase = Phase::kCommitted;
   return absl::OkStatus();
 }
 
-Agreed<> CommitSave(const SaveFrame& frame, const ReservedSave& reserved,
-                    const WrittenData& written, ReusablePlan& plan,
-                    IndexCreation& index, StepInProgress& step) {
+Agreed<> CommitSave(SaveFrame& frame, const PreparedSave& save,
+                    const WrittenData& written, IndexCreation& index,
+                    StepInProgress& step) {
   frame.stages.Enter("commit");
   return OnRoot(frame.context, [&]() -> Status {
-    BELAY_RETURN_IF_ERROR(
-        FinalizeHandlers(frame.target, reserved.finalizers, step));
     BELAY_RETURN_IF_ERROR(index.Create());
-    const StepToFinish finish = FinishOf(frame, reserved, written, plan);
-    BELAY_RETURN_IF_ERROR(FinishFiles(finish));
-    BELAY_RETURN_IF_ERROR(AskBeforeCommit(frame, step));
-    return NameStep(finish, step);
+    CompleteStep(frame.options, save.plan, written, step);
+    return CommitInPlace(step);
   });
 }
 
-// What follows if a save fails: its reason, and what is removed.
+// The end of a step.
 
 namespace {
 
-// Whether this error tells of another save, or that its directory is gone.
-bool TellsOfDirectory(const Status& status) {
-  return absl::IsFailedPrecondition(status) || absl::IsNotFound(status);
-}
-
-// Why a save failed, if another one has taken its directory over or put files
-// into it, or that directory is gone and this is what was noticed. Rank 0 only.
-Status FindRival(const SaveTarget& target, const StepInProgress& step,
-                 const Status& failure) {
-  if (!step.has_directory || step.is_owner) return absl::OkStatus();
-  const Status ours = CheckOurs("save", target.path, step.nonce);
-  // It was empty at first.
+// Finds out whether a save failed because another one has taken its directory
+// over or put files into it, or because the directory is gone. Rank 0 only.
+Status FindRival(const StepInProgress& step, const Status& failure) {
+  if (step.phase != Phase::kReserved) return absl::OkStatus();
+  const std::string& path = step.target.path;
+  const Status ours = CheckOurs("save", path, step.nonce);
+  // The directory was empty at first.
   if (ours.ok() && absl::IsAlreadyExists(failure) && !step.program_failed) {
-    return SavedTwice("save", target.path, "has put files into its directory");
+    return SavedTwice("save", path, "has put files into its directory");
   }
   const bool explains = absl::IsFailedPrecondition(ours) ||
                         (absl::IsNotFound(ours) && absl::IsNotFound(failure));
   return explains ? ours : absl::OkStatus();
 }
 
-}  // namespace
-
-Agreed<> ReasonOf(const SaveFrame& frame, const StepInProgress& step,
-                  const Status& failure) {
-  Agreed<> rival = OnRoot(
-      frame.context, [&] { return FindRival(frame.target, step, failure); });
-  return TellsOfDirectory(rival.status()) ? rival : SameOnAllRanks(failure);
-}
-
-void CleanUp(const SaveFrame& frame, const StepInProgress& step,
-             const Status& status) {
-  const std::string& path = frame.target.path;
-  if (!frame.context.is_root()) return;
-  // What was there before this save is not ours.
-  if (!step.began) return;
-  // No rank may believe in a step that another one does not. Under the
-  // temporary name lies the old step of a commit that stands.
-  if (!status.ok() && step.committed) {
+// Removes what is left of a step that ended with `status`. Rank 0 only.
+void CleanUp(const StepInProgress& step, const Status& status) {
+  const std::string& path = step.target.path;
+  if (step.phase == Phase::kNone) return;
+  // Either all ranks believe in the step or none. Under the temporary name is
+  // the old step that a commit has replaced.
+  if (!status.ok() && step.phase == Phase::kCommitted) {
     const Status undone = UndoCommit(path, step.nonce);
     if (!undone.ok()) {
-      // The ranks have failed to agree, and have no other error in common.
+      // The ranks have failed to agree, so they share no other error.
       Log(LogLevel::kError,
           std::string(AfterUndo(path, status, undone).message()));
       return;
     }
   }
   // Another save of this step may have taken the directory over.
-  if (!step.is_owner && !TakeStep(path, step.nonce).ok()) return;
+  if (step.phase < Phase::kOwned && !TakeStep(path, step.nonce).ok()) return;
   RemoveDebris(path, step.nonce);
+}
+
+}  // namespace
+
+Agreed<> EndStep(SaveFrame& frame, const StepInProgress& step, Agreed<> ended,
+                 bool* at_files) {
+  if (!ended.ok()) {
+    Agreed<> rival =
+        OnRoot(frame.context, [&] { return FindRival(step, ended.status()); });
+    // Other errors say only that ranks could not be asked.
+    if (absl::IsFailedPrecondition(rival.status()) ||
+        absl::IsNotFound(rival.status())) {
+      ended = std::move(rival);
+    }
+  }
+  if (at_files != nullptr) *at_files = !step.program_failed;
+  if (frame.context.is_root()) CleanUp(step, ended.status());
+  return ended;
 }
 
 }  // namespace belay

@@ -1,5 +1,4 @@
-#include "save/save_report.h"
-
+// The progress and the result of a save.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -8,8 +7,8 @@
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/log.h"
-#include "core/status_macros.h"
 #include "core/text.h"
+#include "plan/policy.h"
 #include "save/save_stages.h"
 #include "storage/striping.h"
 
@@ -27,22 +26,21 @@ std::function<Status(int64_t)> ProgressUpTo(
   };
 }
 
-// What a save has done, as its caller gets to see it.
-
 namespace {
 
-// Writes of MPI-IO go to stripes that only MPI-IO knows.
-bool CountsStripes(const PlannedSave& planned, const WrittenData& written) {
-  return planned.stripes.striping.stripe_bytes > 0 &&
+// Only MPI-IO knows the stripes to which it writes.
+bool CountsStripes(const RankPlan& plan, const WrittenData& written) {
+  return plan.stripes.striping.stripe_bytes > 0 &&
          (written.transfer == Transfer::kIndependent ||
           written.transfer == Transfer::kTwoPhase);
 }
 
-// What this rank did: as many numbers on all ranks, which have all files.
-std::vector<int64_t> StripeNumbers(const PlannedSave& planned,
+// Returns the stripe counts of this rank. The result has the same length on all
+// ranks, because all ranks have all files.
+std::vector<int64_t> StripeNumbers(const RankPlan& plan,
                                    const StripeCounts& counts) {
   int32_t servers = 0;
-  for (const PlannedFile& file : planned.files) {
+  for (const PlannedFile& file : plan.files) {
     servers = std::max(servers, file.striping.servers);
   }
   std::vector<int64_t> numbers = counts.server_requests;
@@ -52,25 +50,24 @@ std::vector<int64_t> StripeNumbers(const PlannedSave& planned,
 }
 
 // Combines the counters of all ranks. Collective; agreed.
-Agreed<> CombineSaveCounters(CommContext& context, const PlannedSave& planned,
+Agreed<> CombineSaveCounters(CommContext& context, const RankPlan& plan,
                              const WrittenData& written,
                              TransferCounters& counters) {
-  if (!CountsStripes(planned, written))
-    return CombineCounters(context, counters);
-  counters.stripes = planned.stripes.by_nodes.stripes;
+  if (!CountsStripes(plan, written)) return CombineCounters(context, counters);
+  counters.stripes = plan.stripes.by_nodes.stripes;
   return CombineCounters(context, counters,
-                         StripeNumbers(planned, written.stripes));
+                         StripeNumbers(plan, written.stripes));
 }
 
-// Says who has asked for the transfer, if not the program.
+// Adds that an operator has chosen the transfer, if so.
 std::string WithOperator(const Comm& comm, std::string note) {
   const std::string& asked = comm.transfer_variable();
   if (asked.empty()) return note;
   return Cat("BELAY_TRANSFER is ", asked, note.empty() ? "" : "; ", note);
 }
 
-// Tells the program of a commit that stands. Rank 0 only.
-void TellAfterCommit(const SaveFrame& frame, const SaveResult& result) {
+// Calls after_commit. Rank 0 only.
+void CallAfterCommit(const SaveFrame& frame, const SaveResult& result) {
   if (frame.options.after_commit == nullptr || !frame.context.is_root()) return;
   const Status status = CatchExceptions([&]() -> Status {
     frame.options.after_commit(result);
@@ -84,25 +81,31 @@ void TellAfterCommit(const SaveFrame& frame, const SaveResult& result) {
 
 }  // namespace
 
-SaveResult Report(const SaveFrame& frame, bool reuse,
-                  const PlannedSave& planned, WrittenData& written) {
+SaveResult EndSave(SaveFrame& frame, bool reuse, RankPlan plan,
+                   WrittenData& written, CachedPlan& cache) {
   SaveResult result{.path = frame.target.path, .step = frame.target.step};
   result.transfer = written.transfer;
   result.transfer_note =
       WithOperator(frame.context.comm, std::move(written.transfer_note));
-  result.num_arrays = planned.num_arrays;
-  result.rounds = planned.rounds;
+  result.num_arrays = plan.num_arrays;
+  result.rounds = plan.rounds;
   result.plan_reused = reuse;
-  result.warnings = planned.warnings;
+  result.warnings = plan.warnings;
   result.warnings.insert(result.warnings.end(), written.warnings.begin(),
                          written.warnings.end());
   result.counters = std::move(written.counters);
-  result.counters.files = planned.num_files;
+  result.counters.files = plan.num_files;
   result.counters.peak_memory_bytes = PeakMemoryBytes();
   result.counters.stages = frame.stages.Finish();
   static_cast<void>(
-      CombineSaveCounters(frame.context, planned, written, result.counters));
-  TellAfterCommit(frame, result);
+      CombineSaveCounters(frame.context, plan, written, result.counters));
+  CallAfterCommit(frame, result);
+  // With filters, the lengths of files differ in each save, and the result of a
+  // policy may differ unless it says what it depends on.
+  if (frame.options.cache != nullptr && !plan.has_filters &&
+      VouchesForItself(frame.options.sharding_policy)) {
+    cache.plan = std::move(plan);
+  }
   return result;
 }
 

@@ -1,4 +1,4 @@
-// The part of a save in which ranks learn where their rows stand.
+// The part of a save in which ranks find the positions of their rows.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -22,9 +22,9 @@
 
 namespace belay {
 
-Agreed<> PlaceRowsTogether(const SaveFrame& frame,
-                           const std::vector<Shard>& shards, ReusablePlan& plan,
+Agreed<> PlaceRowsTogether(SaveFrame& frame, PreparedSave& save,
                            std::vector<KeyRows>& keys) {
+  const std::vector<Shard>& shards = save.listed.shards;
   std::vector<int64_t> any = {HasRows(shards) ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MaxAll(frame.context, any));
   if (any[0] == 0) return {};
@@ -45,14 +45,14 @@ Agreed<> PlaceRowsTogether(const SaveFrame& frame,
             });
       }));
   RowPlacements placements = DecodePlacements(message.common, message.part);
-  plan.placements = std::move(placements.shards);
-  plan.any_ids = placements.any_ids;
+  save.plan.placements = std::move(placements.shards);
+  save.plan.any_ids = placements.any_ids;
   return {};
 }
 
 namespace {
 
-// Lets shards with ids be blocks of consecutive ones.
+// Replaces shards with ids by blocks of consecutive ids.
 Status TakeBlocks(const CommContext& context,
                   const std::vector<RowPlacement>& placements,
                   std::vector<Shard>& shards, std::vector<IdBlock>& blocks) {
@@ -71,7 +71,7 @@ Status TakeBlocks(const CommContext& context,
   return absl::OkStatus();
 }
 
-// The number of ids on all ranks that are less than `end`, or -1. Collective.
+// Returns the number of ids below `end` on all ranks, or -1. Collective.
 int64_t CountBelow(CommContext& context, const std::vector<int64_t>& ids,
                    int64_t end) {
   std::vector<int64_t> count = {std::lower_bound(ids.begin(), ids.end(), end) -
@@ -79,11 +79,11 @@ int64_t CountBelow(CommContext& context, const std::vector<int64_t>& ids,
   return SumAll(context, count).ok() ? count[0] : -1;
 }
 
-// The least id of a key that no rank has, if each of the others is there once.
-// Collective.
+// Returns the least id of a key that no rank has, if every other id exists
+// once. Collective.
 std::optional<int64_t> FindMissing(CommContext& context,
                                    const SortedIds& sorted, int64_t total) {
-  int64_t begin = 0, end = total;  // all before `begin` are there
+  int64_t begin = 0, end = total;  // all before `begin` exist
   while (begin < end) {
     const int64_t middle = begin + (end - begin) / 2;
     const int64_t count = CountBelow(context, sorted.ids, middle + 1);
@@ -94,14 +94,14 @@ std::optional<int64_t> FindMissing(CommContext& context,
       end = middle;
     }
   }
-  const bool is_there =
+  const bool exists =
       begin >= total || CountBelow(context, sorted.ids, begin + 1) !=
                             CountBelow(context, sorted.ids, begin);
-  return is_there ? std::nullopt : std::optional<int64_t>(begin);
+  return exists ? std::nullopt : std::optional<int64_t>(begin);
 }
 
-// Adds to a failure that all ranks know which id is missing, if another one is
-// out of range for that reason. Collective; agreed.
+// Adds to an agreed failure which id is missing, if another id is out of range
+// because of that. Collective; agreed.
 Agreed<> NameMissing(CommContext& context, const std::vector<IdBlock>& blocks,
                      const Agreed<>& failure) {
   std::string own;
@@ -133,7 +133,7 @@ Agreed<> NameMissing(CommContext& context, const std::vector<IdBlock>& blocks,
 
 // Sends rows with ids to the ranks that write them. Collective; agreed.
 Agreed<std::vector<IdBlock>> SortById(
-    const SaveFrame& frame, const std::vector<RowPlacement>& placements,
+    SaveFrame& frame, const std::vector<RowPlacement>& placements,
     std::vector<Shard>& shards) {
   frame.stages.Enter("ids");
   CommContext& context = frame.context;
@@ -175,38 +175,38 @@ Agreed<std::vector<IdBlock>> SortById(
 
 }  // namespace
 
-Agreed<std::vector<IdBlock>> TakePlaces(const SaveFrame& frame,
-                                        ReusablePlan& plan,
-                                        std::vector<Shard>& shards) {
+Agreed<> TakePlaces(SaveFrame& frame, PreparedSave& save) {
+  RankPlan& plan = save.plan;
+  std::vector<Shard>& shards = save.listed.shards;
   PlaceShards(plan.placements, shards);
-  std::vector<IdBlock> blocks;
   if (plan.any_ids) {
-    BELAY_ASSIGN_OR_RETURN_AGREED(blocks,
+    BELAY_ASSIGN_OR_RETURN_AGREED(save.blocks,
                                   SortById(frame, plan.placements, shards));
   }
-  // What is stored of them is as long as that of all ranks.
+  // Their stored length is that of all ranks together.
+  if (plan.forms.empty()) return {};
   for (const RowPlacement& placement : plan.placements) {
     const auto shard = static_cast<size_t>(placement.shard);
-    if (plan.forms.empty()) break;
     plan.forms[shard].shape = shards[shard].global_shape;
   }
-  return blocks;
+  return {};
 }
 
-// The handlers that have a part in the end of a save.
+// The handlers that take part in the commit.
 
 namespace {
 
-// The handlers of that name with which rank 0 has listed values or, if it has
-// listed none, that of the registry.
-std::vector<TypeHandlerPtr> HandlersNamed(const ListedSave& listed,
-                                          const std::string& typestr) {
+// Returns the handlers of that name with which rank 0 has listed values, or
+// that of the registry if it has listed none.
+std::vector<TypeHandlerPtr> FindHandlers(const PreparedSave& save,
+                                         const std::string& typestr) {
   std::vector<TypeHandlerPtr> handlers;
-  for (const TypeHandlerPtr& handler : listed.listing.handlers) {
-    if (handler->typestr() == typestr) handlers.push_back(handler);
-  }
+  std::ranges::copy_if(save.listing.handlers, std::back_inserter(handlers),
+                       [&](const TypeHandlerPtr& handler) {
+                         return handler->typestr() == typestr;
+                       });
   const HandlerTable::Entry* entry =
-      listed.origin.handlers->FindTypestr(typestr);
+      save.listed.origin.handlers->FindTypestr(typestr);
   if (handlers.empty() && entry != nullptr) {
     handlers.push_back(entry->handler);
   }
@@ -215,20 +215,17 @@ std::vector<TypeHandlerPtr> HandlersNamed(const ListedSave& listed,
 
 }  // namespace
 
-StatusOr<std::vector<TypeHandlerPtr>> FindFinalizers(const SaveTarget& target,
-                                                     const ListedSave& listed,
-                                                     const StoredValues& values,
-                                                     StepInProgress& step) {
-  std::vector<TypeHandlerPtr> finalizers;
+Status FindFinalizers(const PreparedSave& save, StepInProgress& step) {
+  const StoredValues& values = save.plan.saved.values;
   std::set<std::string> typestrs;
   for (size_t i = 0; i < values.typestr.size(); ++i) {
     const std::string& typestr = values.typestr[i];
     if (IsFormKey(values.key[i]) || !typestrs.insert(typestr).second) continue;
     std::vector<TypeHandlerPtr> handlers;
     const Status asked = CatchExceptions([&] {
-      handlers = HandlersNamed(listed, typestr);
+      handlers = FindHandlers(save, typestr);
       std::ranges::copy_if(
-          handlers, std::back_inserter(finalizers),
+          handlers, std::back_inserter(step.finalizers),
           [](const TypeHandlerPtr& one) { return one->HasFinalize(); });
       return absl::OkStatus();
     });
@@ -240,10 +237,10 @@ StatusOr<std::vector<TypeHandlerPtr>> FindFinalizers(const SaveTarget& target,
       return absl::InvalidArgumentError(absl::StrFormat(
           "save \"%s\": another rank uses the handler \"%s\", which rank 0 "
           "does not have: register it on all ranks",
-          target.path, typestr));
+          step.target.path, typestr));
     }
   }
-  return finalizers;
+  return absl::OkStatus();
 }
 
 }  // namespace belay

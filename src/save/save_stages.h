@@ -1,4 +1,4 @@
-// The stages of a save, and what each takes and makes.
+// The stages of a save, in the order in which save.cc calls them.
 
 #ifndef BELAY_SAVE_SAVE_STAGES_H_
 #define BELAY_SAVE_SAVE_STAGES_H_
@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "belay/save_restore.h"
@@ -18,28 +19,33 @@
 #include "graph/object_graph.h"
 #include "mpi/collective.h"
 #include "pipeline/stages.h"
-#include "save/planned_save.h"
+#include "save/rank_plan.h"
 #include "save/save.h"
-#include "save/save_list.h"
 #include "state/rank_rows.h"
 #include "state/type_handlers.h"
 #include "state/value_listing.h"
 #include "storage/files_to_sync.h"
 #include "storage/index_file.h"
 #include "storage/striping.h"
+#include "storage/transfer.h"
 
 namespace belay {
 
-// Where a save writes.
-
+// The directory that a save writes.
 struct SaveTarget {
   std::string path;  // of the committed directory
   int64_t step = 0;
-  // When the program asked for it, by the clock of this rank.
-  int64_t time = std::time(nullptr);
-  bool is_managed = false;  // by a manager, which has seen all hosts before
+  int64_t time = std::time(nullptr);  // of the call, by the clock of this rank
+  bool is_managed = false;  // by a manager, which has checked that all hosts
+                            // see the parent directory
 
-  // Where the files are until the commit.
+  static SaveTarget Of(const SaveJob& job) {
+    return {.path = WithoutSlashes(job.path),
+            .step = job.step,
+            .is_managed = job.at_files != nullptr};
+  }
+
+  // The directory of the files until the commit.
   std::string Directory() const { return InProgressPath(path); }
   std::string IndexPath() const { return JoinPath(Directory(), IndexName()); }
   std::string DataPath(const PlannedFile& file) const {
@@ -47,174 +53,169 @@ struct SaveTarget {
   }
 };
 
-// The stages of a save, in the order in which save.cc calls them: what each
-// takes, and what it makes.
-
-// What every stage knows; none of it is a result of a stage.
+// Arguments of every stage; no stage's result is in it. Neither copied nor
+// moved.
 struct SaveFrame {
-  CommContext& context;
-  Stages& stages;
-  const SaveTarget& target;
+  // Borrows `chosen`.
+  SaveFrame(const Comm& comm, Deadline deadline, SaveTarget where,
+            const SaveOptions& chosen, StageCosts before)
+      : context{.comm = comm,
+                .deadline = std::move(deadline),
+                .messages = before.messages,
+                .agreement_bytes = before.agreement_bytes},
+        stages(context, std::move(before.stages)),
+        target(std::move(where)),
+        options(chosen) {}
+
+  CommContext context;
+  Stages stages;
+  const SaveTarget target;
   const SaveOptions& options;
 };
 
-// --- list ---
+// --- list, plan, compare ---
 
-// What this rank saves.
-struct ListedSave {
-  HandlerListing listing;  // `shards` are its own, and borrow from it
-  std::vector<Shard> shards;
-  // By shard, as of FindOnAllRanks; empty where nobody asks.
-  std::vector<bool> on_all_ranks;
-  // Whether and how `shards` are kept for the next save.
-  ListingOrigin origin;
-  std::optional<std::vector<MovingShard>> moving;
-  // As of ReusablePlan; empty where the last plan has this fingerprint.
-  std::vector<StoredForm> forms;
-  uint64_t fingerprint = 0;  // of the structure
-  // Equal on all ranks: the plan of the cache holds; and replicas are not
-  // equal, as far as such a plan can tell.
-  bool reuse = false;
-  bool replicas_differ = false;
+// The shards of this rank and its plan: all that is known before anything on
+// disk changes.
+struct PreparedSave {
+  ListedShards listed;
+  HandlerListing listing;  // handlers and memory that the shards borrow from
+  std::vector<IdBlock> blocks;  // memory of shards with ids
+  bool reuse = false;  // `plan` is that of the last save; equal on all ranks
+  RankPlan plan;
 };
 
-// Lists the values, checks that arguments are sound and equal, and finds out
-// whether all ranks can use the plan of their last save. Takes what that has
-// kept, if the State is the same. Collective; agreed.
-// Errors: those of Save for arguments; those of handlers.
-Agreed<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
-                            std::optional<ReusablePlan>& last);
+// Lists the values, checks that arguments are valid and equal on all ranks, and
+// makes the plan or takes that of the last save out of the cache, to which
+// EndSave returns it. If listing fails, the cache keeps it. Collective; agreed.
+// Errors: those of Save for arguments; those of handlers and of the planner.
+Agreed<PreparedSave> PrepareSave(SaveFrame& frame, const SaveJob& job,
+                                 CachedPlan& cache);
 
-// Keeps what was listed with the plan, once the values are no longer needed.
-void KeepListing(ListedSave&& listed, ReusablePlan& plan);
+// The part of PrepareSave before the plan. Sets `reuse`, and then `plan` to
+// that of the last save, else its fingerprint and forms. Collective; agreed.
+Agreed<PreparedSave> ListSave(SaveFrame& frame, const SaveJob& job,
+                              CachedPlan& cache);
 
-// --- plan ---
-
-// Finds where the shards that are rows stand in their arrays, for a plan that
-// is new. Adds on rank 0 how many rows of each key each rank has. Collective;
-// agreed.
+// Finds the positions of rows in their arrays for a new plan. Adds on rank 0
+// how many rows of each key each rank has. Collective; agreed.
 // Errors: those of MergeRowCounts.
-Agreed<> PlaceRowsTogether(const SaveFrame& frame,
-                           const std::vector<Shard>& shards, ReusablePlan& plan,
+Agreed<> PlaceRowsTogether(SaveFrame& frame, PreparedSave& save,
                            std::vector<KeyRows>& keys);
 
-// Lets shards that are rows stand at their places, in each save. Returns the
-// memory that shards with ids then borrow. Collective; agreed.
+// Moves shards that are rows to their positions, in each save. Collective;
+// agreed.
 // Errors: those of TakeIds, PackWindow, FillBlocks and CheckFilled.
-Agreed<std::vector<IdBlock>> TakePlaces(const SaveFrame& frame,
-                                        ReusablePlan& plan,
-                                        std::vector<Shard>& shards);
+Agreed<> TakePlaces(SaveFrame& frame, PreparedSave& save);
 
-// --- compare ---
-
-// Fails if replicas are not equal, for a plan that is new. Collective; agreed.
+// Fails if replicas are not equal, for a new plan. Collective; agreed.
 // Errors: those of NameDifferentReplicas.
-Agreed<> CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
-                         const std::vector<Shard>& shards);
+Agreed<> CompareReplicas(SaveFrame& frame, const PreparedSave& save);
 
-// Returns what this rank adds to the sum that is 0 if all replicas are equal,
-// of a plan that is used again.
-uint64_t SumReplicas(const SaveOptions& options, const ReusablePlan& plan,
+// Returns this rank's part of a sum over all ranks that is 0 if all replicas
+// are equal, for a plan that is used again.
+uint64_t SumReplicas(const SaveOptions& options, const RankPlan& plan,
                      const std::vector<Shard>& shards);
 
-// Says which replicas are not equal, when a sum has told that some are not, of
+// Names the replicas that differ, after a sum has shown that some do: a sum of
 // all values or, with a plan that is used again, of samples. Collective;
 // agreed. Errors: InvalidArgument - ranks hold other values of the same box.
-Agreed<> NameDifferentReplicas(const SaveFrame& frame,
-                               const ReplicaCheck& replicas,
-                               const std::vector<Shard>& shards,
-                               bool is_reused);
+Agreed<> NameDifferentReplicas(SaveFrame& frame, const PreparedSave& save);
 
-// What a save knows before it changes anything on disk.
-struct PreparedSave {
-  ListedSave listed;
-  ReusablePlan plan;
-  std::vector<IdBlock> blocks;  // memory of shards with ids
-};
-
-// The stages so far. Takes the plan out of the cache, for the end of the save
-// to put back. Collective; agreed.
-// Errors: those of the stages.
-Agreed<PreparedSave> PrepareSave(const SaveFrame& frame, const SaveJob& job,
-                                 CachedPlan& cache);
+// Releases the shards once the values are no longer needed: to the plan, for
+// the next save, if that need not list them anew.
+void ReleaseShards(PreparedSave& save);
 
 // --- reserve ---
 
-// What rank 0 has done on disk, and who is to blame if the save fails: what is
-// left has to be removed whatever happens. Rank 0 only, but for the nonce.
+// The step on disk: what rank 0 has done of it, which must be undone if the
+// save fails, and what it needs for the commit. Any thread may make the commit.
 struct StepInProgress {
-  uint64_t nonce = 0;          // equal on all ranks once it is reserved
-  bool began = false;          // nobody else's step stands in its place
-  bool has_directory = false;  // it has made the one in progress
-  bool is_owner = false;       // it has taken that directory, to commit it
-  bool committed = false;
-  bool program_failed = false;  // a handler or a callback, not a file system
-};
+  // Each phase includes the ones before.
+  enum class Phase : uint8_t {
+    kNone,      // a step of another save may stand in its place
+    kBegun,     // no other step does
+    kReserved,  // rank 0 has made the directory in progress
+    kOwned,     // and taken it to commit it
+    kCommitted,
+  };
 
-// What the end of the save needs of its beginning.
-struct ReservedSave {
-  uint64_t nonce = 0;    // of the directory in progress; equal on all ranks
-  std::string metadata;  // as MetadataText; empty: none
-  int64_t time = 0;      // that the index says; rank 0 only
-  std::vector<TypeHandlerPtr> finalizers;  // rank 0 only
+  explicit StepInProgress(const SaveFrame& frame)
+      : target(frame.target),
+        overwrite(frame.options.overwrite),
+        durable(frame.options.durable),
+        before_commit(frame.options.before_commit) {}
+
+  // The commit calls functions of the program.
+  bool CallsProgram() const {
+    return !finalizers.empty() || before_commit != nullptr;
+  }
+
+  SaveTarget target;
+  bool overwrite;
+  bool durable;
+  std::function<Status(const std::string&, int64_t)> before_commit;
+  uint64_t nonce = 0;  // of the directory; equal on all ranks after Reserve
+  // Rank 0 only.
+  Phase phase = Phase::kNone;
+  bool program_failed = false;  // a function of the program, not a file system
+  int64_t time = 0;             // for the index
+  std::string metadata;         // as MetadataText; empty: none
+  std::vector<TypeHandlerPtr> finalizers;
+  // Set by CompleteStep.
+  std::shared_ptr<const IndexImage> index;
+  std::vector<uint32_t> checksums;  // one per block, or none
 };
 
 class IndexCreation;
 
-// Makes the directory, with all files and their metadata, and completes a plan
-// that is new; prepares the index meanwhile. With `later`, metadata of a plan
-// that is used again is not written, but added there. Collective; agreed.
+// Makes the directory and all files with their metadata, completes a new plan,
+// and prepares the index. With `later`, metadata of a reused plan is added
+// there, not written. Collective; agreed.
 // Errors: those of BeginStep, WaitForStep, AgreeOnSharedDirectory,
 //   CreateSkeleton, FindFinalizers and IndexCreation::Prepare.
-Agreed<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
-                             ReusablePlan& plan, IndexCreation& index,
-                             StepInProgress& step,
-                             LaterWrites* later = nullptr);
+Agreed<> Reserve(SaveFrame& frame, PreparedSave& save, IndexCreation& index,
+                 StepInProgress& step, LaterWrites* later = nullptr);
 
-// Finds the handlers that are to finish this save, before anything is written.
-// Rank 0 only.
+// Finds the handlers that take part in the commit. Rank 0 only.
 // Errors: InvalidArgument - a rank has used one that rank 0 does not have.
-StatusOr<std::vector<TypeHandlerPtr>> FindFinalizers(const SaveTarget& target,
-                                                     const ListedSave& listed,
-                                                     const StoredValues& values,
-                                                     StepInProgress& step);
+Status FindFinalizers(const PreparedSave& save, StepInProgress& step);
 
 // --- write ---
 
-// What is called once a file in the directory in progress is open by its name:
-// fails if the file may be that of another save of this step.
-std::function<Status()> OnceOpen(const SaveTarget& target, uint64_t nonce);
+// Returns a function that is called when a file in the directory in progress
+// was opened by its name. It fails if another save may have made the file.
+std::function<Status()> OnceOpen(const StepInProgress& step);
 
-// Makes the index of a step, once: while others write, if rank 0 knows by then
-// what it says, else before the commit. Rank 0 only.
+// Writes the index of a step, once: while others write data if rank 0 knows its
+// content by then, else before the commit. Rank 0 only.
 class IndexCreation {
  public:
   // Borrows all of it; `graph` may be null.
-  IndexCreation(const SaveFrame& frame, const ObjectGraph* graph, bool reuse,
-                ReusablePlan& plan)
-      : frame_(frame), graph_(graph), reuse_(reuse), plan_(plan) {}
+  IndexCreation(const SaveFrame& frame, const ObjectGraph* graph,
+                PreparedSave& save)
+      : frame_(frame), graph_(graph), save_(save) {}
 
-  // Puts together what does not depend on the data files, if it is a new one:
-  // for the time in which other ranks create these. Rank 0 only.
+  // Assembles the part of a new index that does not depend on the data files,
+  // while other ranks create these. Rank 0 only.
   // Errors: those of DraftIndex and CompileArgs.
   Status Prepare();
-  // Creates it, unless that was done. With `later`, bytes that are known
-  // already are not written, but added there. Rank 0 only.
+  // Creates the index unless it exists. With `later`, bytes of a reused index
+  // are added there, not written. Rank 0 only.
   // Errors: those of Prepare and WriteNewIndex.
   Status Create(LaterWrites* later = nullptr);
-  // Whether Create can and need be called before the data is written.
+  // Returns true if Create can and must be called before the data is written.
   bool IsDue() const;
 
  private:
   const SaveFrame& frame_;
   const ObjectGraph* graph_;
-  bool reuse_;
-  ReusablePlan& plan_;
+  PreparedSave& save_;
   std::optional<IndexDraft> draft_;
   bool is_created_ = false;
 };
 
-// Whether this transfer has to be carried out by all ranks of a file together.
+// Returns true if all ranks of a file must carry out this transfer together.
 // Equal on all ranks of a save.
 bool NeedsAllRanks(Transfer transfer, FileLayout layout);
 
@@ -226,112 +227,82 @@ struct WrittenData {
   TransferCounters counters;        // of this rank
   StripeCounts stripes;
   std::vector<ConversionLosses> losses;  // by shard; empty: none is converted
-  std::vector<std::string> warnings;     // of those of all ranks
-  Status status;  // of this rank, to be agreed on by CheckData
+  std::vector<std::string> warnings;     // about losses of all ranks
+  Status status;  // of this rank, until VerifyData agrees on it
+
+  // Sets checksums and losses to none.
+  void Reset(const SaveFrame& frame, const PreparedSave& save);
 };
 
-// What `written` counts of conversions, set to none.
-void ResetLosses(const std::vector<Shard>& shards, const ReusablePlan& plan,
-                 WrittenData& written);
+// The datasets of a file that have no filters, or those that have. The latter
+// are written separately, after the others.
+enum class DatasetPart : uint8_t { kPlain, kFiltered };
 
-// Adds to `written` a warning for each key of which any rank has lost values.
-// `any` says whether any rank has. Collective; agreed. Same on all ranks: any.
-// Errors: those of TellLost, which set step.program_failed.
-Agreed<> TellLostValues(const SaveFrame& frame,
-                        const std::vector<Shard>& shards,
-                        const ReusablePlan& plan, bool any,
-                        StepInProgress& step, WrittenData& written);
+// Returns the job of writing or reading back this rank's part of a file.
+// Borrows all arguments.
+WriteJob DataFileJob(const SaveFrame& frame, const PreparedSave& save,
+                     const PlannedFile& file, DatasetPart part);
 
-// Writes all bytes into the data files. `progress` as of SaveJob. Collective;
+// Opens the data files of this rank to sync them, before any rank writes.
+StatusOr<FilesToSync> OpenFilesToSync(const SaveFrame& frame,
+                                      const RankPlan& plan);
+
+// Writes all bytes into the data files. `progress` as in SaveJob. Collective;
 // agreed.
-Agreed<WrittenData> WriteData(const SaveFrame& frame,
-                              const ReservedSave& reserved,
-                              const std::vector<Shard>& shards,
-                              const ReusablePlan& plan, IndexCreation& index,
+Agreed<WrittenData> WriteData(SaveFrame& frame, const PreparedSave& save,
+                              const StepInProgress& step, IndexCreation& index,
                               const std::function<Status(int64_t)>& progress);
 
 // --- verify ---
 
-// Looks for wrong sizes and holes in what was written, reads it back on request
-// and completes the checksums on rank 0. Collective; agreed.
+// Adds to `written` a warning for each key of which any rank has lost values,
+// if `any` says so, which must be equal on all ranks. Collective; agreed.
+// Errors: those of TellLost, which set step.program_failed.
+Agreed<> TellLostValues(SaveFrame& frame, const PreparedSave& save, bool any,
+                        StepInProgress& step, WrittenData& written);
+
+// Looks for wrong sizes and holes in the files, reads them back on request, and
+// completes the checksums on rank 0. Collective; agreed.
 // Errors: those of CheckWrittenFile, ReadBack and TellLostValues.
-Agreed<> VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
-                    ReusablePlan& plan, StepInProgress& step,
+Agreed<> VerifyData(SaveFrame& frame, PreparedSave& save, StepInProgress& step,
                     WrittenData& written);
 
 // --- commit ---
 
-// What rank 0 does to a step whose data is in place: a plain value, so that any
-// thread can do it.
-struct StepToFinish {
-  SaveTarget target;
-  uint64_t nonce = 0;  // of the directory in progress
-  bool overwrite = false;
-  bool durable = true;
-  int64_t time = 0;
-  std::string metadata;  // as MetadataText; empty: none
-  std::shared_ptr<const IndexImage> index;
-  std::vector<uint32_t> checksums;  // one per block, or none
-};
+// Gives a step its index and checksums. Rank 0 only.
+void CompleteStep(const SaveOptions& options, const RankPlan& plan,
+                  const WrittenData& written, StepInProgress& step);
 
-// Returns the rest of a save after its index was created. Rank 0 only.
-StepToFinish FinishOf(const SaveFrame& frame, const ReservedSave& reserved,
-                      const WrittenData& written, const ReusablePlan& plan);
+// Finishes the files of a step and gives it its name: finalizers, the rest of
+// the index, metadata, before_commit, rename. No MPI and no HDF5. Rank 0 only.
+// Errors: those of the file system, of CommitStep and of functions of the
+//   program.
+Status CommitInPlace(StepInProgress& step);
 
-// Lets handlers finish; all bytes are in place. Rank 0 only.
-// Errors: what a handler returned or threw.
-Status FinalizeHandlers(const SaveTarget& target,
-                        const std::vector<TypeHandlerPtr>& finalizers,
-                        StepInProgress& step);
+// Creates the index if that was not done, and commits. Collective; agreed.
+// Errors: those of IndexCreation::Create and CommitInPlace.
+Agreed<> CommitSave(SaveFrame& frame, const PreparedSave& save,
+                    const WrittenData& written, IndexCreation& index,
+                    StepInProgress& step);
 
-// Writes what the index lacks, and the metadata. Local; rank 0 does it.
-// Errors: those of the file system.
-Status FinishFiles(const StepToFinish& finish);
-
-// Asks the program, if it wants to be asked before the commit. Rank 0 only.
-// Errors: what it returned or threw.
-Status AskBeforeCommit(const SaveFrame& frame, StepInProgress& step);
-
-// Gives the step its name. Local; rank 0 does it.
-// Errors: those of CommitStep.
-Status NameStep(const StepToFinish& finish, StepInProgress& step);
-
-// All of that. Collective; agreed.
-// Errors: those of handlers and of before_commit; those of the file system.
-Agreed<> CommitSave(const SaveFrame& frame, const ReservedSave& reserved,
-                    const WrittenData& written, ReusablePlan& plan,
-                    IndexCreation& index, StepInProgress& step);
-
-// Returns why a save failed: another save may have taken its directory over,
-// and then what ranks noticed may be anything. Collective.
-Agreed<> ReasonOf(const SaveFrame& frame, const StepInProgress& step,
-                  const Status& failure);
-
-// Removes what is left of a save that ended with `status`. Local; rank 0 does
-// it.
-void CleanUp(const SaveFrame& frame, const StepInProgress& step,
-             const Status& status);
-
-// What ends a step, whatever came of it: both of these. Sets `at_files` as of
-// SaveJob. Returns why it failed. Collective; agreed.
-Agreed<> EndStep(const SaveFrame& frame, const StepInProgress& step,
-                 Agreed<> ended, bool* at_files);
+// Ends a step, successful or not: finds out whether another save has caused the
+// failure, and removes what is left on disk. Sets `at_files` as in SaveJob.
+// Returns why the save failed. Collective; agreed.
+Agreed<> EndStep(SaveFrame& frame, const StepInProgress& step, Agreed<> ended,
+                 bool* at_files);
 
 // --- report ---
 
-// Returns what the caller gets to see, and tells the program of the commit.
-// Counters that cannot be combined stay those of this rank. Collective.
-SaveResult Report(const SaveFrame& frame, bool reuse,
-                  const PlannedSave& planned, WrittenData& written);
-
-// The same, and keeps the plan for the next save. Collective.
-SaveResult EndSave(const SaveFrame& frame, bool reuse, ReusablePlan plan,
+// Returns the result for the caller, calls after_commit, and returns the plan
+// to the cache. Counters that cannot be combined stay those of this rank.
+// Collective.
+SaveResult EndSave(SaveFrame& frame, bool reuse, RankPlan plan,
                    WrittenData& written, CachedPlan& cache);
 
 // All stages from reserve on. Collective; agreed.
 // Errors: those of the stages.
-Agreed<SaveResult> FinishSave(const SaveFrame& frame, const SaveJob& job,
-                              PreparedSave prepared, CachedPlan& cache);
+Agreed<SaveResult> FinishSave(SaveFrame& frame, const SaveJob& job,
+                              PreparedSave save, CachedPlan& cache);
 
 }  // namespace belay
 

@@ -1,5 +1,4 @@
-#include "save/save_write.h"
-
+// Stage write of a save: all bytes into the data files.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,33 +17,32 @@
 namespace belay {
 namespace {
 
-// Whether more ranks of this node share a file than the node has cores.
-bool IsCrowded(const PlannedSave& planned) {
+// Returns true if more ranks of this node share a file than the node has cores.
+bool IsCrowded(const RankPlan& plan) {
   const int64_t cores = ::sysconf(_SC_NPROCESSORS_ONLN);
-  return cores > 0 && planned.node_ranks > cores;
+  return cores > 0 && plan.node_ranks > cores;
 }
 
 }  // namespace
 
-WriteJob DataFileJob(const SaveFrame& frame, const std::vector<Shard>& shards,
-                     const ReusablePlan& plan, const PlannedFile& file,
-                     DatasetPart part) {
+WriteJob DataFileJob(const SaveFrame& frame, const PreparedSave& save,
+                     const PlannedFile& file, DatasetPart part) {
   const bool filtered = part == DatasetPart::kFiltered;
-  return {.shards = shards,
+  return {.shards = save.listed.shards,
           .writes = filtered ? file.filtered : file.writes,
           .path = frame.target.DataPath(file),
-          .forms = plan.forms,
+          .forms = save.plan.forms,
           .registers = {},
           .durable = frame.options.durable,
           .is_creator = file.is_creator,
-          .is_syncer = plan.planned.is_syncer,
-          .is_crowded = IsCrowded(plan.planned),
+          .is_syncer = save.plan.is_syncer,
+          .is_crowded = IsCrowded(save.plan),
           .once_open = nullptr,
           .meanwhile = nullptr,
           .progress = nullptr,
           .rounds = file.rounds,
           .memory = frame.options.max_bytes_in_flight,
-          .mean_run_bytes = plan.planned.mean_run_bytes,
+          .mean_run_bytes = save.plan.mean_run_bytes,
           .hints = frame.options.mpi_io_hints,
           .striping = file.striping,
           .datasets = &file.datasets,
@@ -53,31 +51,26 @@ WriteJob DataFileJob(const SaveFrame& frame, const std::vector<Shard>& shards,
           .filtered = filtered};
 }
 
-// Stage write of a save: all bytes into the data files.
-
 namespace {
 
-// What the parts of this stage share: its arguments, and what comes of them.
+// The arguments of this stage, and its result.
 struct Writing {
-  const SaveFrame& frame;
-  const ReservedSave& reserved;
-  const std::vector<Shard>& shards;
-  const ReusablePlan& plan;
+  SaveFrame& frame;
+  const PreparedSave& save;
+  const StepInProgress& step;
   IndexCreation& index;
   const std::function<Status(int64_t)>& progress;
   WrittenData& written;
 
-  const std::vector<PlannedFile>& files() const { return plan.planned.files; }
+  const std::vector<PlannedFile>& files() const { return save.plan.files; }
 };
 
-// The job of a transfer that writes its part of a file.
-WriteJob JobOf(const Writing& writing, const PlannedFile& file,
-               DatasetPart part) {
-  WriteJob job =
-      DataFileJob(writing.frame, writing.shards, writing.plan, file, part);
+WriteJob MakeJob(const Writing& writing, const PlannedFile& file,
+                 DatasetPart part) {
+  WriteJob job = DataFileJob(writing.frame, writing.save, file, part);
   job.registers = writing.written.registers;
   job.losses = writing.written.losses;
-  job.once_open = OnceOpen(writing.frame.target, writing.reserved.nonce);
+  job.once_open = OnceOpen(writing.step);
   if (writing.index.IsDue()) {
     job.meanwhile = [&index = writing.index] { return index.Create(); };
   }
@@ -87,11 +80,6 @@ WriteJob JobOf(const Writing& writing, const PlannedFile& file,
     };
   }
   return job;
-}
-
-Transfer TransferOf(const Writing& writing, DatasetPart part) {
-  return part == DatasetPart::kFiltered ? Transfer::kHdf5
-                                        : writing.written.transfer;
 }
 
 // Writes a file by one of the transfers that need all ranks of its team.
@@ -107,24 +95,24 @@ Agreed<> WriteOne(Transfer transfer, CommContext& context, const WriteJob& job,
   return WriteCollectively(context, job, verdict, counts);
 }
 
-// Writes the files of a team one after the other; all its ranks take part in
-// each. Collective.
+// Writes the files of a team one after the other, each with all its ranks.
+// Collective.
 Agreed<> WriteTogether(CommContext& context, const Writing& writing,
                        DatasetPart part, MpiIoVerdict& verdict,
                        WriteCounts& counts) {
   verdict.sound = true;
   for (const PlannedFile& file : writing.files()) {
     if (part == DatasetPart::kFiltered && !file.HasFilters()) continue;
-    const WriteJob job = JobOf(writing, file, part);
+    const WriteJob job = MakeJob(writing, file, part);
     BELAY_RETURN_IF_AGREED(
-        WriteOne(TransferOf(writing, part), context, job, verdict, counts));
+        WriteOne(job.filtered ? Transfer::kHdf5 : writing.written.transfer,
+                 context, job, verdict, counts));
     if (!verdict.sound) break;
   }
   return {};
 }
 
-// Writes the files of a team that is a part of all ranks, those of `comm`.
-// Collective.
+// Writes the files of the team whose ranks are those of `comm`. Collective.
 Agreed<> WriteWithTeam(const Comm& comm, const Writing& writing,
                        DatasetPart part, MpiIoVerdict& verdict,
                        WriteCounts& counts) {
@@ -140,10 +128,10 @@ Agreed<> WriteWithTeam(const Comm& comm, const Writing& writing,
   return written;
 }
 
-// All teams at once; a rank without one has nothing to do. Collective.
+// Writes the files of all teams at once. Collective.
 Agreed<> WritePerTeam(const Writing& writing, DatasetPart part,
                       MpiIoVerdict& verdict, WriteCounts& counts) {
-  const int32_t number = writing.plan.planned.team;
+  const int32_t number = writing.save.plan.team;
   StatusOr<Comm> comm = writing.frame.context.comm.Split(number);
   BELAY_RETURN_IF_AGREED(Agree(writing.frame.context, comm.status()));
   verdict.sound = true;
@@ -153,32 +141,18 @@ Agreed<> WritePerTeam(const Writing& writing, DatasetPart part,
   return Agree(writing.frame.context, status);
 }
 
-// Writes what this rank has, file by file.
+// Writes this rank's part, file by file.
 Status WriteAlone(const Writing& writing, WriteCounts& counts) {
   if (writing.index.IsDue()) BELAY_RETURN_IF_ERROR(writing.index.Create());
   for (const PlannedFile& file : writing.files()) {
-    BELAY_RETURN_IF_ERROR(
-        WriteIndependently(JobOf(writing, file, DatasetPart::kPlain), counts));
+    BELAY_RETURN_IF_ERROR(WriteIndependently(
+        MakeJob(writing, file, DatasetPart::kPlain), counts));
   }
   return absl::OkStatus();
 }
 
-bool IsSyncer(const Writing& writing) {
-  return writing.frame.options.durable && writing.plan.planned.is_syncer;
-}
-
-// Opens what this rank is to sync.
-StatusOr<FilesToSync> OpenMyFilesForSync(const Writing& writing) {
-  std::vector<std::string> paths;
-  if (!IsSyncer(writing)) return FilesToSync();
-  for (const PlannedFile& file : writing.files()) {
-    paths.push_back(writing.frame.target.DataPath(file));
-  }
-  return FilesToSync::Open(std::move(paths));
-}
-
-// Syncs the files for all ranks of this node, which have written by now. Where
-// MPI-IO wrote, that is done.
+// Syncs the files for all ranks of this node, which have written by now. MPI-IO
+// has synced what it wrote.
 Status SyncMyFiles(const Writing& writing, StatusOr<FilesToSync> files) {
   const bool by_posix = writing.written.transfer == Transfer::kIndependent ||
                         writing.written.transfer == Transfer::kTwoPhase;
@@ -186,8 +160,8 @@ Status SyncMyFiles(const Writing& writing, StatusOr<FilesToSync> files) {
   return by_posix ? files->SyncAll() : absl::OkStatus();
 }
 
-// Tries a transfer that needs all ranks; `done` says whether the MPI-IO was fit
-// for it, and `note` why. Collective.
+// Tries a transfer that needs all ranks. Sets `done` if MPI-IO was fit for it,
+// and `note` to the reason. Collective.
 Agreed<> TryTogether(const Writing& writing, DatasetPart part,
                      WriteCounts& counts, bool& done, std::string& note) {
   MpiIoVerdict verdict;
@@ -204,7 +178,7 @@ Agreed<> TryTogether(const Writing& writing, DatasetPart part,
   return {};
 }
 
-// Writes what passes filters, by HDF5's own collective writes. Collective.
+// Writes the datasets with filters by collective writes of HDF5. Collective.
 Agreed<> WriteFiltered(const Writing& writing, WriteCounts& counts) {
   bool done = false;
   std::string note;
@@ -218,19 +192,20 @@ Agreed<> WriteFiltered(const Writing& writing, WriteCounts& counts) {
                    writing.frame.target.path, note)));
 }
 
-// Says what `written.transfer` does not.
-void AddFilterNote(WrittenData& written) {
-  if (written.transfer == Transfer::kHdf5) return;
-  std::string& note = written.transfer_note;
-  note += Cat(note.empty() ? "" : "; ",
-              "chunks with filters by collective HDF5 writes");
-}
-
 }  // namespace
 
-void ResetLosses(const std::vector<Shard>& shards, const ReusablePlan& plan,
-                 WrittenData& written) {
-  written.losses.assign(plan.forms.empty() ? 0 : shards.size(), {});
+void WrittenData::Reset(const SaveFrame& frame, const PreparedSave& save) {
+  registers.assign(frame.options.checksums ? save.plan.num_blocks : 0, 0);
+  losses.assign(save.plan.forms.empty() ? 0 : save.listed.shards.size(), {});
+}
+
+StatusOr<FilesToSync> OpenFilesToSync(const SaveFrame& frame,
+                                      const RankPlan& plan) {
+  std::vector<std::string> paths;
+  for (const PlannedFile& file : plan.files) {
+    paths.push_back(frame.target.DataPath(file));
+  }
+  return FilesToSync::Open(std::move(paths));
 }
 
 bool NeedsAllRanks(Transfer transfer, FileLayout layout) {
@@ -239,49 +214,46 @@ bool NeedsAllRanks(Transfer transfer, FileLayout layout) {
          (transfer != Transfer::kIndependent && layout != FileLayout::kPerTask);
 }
 
-Agreed<WrittenData> WriteData(const SaveFrame& frame,
-                              const ReservedSave& reserved,
-                              const std::vector<Shard>& shards,
-                              const ReusablePlan& plan, IndexCreation& index,
+Agreed<WrittenData> WriteData(SaveFrame& frame, const PreparedSave& save,
+                              const StepInProgress& step, IndexCreation& index,
                               const std::function<Status(int64_t)>& progress) {
-  const PlannedSave& planned = plan.planned;
-  frame.stages.Enter("write", planned.work);
+  const RankPlan& plan = save.plan;
+  const SaveOptions& options = frame.options;
+  frame.stages.Enter("write", plan.work);
   WrittenData written;
-  written.registers.assign(frame.options.checksums ? planned.num_blocks : 0, 0);
-  ResetLosses(shards, plan, written);
-  // Equal on all ranks: options and plan are.
-  const TransferChoice choice =
-      ChooseTransfer(frame.options.transfer, frame.options.file_layout,
-                     planned.mean_run_bytes, planned.stripes);
+  written.Reset(frame, save);
+  // Equal on all ranks, because options and plan are.
+  const TransferChoice choice = ChooseTransfer(
+      options.transfer, options.file_layout, plan.mean_run_bytes, plan.stripes);
   written.transfer = choice.transfer;
-  if (planned.num_files == 0) return written;
-  const Writing writing{frame, reserved, shards, plan,
-                        index, progress, written};
-  StatusOr<FilesToSync> synced = OpenMyFilesForSync(writing);
+  if (plan.num_files == 0) return written;
+  const Writing writing{frame, save, step, index, progress, written};
+  StatusOr<FilesToSync> synced = FilesToSync();
+  if (options.durable && plan.is_syncer) synced = OpenFilesToSync(frame, plan);
   WriteCounts counts;
   bool done = false;
-  if (NeedsAllRanks(written.transfer, frame.options.file_layout)) {
+  if (NeedsAllRanks(written.transfer, options.file_layout)) {
     BELAY_RETURN_IF_AGREED(TryTogether(writing, DatasetPart::kPlain, counts,
                                        done, written.transfer_note));
   }
   if (!done) {
-    // Other nodes may have written already.
-    std::fill(written.registers.begin(), written.registers.end(), 0);
-    ResetLosses(shards, plan, written);
+    written.Reset(frame, save);  // other nodes may have written already
     counts = {};
     written.transfer = Transfer::kIndependent;
     BELAY_RETURN_IF_AGREED(Agree(frame.context, WriteAlone(writing, counts)));
   }
-  if (planned.has_filters) {
-    BELAY_RETURN_IF_AGREED(WriteFiltered(writing, counts));
-  }
+  if (plan.has_filters) BELAY_RETURN_IF_AGREED(WriteFiltered(writing, counts));
   written.status.Update(SyncMyFiles(writing, std::move(synced)));
   written.counters.bytes = counts.bytes;
   written.counters.io_calls = counts.io_calls;
   written.counters.collective_io = counts.collective_io;
   written.counters.staged_bytes = counts.staged_bytes;
-  if (written.transfer_note.empty()) written.transfer_note = choice.note;
-  if (planned.has_filters) AddFilterNote(written);
+  std::string& note = written.transfer_note;
+  if (note.empty()) note = choice.note;
+  if (plan.has_filters && written.transfer != Transfer::kHdf5) {
+    note += Cat(note.empty() ? "" : "; ",
+                "chunks with filters by collective HDF5 writes");
+  }
   written.stripes = std::move(counts.stripes);
   return written;
 }

@@ -9,17 +9,17 @@
 
 #include "belay/handlers/standard_handlers.h"
 #include "belay/state.h"
-#include "save/save_list.h"
+#include "save/rank_plan.h"
 
 namespace belay::kept_listing_test {
 namespace {
 
-KeptListing Keep(const State& state) {
+ListedShards Keep(const State& state) {
   return {.origin = {.state = StateVersion::Of(state),
                      .handlers = nullptr,
                      .setting = 0},
           .shards = state.shards(),
-          .moving = FindMoving({}, state.shards()).value()};
+          .moving = FindMoving({}, state.shards())};
 }
 
 class OfNothing : public Handler<std::monostate> {
@@ -42,11 +42,11 @@ TEST(KeptListing, OnlyWhatAnObjectHoldsMayMove) {
   state.Add("fixed", fixed);
   state.Add("growing", growing);
   state.Add("text", text);
-  KeptListing kept = Keep(state);
-  ASSERT_EQ(kept.moving.size(), 2);
-  EXPECT_EQ(kept.moving[0].shard, 1);
-  EXPECT_EQ(kept.moving[1].shard, 2);
-  EXPECT_EQ(kept.moving[1].text_bytes, 4);
+  ListedShards kept = Keep(state);
+  ASSERT_EQ(kept.moving->size(), 2);
+  EXPECT_EQ(kept.moving->at(0).shard, 1);
+  EXPECT_EQ(kept.moving->at(1).shard, 2);
+  EXPECT_EQ(kept.moving->at(1).text_bytes, 4);
   growing = std::vector<float>(3);
   EXPECT_TRUE(FindMovedElements(kept));
   EXPECT_EQ(kept.shards[1].data, growing.data());
@@ -60,7 +60,7 @@ TEST(KeptListing, AnotherLengthIsNoted) {
   std::vector<float> growing(3);
   State state;
   state.Add("growing", growing);
-  KeptListing kept = Keep(state);
+  ListedShards kept = Keep(state);
   growing.push_back(1);
   EXPECT_FALSE(FindMovedElements(kept));
 }

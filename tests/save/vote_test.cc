@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "save/background_votes.h"
+#include "save/background_save.h"
 
 namespace belay::vote_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "save/planned_save.h"
+#include "save/rank_plan.h"
 
 #include <algorithm>
 #include <map>
@@ -18,6 +18,7 @@
 #include "plan/chunks.h"
 #include "plan/replica_check.h"
 #include "plan/save_planner.h"
+#include "state/array_access.h"
 #include "storage/file_system.h"
 
 namespace belay {
@@ -32,11 +33,59 @@ CachedPlan& PlanOf(PlanCache& cache) {
   return *cache.plan_;
 }
 
-// --- Planned save ---
+// --- Listed shards ---
 
 namespace {
 
-// The datasets of a file; a plan lists them ascending by file.
+size_t CountTextBytes(const Shard& shard) {
+  return shard.text == nullptr ? 0 : shard.text->size();
+}
+
+}  // namespace
+
+std::optional<std::vector<MovingShard>> FindMoving(
+    const HandlerListing& listing, const std::vector<Shard>& shards) {
+  if (!listing.is_fixed) return std::nullopt;
+  std::vector<MovingShard> moving;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (shards[i].access == nullptr && shards[i].text == nullptr) continue;
+    moving.push_back({.shard = i, .text_bytes = CountTextBytes(shards[i])});
+  }
+  return moving;
+}
+
+bool FindMovedElements(ListedShards& listed) {
+  for (const MovingShard& moving : *listed.moving) {
+    Shard& shard = listed.shards[moving.shard];
+    if (CountTextBytes(shard) != moving.text_bytes) return false;
+    if (shard.access == nullptr) continue;
+    const DType dtype = shard.dtype;
+    const Shape shape = shard.global_shape;
+    if (!FindElements(shard).ok()) return false;
+    if (shard.dtype != dtype || shard.global_shape != shape) return false;
+  }
+  return true;
+}
+
+// --- Plan ---
+
+namespace {
+
+// The part of a plan that every rank gets, without its files and replicas.
+template <typename Archive>
+void Fields(Archive& archive, RankPlan& plan) {
+  archive(plan.num_arrays, plan.num_files, plan.num_blocks, plan.rounds,
+          plan.mean_run_bytes, plan.has_filters, plan.warnings, plan.team,
+          plan.is_syncer, plan.node_ranks);
+}
+
+// A file without its datasets.
+template <typename Archive>
+void Fields(Archive& archive, PlannedFile& file) {
+  archive(file.name, file.is_creator, file.space, file.rounds);
+}
+
+// Returns the datasets of a file; a plan lists them ascending by file.
 std::span<const StoredDataset> DatasetsOfFile(const SavePlan& plan,
                                               int32_t file) {
   const auto begin = std::lower_bound(
@@ -48,7 +97,7 @@ std::span<const StoredDataset> DatasetsOfFile(const SavePlan& plan,
   return {begin, end};
 }
 
-// Adds what a creator and the hdf5 transfer need to know of a file.
+// Appends what the creator of a file and the hdf5 transfer need to know.
 void PutDatasets(const SavePlan& plan, int32_t file,
                  const std::vector<std::string>& paths, WireWriter& out) {
   WireWriter specs;
@@ -108,9 +157,8 @@ std::vector<Neighbours> FindNeighbours(const std::vector<int32_t>& nodes,
   return all;
 }
 
-// Clients of NFS write whole pages if they have read them, bytes of other nodes
-// with them. belay does not read what it writes; what MPI-IO does, and what a
-// mount option makes of it, is not known.
+// NFS clients write back whole pages that they have read, and with them the
+// bytes of other nodes. belay does not read what it writes, but MPI-IO may.
 void WarnOfNfs(const std::string& directory, const std::vector<int32_t>& nodes,
                SavePlan& plan) {
   const size_t num_nodes = std::set(nodes.begin(), nodes.end()).size();
@@ -124,10 +172,10 @@ void WarnOfNfs(const std::string& directory, const std::vector<int32_t>& nodes,
           "mostly faster"));
 }
 
-// When a file gets its space. HDF5 and MPI-IO do not return on all ranks from a
-// file that is full.
-Space SpaceOf(const StoredFile& file, const SavePlan& plan,
-              const SaveOptions& options) {
+// Chooses when a file gets its space. HDF5 and MPI-IO do not return on all
+// ranks if the file system is full.
+Space ChooseSpace(const StoredFile& file, const SavePlan& plan,
+                  const SaveOptions& options) {
   if (file.num_writers == 1) return Space::kAsWritten;
   const bool is_positional = options.transfer != Transfer::kHdf5 &&
                              options.transfer != Transfer::kCollective &&
@@ -135,68 +183,55 @@ Space SpaceOf(const StoredFile& file, const SavePlan& plan,
   return is_positional ? Space::kReservedOnDisk : Space::kReserved;
 }
 
-// What rank 0 tells each rank about its part, but for the orders.
-std::vector<std::string> EncodeParts(const SavePlan& plan,
-                                     const std::vector<Neighbours>& neighbours,
+// Encodes each rank's part of the plan, without the orders.
+std::vector<std::string> EncodeParts(const std::vector<int32_t>& nodes,
+                                     const SavePlan& plan,
                                      const SaveOptions& options) {
   const std::vector<std::string> paths = ObjectPaths(plan.arrays);
-  const int64_t mean_run_bytes = MeanRunBytes(plan);
-  const bool has_filters = HasFilters(plan.datasets);
+  const std::vector<Neighbours> neighbours = FindNeighbours(nodes, plan);
+  RankPlan part;
+  part.num_arrays = std::ssize(plan.arrays);
+  part.num_files = std::ssize(plan.files);
+  part.num_blocks = plan.num_blocks;
+  part.rounds = plan.rounds;
+  part.mean_run_bytes = MeanRunBytes(plan);
+  part.has_filters = HasFilters(plan.datasets);
+  part.warnings = plan.warnings;
   std::vector<std::string> parts;
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    part.team = plan.teams[rank];
+    part.is_syncer = neighbours[rank].is_first;
+    part.node_ranks = neighbours[rank].ranks;
     WireWriter out;
-    out.Put<int64_t>(plan.arrays.size());
-    out.Put<int64_t>(plan.files.size());
-    out.Put(plan.num_blocks);
-    out.Put(plan.rounds);
-    out.Put(mean_run_bytes);
-    out.Put(has_filters);
-    out.Put<uint64_t>(plan.warnings.size());
-    for (const std::string& warning : plan.warnings) out.PutText(warning);
+    Fields(out, part);
     PutReplicaCheck(out, plan.replicas[rank]);
-    out.Put(plan.teams[rank]);
-    out.Put(neighbours[rank].is_first);
-    out.Put(neighbours[rank].ranks);
-    const auto [first, last] = FilesOfTeam(plan, plan.teams[rank]);
+    const auto [first, last] = FilesOfTeam(plan, part.team);
     out.Put(last - first);
-    for (int32_t file = first; file < last; ++file) {
-      const bool creator =
-          plan.files[file].creator == static_cast<int32_t>(rank);
+    for (int32_t i = first; i < last; ++i) {
+      const StoredFile& stored = plan.files[i];
+      PlannedFile file{.name = stored.name,
+                       .is_creator = stored.creator == static_cast<int>(rank),
+                       .space = ChooseSpace(stored, plan, options),
+                       .rounds = stored.rounds};
+      Fields(out, file);
       const bool knows =
-          creator || options.transfer == Transfer::kHdf5 ||
-          (has_filters && HasFilters(DatasetsOfFile(plan, file)));
-      out.PutText(plan.files[file].name);
-      out.Put(creator);
-      out.Put(SpaceOf(plan.files[file], plan, options));
-      out.Put<int64_t>(plan.files[file].rounds);
+          file.is_creator || options.transfer == Transfer::kHdf5 ||
+          (part.has_filters && HasFilters(DatasetsOfFile(plan, i)));
       out.Put(knows);
-      if (knows) PutDatasets(plan, file, paths, out);
+      if (knows) PutDatasets(plan, i, paths, out);
     }
     parts.push_back(out.Take());
   }
   return parts;
 }
 
-void DecodePart(std::string_view bytes, PlannedSave& planned) {
+void DecodePart(std::string_view bytes, RankPlan& plan) {
   WireReader in(bytes);
-  planned.num_arrays = in.Get<int64_t>();
-  planned.num_files = in.Get<int64_t>();
-  planned.num_blocks = in.Get<int64_t>();
-  planned.rounds = in.Get<int64_t>();
-  planned.mean_run_bytes = in.Get<int64_t>();
-  planned.has_filters = in.Get<bool>();
-  planned.warnings.resize(in.Get<uint64_t>());
-  for (std::string& warning : planned.warnings) warning = in.GetText();
-  planned.replicas = GetReplicaCheck(in);
-  planned.team = in.Get<int32_t>();
-  planned.is_syncer = in.Get<bool>();
-  planned.node_ranks = in.Get<int32_t>();
-  planned.files.resize(in.Get<int32_t>());
-  for (PlannedFile& file : planned.files) {
-    file.name = in.GetText();
-    file.is_creator = in.Get<bool>();
-    file.space = in.Get<Space>();
-    file.rounds = in.Get<int64_t>();
+  Fields(in, plan);
+  plan.replicas = GetReplicaCheck(in);
+  plan.files.resize(in.Get<int32_t>());
+  for (PlannedFile& file : plan.files) {
+    Fields(in, file);
     if (!in.Get<bool>()) continue;
     file.datasets = DecodeDatasetSpecs(in.GetText());
     for (size_t i = 0; i < file.datasets.size(); ++i) {
@@ -206,9 +241,10 @@ void DecodePart(std::string_view bytes, PlannedSave& planned) {
   }
 }
 
-// The values of each rank; those that several have told alike only of the first
-// of them, as the others add nothing.
-std::vector<std::vector<ListedValue>> ValuesOf(const ListedRanks& listed) {
+// Returns the values of each rank. Equal lists are returned only for the first
+// rank that sent them, because the others add nothing.
+std::vector<std::vector<ListedValue>> ListValuesByRank(
+    const ListedRanks& listed) {
   std::vector<std::vector<ListedValue>> values;
   std::vector<bool> is_taken(listed.lists.size());
   for (const RankLists& rank : listed.ranks) {
@@ -221,77 +257,78 @@ std::vector<std::vector<ListedValue>> ValuesOf(const ListedRanks& listed) {
 }
 
 Status PlanOnRoot(const ListedRanks& listed, const SaveOptions& options,
-                  PlannedSave& planned) {
+                  RankPlan& plan) {
   BELAY_ASSIGN_OR_RETURN(
-      planned.plan,
+      plan.global,
       PlanSave(listed, {.file_layout = options.file_layout,
                         .array_layout = options.array_layout,
                         .sharding_policy = options.sharding_policy,
                         .args = options.args,
                         .round_bytes = options.max_bytes_in_flight}));
-  planned.saved.file_layout = planned.plan.file_layout;
-  BELAY_ASSIGN_OR_RETURN(planned.saved.values,
-                         MergeValues(ValuesOf(listed), planned.plan.arrays,
-                                     options.check_replicas.value_or(true)));
+  plan.saved.file_layout = plan.global.file_layout;
+  BELAY_ASSIGN_OR_RETURN(
+      plan.saved.values,
+      MergeValues(ListValuesByRank(listed), plan.global.arrays,
+                  options.check_replicas.value_or(true)));
   return absl::OkStatus();
 }
 
-// Moves arrays, datasets and files from the plan to what the index says, or
-// back, whichever has them: there may be very many, so only one of them does.
-void SwapTables(PlannedSave& planned) {
-  std::swap(planned.plan.arrays, planned.saved.arrays);
-  std::swap(planned.plan.datasets, planned.saved.datasets);
-  std::swap(planned.plan.files, planned.saved.files);
+// Moves arrays, datasets and files from the plan to the content of the index,
+// or back. There may be very many, so only one of the two has them.
+void SwapTables(RankPlan& plan) {
+  std::swap(plan.global.arrays, plan.saved.arrays);
+  std::swap(plan.global.datasets, plan.saved.datasets);
+  std::swap(plan.global.files, plan.saved.files);
 }
 
-// Rank 0: puts the places that the creators found into plan and index. Returns
-// how the files are striped.
-std::vector<Striping> TakePlaces(const std::vector<std::string>& skeletons,
-                                 PlannedSave& planned) {
+// Puts the offsets that the creators found into plan and index. Returns the
+// striping of each file. Rank 0 only.
+std::vector<Striping> TakeOffsets(const std::vector<std::string>& skeletons,
+                                  RankPlan& plan) {
   std::vector<Striping> stripings;
-  SavePlan& plan = planned.plan;
+  SavePlan& global = plan.global;
   size_t next = 0;
-  // A rank tells of its files one after the other, in their order.
+  // A rank sends its files in their order.
   std::vector<WireReader> readers(skeletons.begin(), skeletons.end());
-  for (size_t file = 0; file < plan.files.size(); ++file) {
-    WireReader& in = readers[plan.files[file].creator];
-    plan.files[file].bytes = in.Get<int64_t>();
+  for (size_t file = 0; file < global.files.size(); ++file) {
+    WireReader& in = readers[global.files[file].creator];
+    global.files[file].bytes = in.Get<int64_t>();
     stripings.push_back(GetStriping(in));
-    for (; next < plan.datasets.size() &&
-           plan.datasets[next].file == static_cast<int32_t>(file);
+    for (; next < global.datasets.size() &&
+           global.datasets[next].file == static_cast<int32_t>(file);
          ++next) {
-      plan.datasets[next].offset = in.Get<int64_t>();
+      global.datasets[next].offset = in.Get<int64_t>();
     }
   }
-  for (RankWrites& writes : plan.ranks) {
+  for (RankWrites& writes : global.ranks) {
     for (WriteOrder& order : writes.orders) {
-      const StoredDataset& dataset = plan.datasets[order.dataset];
+      const StoredDataset& dataset = global.datasets[order.dataset];
       if (dataset.filters.empty()) order.extent.offset += dataset.offset;
     }
   }
   return stripings;
 }
 
-// Rank 0: of each rank its orders, and the stripes into which they go.
+// Encodes each rank's orders and the stripes of its files. Rank 0 only.
 std::vector<std::string> EncodeOrders(const std::vector<Striping>& stripings,
-                                      PlannedSave& planned) {
-  SavePlan& plan = planned.plan;
+                                      RankPlan& plan) {
+  SavePlan& global = plan.global;
   std::vector<std::string> parts;
-  for (size_t i = 0; i < plan.ranks.size(); ++i) {
+  for (size_t i = 0; i < global.ranks.size(); ++i) {
     const auto rank = static_cast<int32_t>(i);
     WireWriter out;
-    PutPlannedStripes(out, planned.stripes);
-    const auto [first, last] = FilesOfTeam(plan, plan.teams[rank]);
+    PutPlannedStripes(out, plan.stripes);
+    const auto [first, last] = FilesOfTeam(global, global.teams[rank]);
     for (int32_t file = first; file < last; ++file) {
       PutStriping(out, stripings[file]);
     }
     parts.push_back(
-        Cat(out.bytes(), EncodeRankWrites(TakeWritesByFile(plan, rank))));
+        Cat(out.bytes(), EncodeRankWrites(TakeWritesByFile(global, rank))));
   }
   return parts;
 }
 
-// Takes the orders for datasets with filters out of those of a file.
+// Separates the orders for datasets with filters from the others.
 void SplitWrites(PlannedFile& file) {
   if (!file.HasFilters()) return;
   RankWrites all = std::move(file.writes);
@@ -304,18 +341,18 @@ void SplitWrites(PlannedFile& file) {
   }
 }
 
-void DecodeOrders(std::string_view bytes, PlannedSave& planned) {
+void DecodeOrders(std::string_view bytes, RankPlan& plan) {
   WireReader in(bytes);
-  planned.stripes = GetPlannedStripes(in);
-  for (PlannedFile& file : planned.files) file.striping = GetStriping(in);
+  plan.stripes = GetPlannedStripes(in);
+  for (PlannedFile& file : plan.files) file.striping = GetStriping(in);
   std::vector<RankWrites> writes = DecodeRankWrites(in.Rest());
   for (size_t i = 0; i < writes.size(); ++i) {
-    planned.files[i].writes = std::move(writes[i]);
-    SplitWrites(planned.files[i]);
+    plan.files[i].writes = std::move(writes[i]);
+    SplitWrites(plan.files[i]);
   }
 }
 
-int64_t SizeOf(const std::vector<std::string>& parts) {
+int64_t CountBytes(const std::vector<std::string>& parts) {
   int64_t size = 0;
   for (const std::string& part : parts) size += std::ssize(part);
   return size;
@@ -336,53 +373,47 @@ bool PlannedFile::IsLossless() const {
 }
 
 Agreed<> GatherFileSizes(CommContext& context, const std::vector<int64_t>& mine,
-                         PlannedSave& planned) {
+                         RankPlan& plan) {
   WireWriter out;
   for (const int64_t bytes : mine) out.Put(bytes);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> sizes,
                                 Gather(context, out.bytes()));
   if (!context.is_root()) return {};
   std::vector<WireReader> readers(sizes.begin(), sizes.end());
-  for (StoredFile& file : planned.saved.files) {
+  for (StoredFile& file : plan.saved.files) {
     file.bytes = readers[file.creator].Get<int64_t>();
   }
   return {};
 }
 
-Agreed<PlannedSave> PlanTogether(CommContext& context,
-                                 const std::string& directory, RankShards mine,
-                                 const SaveOptions& options,
-                                 SentLists& sent_lists) {
+Agreed<> PlanTogether(CommContext& context, const std::string& directory,
+                      RankShards mine, const SaveOptions& options,
+                      SentLists& sent_lists, RankPlan& plan) {
   BELAY_ASSIGN_OR_RETURN_AGREED(mine.node, NodeOfRank(context));
-  PlannedSave planned;
-  const auto plan = [&](ListedRanks listed) -> StatusOr<RootMessages> {
-    BELAY_RETURN_IF_ERROR(PlanOnRoot(listed, options, planned));
-    planned.nodes = NodesOf(listed);
-    planned.keys_of_some = FindKeysOfSomeRanks(listed);
+  const auto make_plan = [&](ListedRanks listed) -> StatusOr<RootMessages> {
+    BELAY_RETURN_IF_ERROR(PlanOnRoot(listed, options, plan));
+    plan.nodes = NodesOf(listed);
+    plan.keys_of_some = FindKeysOfSomeRanks(listed);
     listed = {};
-    WarnOfNfs(directory, planned.nodes, planned.plan);
-    RootMessages messages{
-        .parts =
-            EncodeParts(planned.plan,
-                        FindNeighbours(planned.nodes, planned.plan), options)};
-    context.agreement_bytes += SizeOf(messages.parts);
-    SwapTables(planned);
+    WarnOfNfs(directory, plan.nodes, plan.global);
+    RootMessages messages{.parts =
+                              EncodeParts(plan.nodes, plan.global, options)};
+    context.agreement_bytes += CountBytes(messages.parts);
+    SwapTables(plan);
     return messages;
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const RootMessage message,
-      GatherDescriptions(context, std::move(mine), sent_lists, plan));
-  DecodePart(message.part, planned);
-  return planned;
+      GatherDescriptions(context, std::move(mine), sent_lists, make_plan));
+  DecodePart(message.part, plan);
+  return {};
 }
 
-Agreed<> Place(
-    CommContext& context,
-    const std::vector<std::shared_ptr<const SkeletonImage>>& skeletons,
-    const std::vector<Striping>& stripings, PlannedSave& planned) {
+Agreed<> Place(CommContext& context, const std::vector<Striping>& stripings,
+               RankPlan& plan) {
   WireWriter out;
-  for (size_t i = 0; i < skeletons.size(); ++i) {
-    const Skeleton& skeleton = skeletons[i]->skeleton;
+  for (size_t i = 0; i < plan.skeletons.size(); ++i) {
+    const Skeleton& skeleton = plan.skeletons[i]->skeleton;
     out.Put(skeleton.file_bytes);
     PutStriping(out, stripings[i]);
     for (int64_t offset : skeleton.offsets) out.Put(offset);
@@ -392,24 +423,23 @@ Agreed<> Place(
   const auto place = [&]() -> StatusOr<RootMessages> {
     return CatchBadAlloc(
         "the orders of all ranks", [&]() -> StatusOr<RootMessages> {
-          SwapTables(planned);
-          const std::vector<Striping> found = TakePlaces(places, planned);
-          planned.stripes =
-              CountStripesOfPlan(planned.plan, planned.nodes, found);
-          planned.work = WorkOfRanks(planned.plan);
+          SwapTables(plan);
+          const std::vector<Striping> found = TakeOffsets(places, plan);
+          plan.stripes = CountStripesOfPlan(plan.global, plan.nodes, found);
+          plan.work = WorkOfRanks(plan.global);
           RootMessages messages{.common = {},
-                                .parts = EncodeOrders(found, planned)};
-          context.agreement_bytes += SizeOf(messages.parts);
-          SwapTables(planned);
+                                .parts = EncodeOrders(found, plan)};
+          context.agreement_bytes += CountBytes(messages.parts);
+          SwapTables(plan);
           return messages;
         });
   };
   context.agreement_bytes += std::ssize(out.bytes());
   BELAY_ASSIGN_OR_RETURN_AGREED(const RootMessage message,
                                 FromRootInParts(context, place));
-  DecodeOrders(message.part, planned);
-  planned.plan = {};  // of all ranks, and now with them
-  planned.nodes = {};
+  DecodeOrders(message.part, plan);
+  plan.global = {};  // its orders are with their ranks now
+  plan.nodes = {};
   return {};
 }
 
