@@ -43,22 +43,22 @@ class ManagerSuspendedTest : public ManagerTest {
 
   // What a manager holds that watches a job's time limit.
   CheckpointManager::Impl Watching() {
-    CheckpointManager::Impl impl{.values = ManagedValues(program_.checkpoint()),
-                                 .dir = Run(),
-                                 .options = {.stop_at_time_limit = true}};
-    impl.options.save.durable = false;
-    impl.options.save.deadline_seconds = 60;
+    ManagerOptions options{.stop_at_time_limit = true};
+    options.save.durable = false;
+    options.save.deadline_seconds = 60;
+    CheckpointManager::Impl impl(ManagedValues(program_.checkpoint()), Run(),
+                                 options);
     if (WorldRank() != 0) return impl;
-    impl.stopping.limit = std::make_unique<TimeLimit>(
+    impl.stopping_.limit = std::make_unique<TimeLimit>(
         TimeLimitOptions{.command = {"echo", "1:00:00"},
                          .every_seconds = 1000,
                          .command_seconds = 0.5});
-    while (!impl.stopping.limit->SecondsLeft()) Sleep(0.01);
+    while (!impl.stopping_.limit->SecondsLeft()) Sleep(0.01);
     return impl;
   }
 
   static double WorkedBy(const CheckpointManager::Impl& impl) {
-    return belay::WorkedBy(impl.stopping, Now(impl.options).value());
+    return impl.WorkedBy(impl.Now().value());
   }
 };
 
@@ -69,23 +69,23 @@ TEST_F(ManagerSuspendedTest, DoesNotCount) {
   }
   CheckpointManager::Impl impl = Watching();
   const double began = WorkedBy(impl);
-  const std::optional<double> restore_began = TimeOfRestore(impl);
+  const std::optional<double> restore_began = impl.TimeOfRestore();
   if (WorldRank() == 0) BeSuspendedFor(kSuspended);
-  const StatusOr<KeepOutcome> outcome = KeepSteps(impl, 0, began, false);
+  const StatusOr<KeepOutcome> outcome = impl.KeepSteps(0, began, false);
   ASSERT_EQ(outcome.status(), absl::OkStatus());
-  NoteTimes(outcome->times, impl);
-  ASSERT_EQ(impl.stopping.use.saves.size(), 1u);
-  EXPECT_LT(impl.stopping.use.saves[0], kSuspended / 2);
+  impl.NoteTimes(outcome->times);
+  ASSERT_EQ(impl.stopping_.use.saves.size(), 1u);
+  EXPECT_LT(impl.stopping_.use.saves[0], kSuspended / 2);
   if (WorldRank() != 0) return;
   // The next step begins where the save has ended.
   Sleep(0.2);
-  double step = WorkedBy(impl) - impl.stopping.last_call.value();
+  double step = WorkedBy(impl) - impl.stopping_.last_call.value();
   EXPECT_GE(step, 0.15);
   EXPECT_LT(step, kSuspended / 2);
-  NoteRestore(restore_began, impl);
-  EXPECT_LT(impl.stopping.use.restore.value(), kSuspended / 2);
+  impl.NoteRestore(restore_began);
+  EXPECT_LT(impl.stopping_.use.restore.value(), kSuspended / 2);
   Sleep(0.2);
-  step = WorkedBy(impl) - impl.stopping.last_call.value();
+  step = WorkedBy(impl) - impl.stopping_.last_call.value();
   EXPECT_GE(step, 0.15);
   EXPECT_LT(step, kSuspended / 2);
 }

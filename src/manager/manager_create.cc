@@ -1,5 +1,4 @@
-// Creates managers, reads their files, and applies the variables of an
-// operator.
+// Opens the run of a manager: options, files, and the variables of an operator.
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,9 @@
 #include "absl/strings/str_format.h"
 #include "belay/manager/job.h"
 #include "core/agreed.h"
+#include "core/catch_exceptions.h"
 #include "core/log.h"
+#include "core/process.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -25,317 +26,70 @@
 #include "mpi/mpi_error.h"
 #include "pipeline/operator_options.h"
 #include "pipeline/stages.h"
+#include "storage/belay_files.h"
 #include "storage/commit.h"
 #include "storage/posix_file.h"
 
 namespace belay {
-namespace {
 
 using Impl = CheckpointManager::Impl;
 
-Status CheckOptions(const Impl& impl) {
-  BELAY_RETURN_IF_ERROR(CheckManagerOptions(impl.options));
-  return CheckSaveOptions(Cat("manage \"", impl.dir, "\""), impl.options.save);
-}
+namespace {
 
 std::vector<CommonOption> CommonOptions(const ManagerOptions& options) {
   std::vector<CommonOption> common = CommonManagerOptions(options);
   for (CommonOption& option : CommonSaveOptions(options.save)) {
     common.push_back({"save." + option.name, std::move(option.bytes)});
   }
+  for (CommonOption& option : common) option.name = "the option " + option.name;
   return common;
 }
 
-// The arguments are sound, and equal on all ranks. Collective.
-Agreed<> CheckArguments(CommContext& context, const Impl& impl) {
-  BELAY_RETURN_IF_AGREED(Agree(context, CheckOptions(impl)));
-  BELAY_RETURN_IF_AGREED(
-      AgreeSameText(context, "manage: the directory", impl.dir));
-  WireWriter all;
-  const std::vector<CommonOption> common = CommonOptions(impl.options);
-  for (const CommonOption& option : common) all.PutText(option.bytes);
-  Agreed<> same =
-      AgreeSame(context, "manage: an option", Fingerprint(all.bytes()));
-  if (same.ok()) return same;
-  for (const CommonOption& option : common) {
-    BELAY_RETURN_IF_AGREED(AgreeSame(context,
-                                     Cat("manage: the option ", option.name),
-                                     Fingerprint(option.bytes)));
-  }
-  return same;
+// The first message of a call begins with its kind: ranks in other calls may
+// receive it.
+constexpr char kRunMessage[] = "run";
+constexpr char kOperatorMessage[] = "operator options";
+
+// What rank 0 has read of a run.
+struct RunMessage {
+  std::string kind = kRunMessage;
+  std::vector<int64_t> steps;
+  std::vector<std::string> notes;
+  std::string lease;
+  std::string state;
+};
+template <typename Archive>
+void Fields(Archive& archive, RunMessage& message) {
+  archive(message.kind, message.steps, message.notes, message.lease,
+          message.state);
 }
 
-// Counts the steps that no manager has saved.
-void NoteStrangers(const Impl& impl, std::vector<std::string>& notes) {
-  const size_t strangers = impl.history.steps.size() - impl.state.steps.size();
-  if (strangers == 0) return;
-  notes.push_back(absl::StrFormat(
-      "%d of the steps %s saved by no manager; %s never deleted", strangers,
-      strangers == 1 ? "was" : "were", strangers == 1 ? "it is" : "they are"));
+// The variables of an operator, in the order of kOperatorVariables.
+struct OperatorMessage {
+  std::string kind = kOperatorMessage;
+  std::vector<std::string> values;
+};
+template <typename Archive>
+void Fields(Archive& archive, OperatorMessage& message) {
+  archive(message.kind, message.values);
 }
 
-// Reads what is on disk. Rank 0 only.
-Status ReadFiles(Impl& impl, std::vector<std::string>& notes) {
-  BELAY_ASSIGN_OR_RETURN(std::optional<ManagerState> stored,
-                         ReadState(impl.dir, impl.options.prefix));
-  impl.state.going_back = stored ? stored->going_back : std::nullopt;
-  BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk(impl));
-  BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
-  RecoveredState recovered = RecoverState(std::move(stored), steps, now);
-  impl.state = std::move(recovered.state);
-  SetSteps(std::move(steps), impl);
-  notes.insert(notes.end(), recovered.notes.begin(), recovered.notes.end());
-  NoteStrangers(impl, notes);
-  if (!impl.state.going_back || impl.options.read_only) return absl::OkStatus();
-  BELAY_ASSIGN_OR_RETURN(const AsideOutcome outcome, FinishGoingBack(impl));
-  notes.push_back(absl::StrFormat(
-      "went back to step %d, as a job that ended meanwhile had begun to",
-      impl.state.going_back->to));
-  notes.insert(notes.end(), outcome.notes.begin(), outcome.notes.end());
-  impl.state.going_back.reset();
-  return absl::OkStatus();
-}
-
-// Seconds. When a node has died, its job is started again before the file
-// server knows that nobody holds the lock any more: NFS may take two minutes.
-double LeasePatience(const ManagerOptions& options) {
-  constexpr double kMost = 120;
-  const StatusOr<JobEnvironment> job = ReadJobEnvironment();
-  if (!job.ok() || job->restart_count == 0) return 0;
-  const double deadline = options.save.deadline_seconds;
-  return deadline > 0 ? std::min(kMost, deadline / 2) : kMost;
-}
-
-// Rank 0 only.
-Status Prepare(Impl& impl) {
-  const ManagerOptions& options = impl.options;
-  if (options.read_only) {
-    BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(impl.dir));
-    if (!exists) {
-      impl.notes.push_back(
-          absl::StrCat("there is no directory \"", impl.dir, "\" yet"));
-      return absl::OkStatus();
-    }
-    return CheckIsNoStep("manage", impl.dir);
-  }
-  BELAY_RETURN_IF_ERROR(CheckIsNoStep("manage", impl.dir));
-  BELAY_RETURN_IF_ERROR(EnsureRunDirectory(impl.dir, options.save.durable));
-  StatusOr<Lease> lease = Lease::Take(LeasePath(impl.dir, options.prefix),
-                                      ThisProcess(), LeasePatience(options));
-  if (absl::IsPermissionDenied(lease.status())) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(lease.status().message(),
-                     "; a program that only restores sets the option "
-                     "read_only"));
-  }
-  BELAY_RETURN_IF_ERROR(lease.status());
-  impl.lease = *std::move(lease);
-  if (!impl.lease.note().empty()) impl.notes.push_back(impl.lease.note());
-  BELAY_ASSIGN_OR_RETURN(
-      const std::vector<std::string> cleaned,
-      CleanRunDirectory(impl.dir, options.prefix, options.remove_leftovers));
-  impl.notes.insert(impl.notes.end(), cleaned.begin(), cleaned.end());
-  return absl::OkStatus();
-}
-
-// How a message of rank 0 begins that may be the first one of its call.
-constexpr std::string_view kRunMessage = "run";
-
-// Rank 0 only.
-StatusOr<std::string> Describe(const Impl& impl) {
-  WireWriter out;
-  out.PutText(kRunMessage);
-  PutSteps(impl.history.steps, out);
-  PutTexts(impl.notes, out);
-  out.PutText(impl.lease.text());
-  BELAY_ASSIGN_OR_RETURN(const std::string state,
-                         StateText(impl.state, impl.options.prefix));
-  out.PutText(state);
-  return out.Take();
-}
-
-// Gives all ranks what rank 0 has read. Collective.
-Agreed<> Share(CommContext& context, Impl& impl,
-               absl::FunctionRef<Status()> read) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes,
-      FromRoot(context, [&]() -> StatusOr<std::string> {
-        BELAY_RETURN_IF_ERROR(read());
-        return Describe(impl);
-      }));
-  if (context.is_root()) return {};
-  WireReader in(bytes);
-  if (in.GetText() != kRunMessage) return SameOnAllRanks(DifferentCalls());
-  std::vector<int64_t> steps = GetSteps(in);
-  impl.notes = GetTexts(in);
-  impl.lease_text = in.GetText();
-  // Rank 0 has just written it.
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      impl.state, SameOnAllRanks(ParseState(in.GetText(), impl.options.prefix,
-                                            "read a message")));
-  SetSteps(std::move(steps), impl);
-  return {};
-}
-
-// What every rank does once rank 0 holds the lease: looks for it, and begins to
-// catch signals. Collective.
-Agreed<> Join(CommContext& context, Impl& impl) {
-  const ManagerOptions& options = impl.options;
-  const double patience = SharedDirectorySeconds(options.save.deadline_seconds);
-  StatusOr<bool> sees = true;
-  // Not only the file: an earlier run may have left one of that name. Rank 0
-  // has it open.
-  if (!options.read_only && !context.is_root()) {
-    sees = WaitUntilHolds(LeasePath(impl.dir, options.prefix), impl.lease_text,
-                          patience);
-  }
-  Status mine = sees.status();
-  if (mine.ok() && !options.stop_signals.empty()) {
-    mine = CatchStopSignals(impl);
-  }
-  return AgreeOnSharedDirectory(context, mine, sees.value_or(true), false,
-                                Cat("manage \"", impl.dir, "\""), patience);
-}
-
-}  // namespace
-
-CheckpointManager::CheckpointManager(std::unique_ptr<Impl> impl)
-    : impl_(std::move(impl)) {}
-
-CheckpointManager::CheckpointManager(CheckpointManager&&) noexcept = default;
-CheckpointManager& CheckpointManager::operator=(CheckpointManager&&) noexcept =
-    default;
-CheckpointManager::~CheckpointManager() = default;
-
-StatusOr<CheckpointManager> CheckpointManager::Create(
-    Checkpoint& checkpoint, const std::string& dir,
-    const ManagerOptions& options) {
-  return Begin(std::make_unique<Impl>(Impl{
-      .values = ManagedValues(checkpoint), .dir = dir, .options = options}));
-}
-
-StatusOr<CheckpointManager> CheckpointManager::Create(
-    const Comm& comm, const State& state, const std::string& dir,
-    const ManagerOptions& options) {
-  return Begin(std::make_unique<Impl>(Impl{
-      .values = ManagedValues(comm, state), .dir = dir, .options = options}));
-}
-
-// Collective; agreed.
-StatusOr<CheckpointManager> CheckpointManager::Begin(
-    std::unique_ptr<Impl> impl) {
-  BELAY_RETURN_IF_AGREED(CheckMoved(impl.get(), "manage"));
-  BELAY_RETURN_IF_AGREED(TakeOperatorOptions(*impl));
-  CommContext context = ManagerContext(*impl, "manage", true);
-  BELAY_RETURN_IF_AGREED(CheckArguments(context, *impl));
-  const auto begin = [&]() -> Status {
-    BELAY_RETURN_IF_ERROR(Prepare(*impl));
-    BELAY_RETURN_IF_ERROR(WatchTimeLimit(*impl));
-    return ReadFiles(*impl, impl->notes);
-  };
-  BELAY_RETURN_IF_AGREED(Share(context, *impl, begin));
-  BELAY_RETURN_IF_AGREED(Join(context, *impl));
-  LogNotes(*impl);
-  if (impl->options.async) {
-    impl->background.reset(
-        new BackgroundSaver(impl->values.comm(), *impl->options.async));
-  }
-  return CheckpointManager(std::move(impl));
-}
-
-Agreed<> ReloadSteps(CheckpointManager::Impl& impl) {
-  CommContext context = ManagerContext(impl, "reload", true);
-  return Share(context, impl, [&]() -> Status {
-    std::vector<std::string> ignored;
-    if (impl.options.read_only) return ReadFiles(impl, ignored);
-    // Nobody else may change the state.
-    BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk(impl));
-    SetSteps(std::move(steps), impl);
-    return absl::OkStatus();
-  });
-}
-
-Status CheckpointManager::Reload() {
-  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "reload"));
-  BELAY_RETURN_IF_AGREED(SettleUnderWay(*impl_));
-  return ReloadSteps(*impl_);
-}
-
-std::vector<int64_t> CheckpointManager::AllSteps() const {
-  if (impl_ == nullptr) return {};
-  return impl_->history.steps;
-}
-
-std::optional<int64_t> CheckpointManager::Latest() const {
-  if (impl_ == nullptr) return std::nullopt;
-  return LatestOf(impl_->history);
-}
-
-StatusOr<std::optional<int64_t>> CheckpointManager::BestStep() const {
-  BELAY_RETURN_IF_ERROR(CheckMoved(impl_.get(), "find the best step of"));
-  if (!HasBest(impl_->options)) return Latest();
-  std::vector<StepRecord> records = impl_->state.steps;
-  const std::vector<int64_t>& damaged = impl_->history.damaged;
-  std::erase_if(records, [&](const StepRecord& record) {
-    return std::binary_search(damaged.begin(), damaged.end(), record.step);
-  });
-  return BestOf(impl_->options, records);
-}
-
-StatusOr<Metrics> CheckpointManager::MetricsOf(int64_t step) const {
-  BELAY_RETURN_IF_ERROR(CheckMoved(impl_.get(), "find metrics of"));
-  for (const StepRecord& record : impl_->state.steps) {
-    if (record.step == step && record.metrics) return *record.metrics;
-  }
-  return absl::NotFoundError(
-      absl::StrFormat("find metrics of \"%s\": there are none", Path(step)));
-}
-
-std::vector<StepRecord> CheckpointManager::Checkpoints() const {
-  if (impl_ == nullptr) return {};
-  std::vector<StepRecord> active = impl_->state.steps;
-  std::erase_if(active,
-                [](const StepRecord& record) { return record.preserved; });
-  return active;
-}
-
-std::string CheckpointManager::Path(int64_t step) const {
-  return impl_ == nullptr ? std::string() : impl_->Path(step);
-}
-
-const std::vector<std::string>& CheckpointManager::notes() const {
-  static const std::vector<std::string> none;
-  return impl_ == nullptr ? none : impl_->notes;
-}
-
-// What an operator says by the environment, on all ranks.
-
-namespace {
-
-using Impl = CheckpointManager::Impl;
-
-// How the message of rank 0 begins. It is the first one of its call.
-constexpr std::string_view kOperatorMessage = "operator options";
-
-// The variables of this process, once they are known to be sound. Rank 0 only.
-StatusOr<std::string> ReadVariables(const std::string& dir) {
-  std::vector<std::string> texts;
+// Reads and checks the variables of this process. Rank 0 only.
+StatusOr<OperatorMessage> ReadVariables(const std::string& dir) {
+  OperatorMessage message;
   for (const char* const name : kOperatorVariables) {
     const char* const value = std::getenv(name);
-    texts.emplace_back(value == nullptr ? "" : value);
+    message.values.emplace_back(value == nullptr ? "" : value);
   }
-  WireWriter out;
-  out.PutText(kOperatorMessage);
-  PutTexts(texts, out);
-  const Status sound = ParseOperatorOptions([](const char* name) {
+  const Status valid = ParseOperatorOptions([](const char* name) {
                          return std::getenv(name);
                        }).status();
-  if (sound.ok()) return out.Take();
-  return Status(sound.code(),
-                absl::StrCat("manage \"", dir, "\": ", sound.message()));
+  if (valid.ok()) return message;
+  return Status(valid.code(),
+                absl::StrCat("manage \"", dir, "\": ", valid.message()));
 }
 
-// Nobody sees otherwise that a variable was not read. Rank 0 only.
+// Warns of misspelt variables, which have no effect. Rank 0 only.
 void WarnOfVariables() {
   std::vector<std::string> names;
   for (char** one = environ; one != nullptr && *one != nullptr; ++one) {
@@ -349,27 +103,401 @@ void WarnOfVariables() {
 
 }  // namespace
 
-Agreed<> TakeOperatorOptions(Impl& impl) {
-  CommContext context = ManagerContext(impl, "manage", false);
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(context, [&] {
-                                  return ReadVariables(impl.dir);
-                                }));
-  WireReader in(bytes);
-  if (in.GetText() != kOperatorMessage) return SameOnAllRanks(DifferentCalls());
-  const std::vector<std::string> texts = GetTexts(in);
+std::string Impl::Path(int64_t step) const {
+  return JoinPath(dir_, StepName(step, options_.prefix));
+}
+
+Agreed<> CheckMoved(const Impl* impl, std::string_view operation) {
+  if (impl != nullptr) {
+    return CheckComm(impl->values_.comm(), operation, impl->dir_);
+  }
+  return SameOnAllRanks(absl::FailedPreconditionError(
+      Cat(operation, " \"CheckpointManager\": it was moved from")));
+}
+
+// Returns the communicator of an operation, under the deadline of the options.
+// With `slow`, blocking calls are watched as well.
+CommContext Impl::ManagerContext(std::string_view operation, bool slow) const {
+  const Comm& comm = values_.comm();
+  return {comm, Deadline(comm, options_.save.deadline_seconds,
+                         Cat(operation, " \"", dir_, "\""), slow)};
+}
+
+// Watches file system calls of rank 0 while the other ranks wait for it.
+Deadline Impl::WatchFiles(std::string_view operation) const {
+  Deadline deadline(values_.comm(), options_.save.deadline_seconds,
+                    Cat(operation, " \"", dir_, "\""));
+  deadline.Enter("look");
+  return deadline;
+}
+
+// Returns the time by the clock of the options.
+// Errors: Internal - it threw.
+StatusOr<double> Impl::Now() const {
+  if (options_.clock) {
+    StatusOr<double> now = CatchExceptions([&] { return options_.clock(); });
+    if (now.ok()) return now;
+    return absl::InternalError(
+        absl::StrCat("ask the clock: ", now.status().message()));
+  }
+  return SteadyUnixTime();
+}
+
+// Returns the committed steps of this prefix, ascending, except those that it
+// goes back behind. A read-only manager may begin before there is a directory.
+StatusOr<std::vector<int64_t>> Impl::StepsOnDisk() const {
+  if (options_.read_only) {
+    BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(dir_));
+    if (!exists) return std::vector<int64_t>();
+  }
+  BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps,
+                         CommittedSteps(dir_, options_.prefix));
+  if (state_.going_back) {
+    steps.erase(std::ranges::upper_bound(steps, state_.going_back->to),
+                steps.end());
+  }
+  return steps;
+}
+
+// Rank 0 only.
+// Errors: InvalidArgument - it is negative; NotFound - no such step, says which
+//   there are; those of the file system.
+Status Impl::CheckStepIsThere(std::string_view operation, int64_t step) const {
+  if (step < 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s \"%s\": step is out of range (need 0 to %d, found %d)",
+        AbslView(operation), dir_, INT64_MAX, step));
+  }
+  BELAY_ASSIGN_OR_RETURN(const bool is_there, Exists(Path(step)));
+  const std::optional<GoingBack>& going_back = state_.going_back;
+  if (is_there && !(going_back && step > going_back->to)) {
+    return absl::OkStatus();
+  }
+  BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsOnDisk());
+  return absl::NotFoundError(absl::StrFormat("%s \"%s\": no step %d; %s",
+                                             AbslView(operation), dir_, step,
+                                             StepsText(steps)));
+}
+
+// Takes `steps` for those on disk, and forgets all others.
+void Impl::SetSteps(std::vector<int64_t> steps) {
+  TakeSteps(std::move(steps), history_);
+  KeepOnly(history_.steps, state_.steps);
+}
+
+// Writes the state after the cleanup has ended, which writes it, too. Rank 0
+// only.
+Status Impl::StoreState(const ManagerState& state) const {
+  cleanup_.Finish();
+  return WriteState(dir_, options_.prefix, state, options_.save.durable);
+}
+
+// Logs new notes, and `more`, the notes of a result. Rank 0 logs.
+void Impl::LogNotes(const std::vector<std::string>& more) {
+  const size_t first = std::exchange(num_logged_, notes_.size());
+  if (values_.comm().rank() != 0) return;
+  for (size_t i = first; i < notes_.size(); ++i) {
+    Log(LogLevel::kInfo, notes_[i]);
+  }
+  for (const std::string& note : more) Log(LogLevel::kWarning, note);
+}
+
+// Warns, once, that nothing will be saved: the directory has later steps, and
+// either none was restored or the program counts from before the restored one.
+// Rank 0 logs.
+void Impl::WarnIfBehind(const SaveDecision& decision) {
+  if (!decision.is_behind) return;
+  const int64_t latest = LatestOf(history_).value_or(decision.step);
+  const bool is_root = values_.comm().rank() == 0;
+  if (goes_on_from_ && decision.step < *goes_on_from_) {
+    const int64_t restored = *std::exchange(goes_on_from_, std::nullopt);
+    if (!is_root) return;
+    Log(LogLevel::kWarning,
+        absl::StrFormat(
+            "save \"%s\": step %d is not saved, and no step will be up to the "
+            "latest one there, %d: step %d was restored, but the program "
+            "counts from before it; let its loop begin at step %d",
+            dir_, decision.step, latest, restored, restored + 1));
+    return;
+  }
+  if (std::exchange(is_at_work_, true) || !is_root) return;
+  Log(LogLevel::kWarning,
+      absl::StrFormat(
+          "save \"%s\": step %d is not saved, and no step will be up to the "
+          "latest one there, %d, because this manager has not restored "
+          "anything; call Restore or RestoreOrInitialize first to go on from "
+          "step %d, or use an empty directory to begin anew",
+          dir_, decision.step, latest, latest));
+}
+
+Status Impl::CheckOptions() const {
+  BELAY_RETURN_IF_ERROR(CheckManagerOptions(options_));
+  return CheckSaveOptions(Cat("manage \"", dir_, "\""), options_.save);
+}
+
+// Checks that arguments are valid, and equal on all ranks. Collective.
+Agreed<> Impl::CheckArguments(CommContext& context) const {
+  BELAY_RETURN_IF_AGREED(Agree(context, CheckOptions()));
+  BELAY_RETURN_IF_AGREED(AgreeSameText(context, "manage: the directory", dir_));
+  return AgreeOnArguments(context, "manage", CommonOptions(options_));
+}
+
+// Notes how many steps no manager has saved.
+void Impl::NoteStrangers(std::vector<std::string>& notes) const {
+  const size_t strangers = history_.steps.size() - state_.steps.size();
+  if (strangers == 0) return;
+  notes.push_back(absl::StrFormat(
+      "%d of the steps %s saved by no manager; %s never deleted", strangers,
+      strangers == 1 ? "was" : "were", strangers == 1 ? "it is" : "they are"));
+}
+
+// Reads state and steps from disk. Rank 0 only.
+Status Impl::ReadFiles(std::vector<std::string>& notes) {
+  BELAY_ASSIGN_OR_RETURN(std::optional<ManagerState> stored,
+                         ReadState(dir_, options_.prefix));
+  state_.going_back = stored ? stored->going_back : std::nullopt;
+  BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk());
+  BELAY_ASSIGN_OR_RETURN(const double now, Now());
+  RecoveredState recovered = RecoverState(std::move(stored), steps, now);
+  state_ = std::move(recovered.state);
+  SetSteps(std::move(steps));
+  notes.insert(notes.end(), recovered.notes.begin(), recovered.notes.end());
+  NoteStrangers(notes);
+  if (!state_.going_back || options_.read_only) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const AsideOutcome outcome, FinishGoingBack());
+  notes.push_back(absl::StrFormat(
+      "went back to step %d, as a job that ended meanwhile had begun to",
+      state_.going_back->to));
+  notes.insert(notes.end(), outcome.notes.begin(), outcome.notes.end());
+  state_.going_back.reset();
+  return absl::OkStatus();
+}
+
+// Returns the seconds to wait for the lease. After a node has died, its job may
+// restart before the file server releases the lock: NFS may take two minutes.
+double Impl::LeasePatience() const {
+  constexpr double kMost = 120;
+  const StatusOr<JobEnvironment> job = ReadJobEnvironment();
+  if (!job.ok() || job->restart_count == 0) return 0;
+  const double deadline = options_.save.deadline_seconds;
+  return deadline > 0 ? std::min(kMost, deadline / 2) : kMost;
+}
+
+// Rank 0 only.
+Status Impl::Prepare() {
+  const ManagerOptions& options = options_;
+  if (options.read_only) {
+    BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(dir_));
+    if (!exists) {
+      notes_.push_back(
+          absl::StrCat("there is no directory \"", dir_, "\" yet"));
+      return absl::OkStatus();
+    }
+    return CheckIsNoStep("manage", dir_);
+  }
+  BELAY_RETURN_IF_ERROR(CheckIsNoStep("manage", dir_));
+  BELAY_RETURN_IF_ERROR(EnsureRunDirectory(dir_, options.save.durable));
+  StatusOr<Lease> lease = Lease::Take(LeasePath(dir_, options.prefix),
+                                      ThisProcess(), LeasePatience());
+  if (absl::IsPermissionDenied(lease.status())) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(lease.status().message(),
+                     "; a program that only restores sets the option "
+                     "read_only"));
+  }
+  BELAY_RETURN_IF_ERROR(lease.status());
+  lease_ = *std::move(lease);
+  if (!lease_.note().empty()) notes_.push_back(lease_.note());
+  BELAY_ASSIGN_OR_RETURN(
+      const std::vector<std::string> cleaned,
+      CleanRunDirectory(dir_, options.prefix, options.remove_leftovers));
+  notes_.insert(notes_.end(), cleaned.begin(), cleaned.end());
+  return absl::OkStatus();
+}
+
+// Lets rank 0 read the run, and gives the result to all ranks. Collective.
+Agreed<> Impl::Share(CommContext& context, absl::FunctionRef<Status()> read) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      impl.operators,
+      RunMessage message,
+      ShareFromRoot<RunMessage>(context, [&]() -> StatusOr<RunMessage> {
+        BELAY_RETURN_IF_ERROR(read());
+        BELAY_ASSIGN_OR_RETURN(std::string state,
+                               StateText(state_, options_.prefix));
+        return RunMessage{.steps = history_.steps,
+                          .notes = notes_,
+                          .lease = lease_.text(),
+                          .state = std::move(state)};
+      }));
+  if (context.is_root()) return {};
+  if (message.kind != kRunMessage) return SameOnAllRanks(DifferentCalls());
+  notes_ = std::move(message.notes);
+  lease_text_ = std::move(message.lease);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      state_, SameOnAllRanks(ParseState(message.state, options_.prefix,
+                                        "read a message")));
+  SetSteps(std::move(message.steps));
+  return {};
+}
+
+// Waits until this rank sees the lease that rank 0 holds, and begins to catch
+// signals. Collective.
+Agreed<> Impl::Join(CommContext& context) {
+  const ManagerOptions& options = options_;
+  const double patience = SharedDirectorySeconds(options.save.deadline_seconds);
+  StatusOr<bool> sees = true;
+  // An earlier run may have left a file of that name, so its content counts.
+  if (!options.read_only && !context.is_root()) {
+    sees =
+        WaitUntilHolds(LeasePath(dir_, options.prefix), lease_text_, patience);
+  }
+  Status mine = sees.status();
+  if (mine.ok() && !options.stop_signals.empty()) {
+    mine = CatchStopSignals();
+  }
+  return AgreeOnSharedDirectory(context, mine, sees.value_or(true), false,
+                                Cat("manage \"", dir_, "\""), patience);
+}
+
+CheckpointManager::CheckpointManager(std::unique_ptr<Impl> impl)
+    : impl_(std::move(impl)) {}
+
+CheckpointManager::CheckpointManager(CheckpointManager&&) noexcept = default;
+CheckpointManager& CheckpointManager::operator=(CheckpointManager&&) noexcept =
+    default;
+CheckpointManager::~CheckpointManager() = default;
+
+StatusOr<CheckpointManager> CheckpointManager::Create(
+    Checkpoint& checkpoint, const std::string& dir,
+    const ManagerOptions& options) {
+  return Begin(std::make_unique<Impl>(ManagedValues(checkpoint), dir, options));
+}
+
+StatusOr<CheckpointManager> CheckpointManager::Create(
+    const Comm& comm, const State& state, const std::string& dir,
+    const ManagerOptions& options) {
+  return Begin(
+      std::make_unique<Impl>(ManagedValues(comm, state), dir, options));
+}
+
+StatusOr<CheckpointManager> CheckpointManager::Begin(
+    std::unique_ptr<Impl> impl) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl.get(), "manage"));
+  BELAY_RETURN_IF_AGREED(impl->Begin());
+  return CheckpointManager(std::move(impl));
+}
+
+Agreed<> Impl::Begin() {
+  BELAY_RETURN_IF_AGREED(TakeOperatorOptions());
+  CommContext context = ManagerContext("manage", true);
+  BELAY_RETURN_IF_AGREED(CheckArguments(context));
+  BELAY_RETURN_IF_AGREED(Share(context, [&]() -> Status {
+    BELAY_RETURN_IF_ERROR(Prepare());
+    BELAY_RETURN_IF_ERROR(WatchTimeLimit());
+    return ReadFiles(notes_);
+  }));
+  BELAY_RETURN_IF_AGREED(Join(context));
+  LogNotes();
+  if (options_.async) {
+    background_.reset(new BackgroundSaver(values_.comm(), *options_.async));
+  }
+  return {};
+}
+
+// Lists the steps on disk again.
+Agreed<> Impl::ReloadSteps() {
+  CommContext context = ManagerContext("reload", true);
+  return Share(context, [&]() -> Status {
+    std::vector<std::string> ignored;
+    if (options_.read_only) return ReadFiles(ignored);
+    // Nobody else may change the state.
+    BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk());
+    SetSteps(std::move(steps));
+    return absl::OkStatus();
+  });
+}
+
+Agreed<> Impl::Reload() {
+  BELAY_RETURN_IF_AGREED(SettleUnderWay());
+  return ReloadSteps();
+}
+
+Status CheckpointManager::Reload() {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "reload"));
+  return impl_->Reload();
+}
+
+std::vector<int64_t> CheckpointManager::AllSteps() const {
+  if (impl_ == nullptr) return {};
+  return impl_->history_.steps;
+}
+
+std::optional<int64_t> CheckpointManager::Latest() const {
+  if (impl_ == nullptr) return std::nullopt;
+  return LatestOf(impl_->history_);
+}
+
+StatusOr<std::optional<int64_t>> CheckpointManager::BestStep() const {
+  BELAY_RETURN_IF_ERROR(CheckMoved(impl_.get(), "find the best step of"));
+  return HasBest(impl_->options_) ? impl_->BestStep() : Latest();
+}
+
+StatusOr<std::optional<int64_t>> Impl::BestStep() const {
+  std::vector<StepRecord> records = state_.steps;
+  std::erase_if(records, [&](const StepRecord& record) {
+    return std::ranges::binary_search(history_.damaged, record.step);
+  });
+  return BestOf(options_, records);
+}
+
+StatusOr<Metrics> CheckpointManager::MetricsOf(int64_t step) const {
+  BELAY_RETURN_IF_ERROR(CheckMoved(impl_.get(), "find metrics of"));
+  for (const StepRecord& record : impl_->state_.steps) {
+    if (record.step == step && record.metrics) return *record.metrics;
+  }
+  return absl::NotFoundError(
+      absl::StrFormat("find metrics of \"%s\": there are none", Path(step)));
+}
+
+std::vector<StepRecord> CheckpointManager::Checkpoints() const {
+  if (impl_ == nullptr) return {};
+  std::vector<StepRecord> active = impl_->state_.steps;
+  std::erase_if(active,
+                [](const StepRecord& record) { return record.preserved; });
+  return active;
+}
+
+std::string CheckpointManager::Path(int64_t step) const {
+  return impl_ == nullptr ? std::string() : impl_->Path(step);
+}
+
+const std::vector<std::string>& CheckpointManager::notes() const {
+  static const std::vector<std::string> none;
+  return impl_ == nullptr ? none : impl_->notes_;
+}
+
+// Reads the variables of an operator on rank 0, applies them in place of the
+// program's options, and notes that. Collective; agreed.
+// Errors: those of ParseOperatorOptions.
+Agreed<> Impl::TakeOperatorOptions() {
+  CommContext context = ManagerContext("manage", false);
+  BELAY_ASSIGN_OR_RETURN_AGREED(const OperatorMessage message,
+                                ShareFromRoot<OperatorMessage>(context, [&] {
+                                  return ReadVariables(dir_);
+                                }));
+  if (message.kind != kOperatorMessage ||
+      message.values.size() != kOperatorVariables.size()) {
+    return SameOnAllRanks(DifferentCalls());
+  }
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      operators_,
       SameOnAllRanks(
-          ParseOperatorOptions([&](const char* wanted) -> const char* {
-            for (size_t i = 0; i < texts.size(); ++i) {
-              if (std::string_view(kOperatorVariables[i]) == wanted) {
-                return texts[i].c_str();
-              }
-            }
-            return nullptr;
+          ParseOperatorOptions([&](std::string_view name) -> const char* {
+            const auto found = std::ranges::find(kOperatorVariables, name);
+            if (found == kOperatorVariables.end()) return nullptr;
+            return message.values[found - kOperatorVariables.begin()].c_str();
           })));
   if (context.is_root()) WarnOfVariables();
-  impl.notes = ApplyOperatorOptions(impl.operators, impl.dir, impl.options);
+  notes_ = ApplyOperatorOptions(operators_, dir_, options_);
   return {};
 }
 

@@ -1,5 +1,5 @@
-// What follows once a step is committed, also in the background: records,
-// clocks, and old steps that go.
+// What follows a commit, also in the background: records, clocks, and the
+// removal of old steps.
 #include <algorithm>
 #include <utility>
 
@@ -10,13 +10,15 @@
 #include "core/status_macros.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
+#include "pipeline/stages.h"
 #include "save/background_save.h"
 #include "storage/posix_file.h"
 
 namespace belay {
-namespace {
 
 using Impl = CheckpointManager::Impl;
+
+namespace {
 
 void Insert(int64_t step, std::vector<int64_t>& ascending) {
   if (std::ranges::binary_search(ascending, step)) return;
@@ -24,18 +26,26 @@ void Insert(int64_t step, std::vector<int64_t>& ascending) {
                    step);
 }
 
-// A save has succeeded: no failure counts any more.
-void ForgetFailures(Impl& impl) {
-  const int64_t missed = std::exchange(impl.failed, {}).in_a_row;
-  if (!impl.history.missed) return;
-  impl.history.missed.reset();
-  impl.notes.push_back(
+// Returns true if the step has lost its name: the rest is debris. Rank 0 only.
+bool WasRemoved(const std::string& path, const Status& status) {
+  if (status.ok()) return true;
+  const StatusOr<bool> exists = Exists(path);
+  return exists.ok() && !*exists;
+}
+
+}  // namespace
+
+void Impl::ForgetFailures() {
+  const int64_t missed = std::exchange(failed_, {}).in_a_row;
+  if (!history_.missed) return;
+  history_.missed.reset();
+  notes_.push_back(
       absl::StrCat("saving works again; missed in a row: ", missed));
 }
 
-// A step was saved after the program has gone back, if it has.
-void LeaveBranch(int64_t step, Impl& impl, ManagedSave& result) {
-  SaveHistory& history = impl.history;
+// Notes that newer steps of another branch stay, if the program has gone back.
+void Impl::LeaveBranch(int64_t step, ManagedSave& result) {
+  SaveHistory& history = history_;
   if (!history.restored) return;
   const std::optional<int64_t> latest = LatestOf(history);
   if (latest && *latest >= step) {
@@ -52,99 +62,99 @@ void LeaveBranch(int64_t step, Impl& impl, ManagedSave& result) {
   history.restored.reset();
 }
 
-// The save under way has ended. Collective; agreed.
-Agreed<> EndUnderWay(Impl& impl, Agreed<SaveResult> saved) {
-  ManagedSaveUnderWay ended = *std::exchange(impl.under_way, std::nullopt);
+// Ends the save under way. Collective; agreed.
+// Errors: that it has failed, and this is not tolerated.
+Agreed<> Impl::EndUnderWay(Agreed<SaveResult> saved) {
+  ManagedSaveUnderWay ended = *std::exchange(under_way_, std::nullopt);
   if (!saved.ok()) {
-    ended.attempt.at_files = impl.background->failed_at_files();
-    BELAY_ASSIGN_OR_RETURN_AGREED(impl.ended,
-                                  MissSave(impl, ended.attempt, saved.error()));
+    ended.attempt.at_files = background_->failed_at_files();
+    BELAY_ASSIGN_OR_RETURN_AGREED(ended_,
+                                  MissSave(ended.attempt, saved.error()));
     return {};
   }
   ManagedSave result{.saved = true};
   result.result = *std::move(saved);
   if (!ended.note.empty()) result.notes.push_back(ended.note);
-  // The program has not waited for it: its clocks go on.
-  const std::optional<double> last_call = impl.stopping.last_call;
-  const double resting_since = impl.stopping.resting_since;
-  const bool is_save_due = impl.stopping.is_save_due;
-  FinishStep(impl, ended.record, ended.began, ended.attempt.request.counter,
-             true, result);
-  impl.stopping.last_call = last_call;
-  impl.stopping.resting_since = resting_since;
-  impl.stopping.is_save_due = is_save_due;
-  impl.last_saved = result.result;
-  LogNotes(impl, result.notes);
-  impl.ended = std::move(result);
+  // The program has not waited for it, so its clocks continue.
+  const std::optional<double> last_call = stopping_.last_call;
+  const double resting_since = stopping_.resting_since;
+  const bool is_save_due = stopping_.is_save_due;
+  FinishStep(ended.record, ended.began, ended.attempt.request.counter, true,
+             result);
+  stopping_.last_call = last_call;
+  stopping_.resting_since = resting_since;
+  stopping_.is_save_due = is_save_due;
+  last_saved_ = result.result;
+  LogNotes(result.notes);
+  ended_ = std::move(result);
   return {};
 }
 
-// The same if it has. Collective; agreed.
-Agreed<> TakeEnd(Impl& impl, Agreed<std::optional<SaveResult>> ended) {
-  if (!ended.ok()) return EndUnderWay(impl, ended.error());
+// Ends the save under way if `ended` says so. Collective; agreed.
+Agreed<> Impl::TakeEnd(Agreed<std::optional<SaveResult>> ended) {
+  if (!ended.ok()) return EndUnderWay(ended.error());
   if (!*ended) return {};
-  return EndUnderWay(impl, **std::move(ended));
+  return EndUnderWay(**std::move(ended));
 }
 
-// Waits for what follows the last commit in the background. Collective;
-// agreed.
-Agreed<> FinishCleanup(Impl& impl) {
-  if (!std::exchange(impl.is_cleaning_up, false)) return {};
-  CommContext context = ManagerContext(impl, "keep steps of", true);
+// Waits for the cleanup after the last commit. Collective; agreed.
+Agreed<> Impl::FinishCleanup() {
+  if (!std::exchange(is_cleaning_up_, false)) return {};
+  CommContext context = ManagerContext("keep steps of", true);
   return OnRoot(context, [&] {
-    impl.cleanup.Finish();
+    cleanup_.Finish();
     return absl::OkStatus();
   });
 }
 
-}  // namespace
-
-void FinishStep(Impl& impl, const StepRecord& record, double began,
-                std::optional<int64_t> counter, bool in_background,
-                ManagedSave& result) {
-  impl.is_at_work = true;
-  impl.goes_on_from.reset();
-  impl.last_saved.reset();
-  impl.history.counter = counter;
-  ForgetFailures(impl);
-  LeaveBranch(record.step, impl, result);
-  Insert(record.step, impl.history.steps);
-  std::erase(impl.history.damaged, record.step);
-  PutRecord(record, impl.state.steps);
-  impl.is_cleaning_up |= in_background;
-  Agreed<KeepOutcome> outcome =
-      KeepSteps(impl, record.step, began, in_background);
+// Counts a committed step, which began at `began` as WorkedBy, and removes old
+// steps. `counter` is the value of step_counter at the call. Collective.
+void Impl::FinishStep(const StepRecord& record, double began,
+                      std::optional<int64_t> counter, bool in_background,
+                      ManagedSave& result) {
+  is_at_work_ = true;
+  goes_on_from_.reset();
+  last_saved_.reset();
+  history_.counter = counter;
+  ForgetFailures();
+  LeaveBranch(record.step, result);
+  Insert(record.step, history_.steps);
+  std::erase(history_.damaged, record.step);
+  PutRecord(record, state_.steps);
+  is_cleaning_up_ |= in_background;
+  Agreed<KeepOutcome> outcome = KeepSteps(record.step, began, in_background);
   if (!outcome.ok()) {
-    // Only the ranks could not be told; what is on disk tells them, too.
+    // Only the exchange has failed: the directory shows the same.
     result.notes.emplace_back(outcome.status().message());
-    static_cast<void>(ReloadSteps(impl));
+    static_cast<void>(ReloadSteps());
     return;
   }
-  NoteTimes(outcome->times, impl);
-  CarryOut(outcome->plan, impl.state);
-  std::vector<int64_t> steps = impl.history.steps;
+  NoteTimes(outcome->times);
+  CarryOut(outcome->plan, state_);
+  std::vector<int64_t> steps = history_.steps;
   std::erase_if(steps, [&](int64_t step) {
     return std::ranges::binary_search(outcome->plan.remove, step);
   });
-  SetSteps(std::move(steps), impl);
+  SetSteps(std::move(steps));
   result.deleted = std::move(outcome->plan.remove);
   for (std::string& note : outcome->notes) {
     result.notes.push_back(std::move(note));
   }
 }
 
-StatusOr<SaveDecision> DecideNext(const Impl& impl,
-                                  const SaveRequest& request) {
-  if (!impl.under_way) return DecideHere(impl, request);
-  SaveHistory history = impl.history;
-  Insert(impl.under_way->record.step, history.steps);
-  std::erase(history.damaged, impl.under_way->record.step);
-  history.counter = impl.under_way->attempt.request.counter;
+// Asks the rules as if the save under way were committed.
+// Errors: those of DecideSave.
+StatusOr<SaveDecision> Impl::DecideNext(const SaveRequest& request) const {
+  if (!under_way_) return DecideHere(history_, request);
+  SaveHistory history = history_;
+  Insert(under_way_->record.step, history.steps);
+  std::erase(history.damaged, under_way_->record.step);
+  history.counter = under_way_->attempt.request.counter;
   history.missed.reset();
-  StatusOr<SaveDecision> decision = DecideHere(impl, history, request);
+  StatusOr<SaveDecision> decision = DecideHere(history, request);
   // Latest() does not return it yet.
   if (decision.ok() && decision->is_behind &&
-      decision->step == impl.under_way->record.step) {
+      decision->step == under_way_->record.step) {
     decision->is_behind = false;
     decision->reason = absl::StrFormat(
         "step %d is being saved in the background", decision->step);
@@ -152,56 +162,61 @@ StatusOr<SaveDecision> DecideNext(const Impl& impl,
   return decision;
 }
 
-Agreed<> TakeFlushVote(Impl& impl, uint8_t bits) {
-  if (!impl.under_way) return {};
-  return TakeEnd(impl, impl.background->Take(FromWord(bits)));
+Agreed<> Impl::TakeFlushVote(uint8_t bits) {
+  if (!under_way_) return {};
+  return TakeEnd(background_->Take(FromWord(bits)));
 }
 
-Agreed<> PollUnderWay(Impl& impl) {
-  if (!impl.under_way) return {};
-  return TakeEnd(impl, impl.background->Poll());
+Agreed<> Impl::PollUnderWay() {
+  if (!under_way_) return {};
+  return TakeEnd(background_->Poll());
 }
 
-Agreed<> WaitForUnderWay(Impl& impl) {
-  if (!impl.under_way) return {};
-  return TakeEnd(impl, impl.background->Wait());
+Agreed<> Impl::WaitForUnderWay() {
+  if (!under_way_) return {};
+  return TakeEnd(background_->Wait());
 }
 
-Agreed<> WaitBeforeNextSave(Impl& impl) {
-  if (!impl.under_way) return {};
-  return TakeEnd(impl, impl.background->WaitBeforeNext());
+Agreed<> Impl::WaitBeforeNextSave() {
+  if (!under_way_) return {};
+  return TakeEnd(background_->WaitBeforeNext());
 }
 
-Agreed<> WaitForSameStep(Impl& impl) {
-  if (!impl.under_way || !impl.background->is_snapshot_due()) {
-    return WaitForUnderWay(impl);
+// Waits before the step under way is saved again. Gives it up if the program
+// has not waited for its snapshot. Collective; agreed.
+Agreed<> Impl::WaitForSameStep() {
+  if (!under_way_ || !background_->is_snapshot_due()) {
+    return WaitForUnderWay();
   }
-  const int64_t step = impl.under_way->record.step;
-  Agreed<> given_up = WaitBeforeNextSave(impl);
+  const int64_t step = under_way_->record.step;
+  Agreed<> given_up = WaitBeforeNextSave();
   if (!absl::IsFailedPrecondition(given_up.status())) return given_up;
-  impl.notes.push_back(absl::StrFormat(
+  notes_.push_back(absl::StrFormat(
       "step %d is saved again: the save in the background was given up, since "
       "the program had not waited for its snapshot",
       step));
   return {};
 }
 
-Agreed<> SettleUnderWay(Impl& impl) {
-  if (impl.under_way) {
-    Status status = FinishExchange(impl);
-    if (impl.under_way) status.Update(WaitForUnderWay(impl));
+// Waits for the save under way before a restore or a deletion, which do not
+// fail because of it: a failure becomes a note. Collective; agreed.
+Agreed<> Impl::SettleUnderWay() {
+  if (under_way_) {
+    Status status = FinishExchange();
+    if (under_way_) status.Update(WaitForUnderWay());
     if (!status.ok()) {
-      impl.notes.push_back(
+      notes_.push_back(
           absl::StrCat("a save in the background failed: ", status.ToString()));
-      LogNotes(impl);
+      LogNotes();
     }
   }
-  return FinishCleanup(impl);
+  return FinishCleanup();
 }
 
-void TellOfEnded(Impl& impl, ManagedSave& result) {
-  if (!impl.ended) return;
-  ManagedSave ended = *std::exchange(impl.ended, std::nullopt);
+// Adds the result of the last save under way.
+void Impl::TellOfEnded(ManagedSave& result) {
+  if (!ended_) return;
+  ManagedSave ended = *std::exchange(ended_, std::nullopt);
   if (ended.saved) result.finished = std::move(ended.result);
   result.deleted.insert(result.deleted.end(), ended.deleted.begin(),
                         ended.deleted.end());
@@ -211,94 +226,52 @@ void TellOfEnded(Impl& impl, ManagedSave& result) {
   if (!result.failure) result.failure = std::move(ended.failure);
 }
 
+Agreed<> Impl::WaitForSnapshot() {
+  if (!under_way_) return {};
+  Agreed<> copied = background_->WaitForSnapshot();
+  return copied.ok() ? copied : EndUnderWay(copied.error());
+}
+
 Status CheckpointManager::WaitForSnapshot() {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "wait for a snapshot of"));
-  if (!impl_->under_way) return absl::OkStatus();
-  Agreed<> copied = impl_->background->WaitForSnapshot();
-  return copied.ok() ? copied : EndUnderWay(*impl_, copied.error());
+  return impl_->WaitForSnapshot();
+}
+
+Agreed<std::optional<ManagedSave>> Impl::WaitUntilFinished() {
+  if (under_way_) BELAY_RETURN_IF_AGREED(FinishExchange());
+  BELAY_RETURN_IF_AGREED(WaitForUnderWay());
+  BELAY_RETURN_IF_AGREED(FinishCleanup());
+  return std::exchange(ended_, std::nullopt);
 }
 
 StatusOr<std::optional<ManagedSave>> CheckpointManager::WaitUntilFinished() {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "wait for a save of"));
-  Impl& impl = *impl_;
-  if (impl.under_way) BELAY_RETURN_IF_AGREED(FinishExchange(impl));
-  BELAY_RETURN_IF_AGREED(WaitForUnderWay(impl));
-  BELAY_RETURN_IF_AGREED(FinishCleanup(impl));
-  return std::exchange(impl.ended, std::nullopt);
+  return impl_->WaitUntilFinished();
 }
 
-// Keeping steps: what a manager does once a step is committed.
-
-namespace {
-
-using Impl = CheckpointManager::Impl;
-
-void PutSeconds(std::optional<double> seconds, WireWriter& out) {
-  out.Put(seconds.has_value());
-  out.Put(seconds.value_or(0));
-}
-
-std::optional<double> GetSeconds(WireReader& in) {
-  const bool has_value = in.Get<bool>();
-  const auto value = in.Get<double>();
-  return has_value ? std::optional(value) : std::nullopt;
-}
-
-std::string Encode(const KeepOutcome& outcome) {
-  WireWriter out;
-  const SaveTimes& times = outcome.times;
-  out.Put(times.end);
-  PutSeconds(times.seconds, out);
-  PutSeconds(times.restore, out);
-  PutSeconds(times.cost, out);
-  PutTexts(times.notes, out);
-  PutSteps(outcome.plan.remove, out);
-  PutSteps(outcome.plan.preserve, out);
-  out.Put(outcome.plan.last_preserved);
-  PutTexts(outcome.notes, out);
-  return out.Take();
-}
-
-KeepOutcome DecodeOutcome(std::string_view bytes) {
-  WireReader in(bytes);
-  KeepOutcome outcome;
-  outcome.times.end = in.Get<double>();
-  outcome.times.seconds = GetSeconds(in);
-  outcome.times.restore = GetSeconds(in);
-  outcome.times.cost = GetSeconds(in);
-  outcome.times.notes = GetTexts(in);
-  outcome.plan.remove = GetSteps(in);
-  outcome.plan.preserve = GetSteps(in);
-  outcome.plan.last_preserved = in.Get<double>();
-  outcome.notes = GetTexts(in);
-  return outcome;
-}
-
-// The newest managed step that can be restored, of those that go or of those
-// that stay. `saved` is known to be one. Rank 0 only.
-std::optional<int64_t> NewestThatOpens(const Impl& impl, int64_t saved,
-                                       const std::vector<int64_t>& removed,
-                                       bool goes) {
-  const std::vector<StepRecord>& managed = impl.state.steps;
+// Returns the newest managed step that can be restored among those that
+// `removed` has, or has not. `saved` is known to be restorable. Rank 0 only.
+std::optional<int64_t> Impl::NewestThatOpens(
+    int64_t saved, const std::vector<int64_t>& removed, bool is_removed) const {
+  const std::vector<StepRecord>& managed = state_.steps;
   for (size_t i = managed.size(); i-- > 0;) {
     const int64_t step = managed[i].step;
-    if (std::ranges::binary_search(removed, step) != goes ||
-        std::ranges::binary_search(impl.history.damaged, step)) {
+    if (std::ranges::binary_search(removed, step) != is_removed ||
+        std::ranges::binary_search(history_.damaged, step)) {
       continue;
     }
-    if (step == saved || CheckStepOpens(impl.Path(step)).ok()) return step;
+    if (step == saved || CheckStepOpens(Path(step)).ok()) return step;
   }
   return std::nullopt;
 }
 
-// One managed step that can be restored always stays: what others have saved
-// there may be anything. Rank 0 only.
-void KeepOne(const Impl& impl, int64_t saved, KeepOutcome& outcome) {
+// Keeps one managed step that can be restored: unmanaged ones may be anything.
+// Rank 0 only.
+void Impl::KeepOne(int64_t saved, KeepOutcome& outcome) const {
   std::vector<int64_t>& remove = outcome.plan.remove;
   if (!std::ranges::binary_search(remove, saved)) return;
-  if (NewestThatOpens(impl, saved, remove, false)) return;
-  const std::optional<int64_t> newest =
-      NewestThatOpens(impl, saved, remove, true);
+  if (NewestThatOpens(saved, remove, false)) return;
+  const std::optional<int64_t> newest = NewestThatOpens(saved, remove, true);
   if (!newest) return;
   std::erase(remove, *newest);
   outcome.notes.push_back(absl::StrFormat(
@@ -306,29 +279,23 @@ void KeepOne(const Impl& impl, int64_t saved, KeepOutcome& outcome) {
       *newest));
 }
 
-// Once a step has lost its name, the rest is debris. Rank 0 only.
-bool WasRemoved(const std::string& path, const Status& status) {
-  if (status.ok()) return true;
-  const StatusOr<bool> is_there = Exists(path);
-  return is_there.ok() && !*is_there;
-}
-
-// Steps that cannot be removed stay in the state. In the background they only
-// lose their names here; what is left of them is returned. Rank 0 only.
-std::vector<std::string> RemoveSteps(const Impl& impl, bool in_background,
-                                     KeepOutcome& outcome) {
+// Removes steps as planned; those that cannot be removed stay in the state. In
+// the background, steps only lose their names, and the paths of the debris are
+// returned. Rank 0 only.
+std::vector<std::string> Impl::RemoveSteps(bool in_background,
+                                           KeepOutcome& outcome) const {
   std::vector<int64_t> removed;
   std::vector<std::string> debris;
   for (const int64_t step : outcome.plan.remove) {
     Status status;
     if (in_background) {
-      StatusOr<std::string> left = TakeName(impl.Path(step));
+      StatusOr<std::string> left = TakeName(Path(step));
       if (left.ok()) debris.push_back(*std::move(left));
       status = left.status();
     } else {
-      status = RemoveStep(impl.Path(step), impl.options.save.durable);
+      status = RemoveStep(Path(step), options_.save.durable);
     }
-    if (WasRemoved(impl.Path(step), status)) removed.push_back(step);
+    if (WasRemoved(Path(step), status)) removed.push_back(step);
     if (!status.ok() && !absl::IsNotFound(status)) {
       outcome.notes.emplace_back(status.message());
     }
@@ -338,56 +305,53 @@ std::vector<std::string> RemoveSteps(const Impl& impl, bool in_background,
 }
 
 // Rank 0 only.
-SaveTimes TimesOf(const Impl& impl, double began) {
-  SaveTimes times{.end = began, .restore = impl.stopping.use.restore};
-  if (impl.stopping.limit) times.notes = impl.stopping.limit->TakeNotes();
-  if (!NeedsTimes(impl.options)) return times;
-  const StatusOr<double> now = Now(impl.options);
+SaveTimes Impl::MeasureSave(double began) const {
+  SaveTimes times{.end = began, .restore = stopping_.use.restore};
+  if (stopping_.limit) times.notes = stopping_.limit->TakeNotes();
+  if (!NeedsTimes()) return times;
+  const StatusOr<double> now = Now();
   if (!now.ok()) return times;
-  times.end = WorkedBy(impl.stopping, *now);
+  times.end = WorkedBy(*now);
   times.seconds = times.end - began;
-  times.cost = CostOfSave(impl.stopping.loop);
+  times.cost = CostOfSave(stopping_.loop);
   return times;
 }
 
-// Nothing in here can take the commit back. Rank 0 only.
-std::string AfterCommit(Impl& impl, int64_t saved, double began,
-                        bool in_background) {
+// Decides which steps to keep, removes the others, and writes the state.
+// Failures become notes, because the commit stands. Rank 0 only.
+KeepOutcome Impl::AfterCommit(int64_t saved, double began, bool in_background) {
   KeepOutcome outcome;
-  outcome.plan.last_preserved = impl.state.last_preserved;
+  outcome.plan.last_preserved = state_.last_preserved;
   const auto note = [&](const Status& status) {
     if (!status.ok()) outcome.notes.emplace_back(status.message());
   };
-  impl.cleanup.Finish();
-  outcome.notes = impl.cleanup.TakeFailures();  // after the last commit
-  const std::string clock_note =
-      NoteOnClock(impl.options, impl.state.steps, saved);
+  cleanup_.Finish();
+  outcome.notes = cleanup_.TakeFailures();  // after the last commit
+  const std::string clock_note = NoteOnClock(options_, state_.steps, saved);
   if (!clock_note.empty()) outcome.notes.push_back(clock_note);
-  const StatusOr<double> now = Now(impl.options);
+  const StatusOr<double> now = Now();
   note(now.status());
   if (now.ok()) {
-    // A step that cannot be restored counts for nothing, and is left to look
-    // at.
-    ManagerState sound = impl.state;
+    // Damaged steps do not count, and stay for inspection.
+    ManagerState sound = state_;
     std::erase_if(sound.steps, [&](const StepRecord& record) {
-      return std::ranges::binary_search(impl.history.damaged, record.step);
+      return std::ranges::binary_search(history_.damaged, record.step);
     });
     StatusOr<RetentionPlan> plan =
-        PlanRetention(PolicyOf(impl.options),
-                      impl.options.keep_checkpoint_every_n_hours, sound, *now);
+        PlanRetention(PolicyOf(options_),
+                      options_.keep_checkpoint_every_n_hours, sound, *now);
     note(plan.status());
     if (plan.ok()) outcome.plan = *std::move(plan);
   }
-  KeepOne(impl, saved, outcome);
-  std::vector<std::string> debris = RemoveSteps(impl, in_background, outcome);
-  ManagerState state = impl.state;
+  KeepOne(saved, outcome);
+  std::vector<std::string> debris = RemoveSteps(in_background, outcome);
+  ManagerState state = state_;
   CarryOut(outcome.plan, state);
   if (in_background) {
-    // Steps that have lost their names go first: the state may need the room.
-    impl.cleanup.Begin(
-        [dir = impl.dir, prefix = impl.options.prefix,
-         durable = impl.options.save.durable, state = std::move(state),
-         debris = std::move(debris)] {
+    // Debris goes first: the state may need the space.
+    cleanup_.Begin(
+        [dir = dir_, prefix = options_.prefix, durable = options_.save.durable,
+         state = std::move(state), debris = std::move(debris)] {
           Status status;
           if (durable && !debris.empty()) status = SyncDirectory(dir);
           if (status.ok()) {
@@ -398,25 +362,22 @@ std::string AfterCommit(Impl& impl, int64_t saved, double began,
           status.Update(WriteState(dir, prefix, state, durable));
           return status;
         },
-        impl.options.save.deadline_seconds);
+        options_.save.deadline_seconds);
   } else {
-    note(WriteStateOf(impl, state));
+    note(StoreState(state));
   }
-  outcome.times = TimesOf(impl, began);
-  return Encode(outcome);
+  outcome.times = MeasureSave(began);
+  return outcome;
 }
 
-}  // namespace
-
-Agreed<KeepOutcome> KeepSteps(CheckpointManager::Impl& impl, int64_t saved,
-                              double began, bool in_background) {
-  CommContext context = ManagerContext(impl, "keep steps of", true);
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes,
-      FromRoot(context, [&]() -> StatusOr<std::string> {
-        return AfterCommit(impl, saved, began, in_background);
-      }));
-  return DecodeOutcome(bytes);
+// Lets rank 0 clean up after a commit; in the background, this continues after
+// the call. Collective; agreed.
+Agreed<KeepOutcome> Impl::KeepSteps(int64_t saved, double began,
+                                    bool in_background) {
+  CommContext context = ManagerContext("keep steps of", true);
+  return ShareFromRoot<KeepOutcome>(context, [&]() -> StatusOr<KeepOutcome> {
+    return AfterCommit(saved, began, in_background);
+  });
 }
 
 }  // namespace belay

@@ -1,7 +1,8 @@
-// Restoring: the newest step that can be.
+// Restoring the newest step that can be, and going back to an older one.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -12,23 +13,27 @@
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
 #include "core/wire.h"
+#include "format/paths.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
 #include "mpi/collective.h"
 #include "pipeline/result_text.h"
+#include "pipeline/stages.h"
 #include "storage/belay_files.h"
+#include "storage/commit.h"
 #include "storage/posix_file.h"
 
 namespace belay {
-namespace {
 
 using Impl = CheckpointManager::Impl;
 
+namespace {
+
 // What a failure to restore a step means.
-enum class Verdict : char {
-  kDamaged = 'd',  // an older step may do
-  kGone = 'g',     // another manager has deleted it meanwhile
-  kOther = 'o',    // the step is well, the program or the system is not
+enum class Verdict : uint8_t {
+  kDamaged,  // an older step may do
+  kGone,     // another manager has deleted it meanwhile
+  kOther,    // the step is intact, but the program or the system has failed
 };
 
 // Rank 0 only.
@@ -40,8 +45,8 @@ StatusOr<Verdict> JudgeStep(const std::string& path, const Status& failure) {
   return CheckStepOpens(path).ok() ? Verdict::kOther : Verdict::kDamaged;
 }
 
-// Asks the files where the code of the failure does not say. Another dtype or
-// shape is not damage. Collective.
+// Judges a failure by its code or, where that does not decide, by the files.
+// Another dtype or shape is not damage. Collective.
 Agreed<Verdict> JudgeFailure(const Impl& impl, int64_t step,
                              const Status& failure) {
   // A rank that finds nothing at all may have come after a deletion.
@@ -49,128 +54,11 @@ Agreed<Verdict> JudgeFailure(const Impl& impl, int64_t step,
       !absl::IsUnimplemented(failure) && !absl::IsFailedPrecondition(failure)) {
     return Verdict::kOther;
   }
-  CommContext context = ManagerContext(impl, "restore", true);
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string verdict,
-      FromRoot(context, [&]() -> StatusOr<std::string> {
-        BELAY_ASSIGN_OR_RETURN(const Verdict judged,
-                               JudgeStep(impl.Path(step), failure));
-        return std::string(1, static_cast<char>(judged));
-      }));
-  return static_cast<Verdict>(verdict[0]);
+  CommContext context = impl.ManagerContext("restore", true);
+  return ShareFromRoot<Verdict>(
+      context, [&] { return JudgeStep(impl.Path(step), failure); });
 }
 
-Status NothingCanBeRestored(const Impl& impl,
-                            const std::vector<SkippedStep>& skipped) {
-  std::string message = absl::StrFormat("restore \"%s\": ", impl.dir);
-  if (skipped.size() == 1) {
-    absl::StrAppend(&message, "the only step cannot be restored");
-  } else {
-    absl::StrAppendFormat(&message, "none of the %d steps can be restored",
-                          skipped.size());
-  }
-  for (const SkippedStep& step : skipped) {
-    absl::StrAppend(&message, "\n  step ", step.step, ": ",
-                    step.status.message());
-  }
-  return absl::DataLossError(message);
-}
-
-// Collective; agreed.
-Agreed<> CheckMatch(const Impl& impl, int64_t step,
-                    const ManagedRestore& restored) {
-  Status matched = impl.values.CheckMatch(restored, impl.options.restore_match);
-  if (!matched.ok()) {
-    matched = Status(
-        matched.code(),
-        absl::StrFormat("restore \"%s\": %s; ManagerOptions::restore_match "
-                        "says how much has to match",
-                        impl.Path(step), matched.message()));
-  }
-  CommContext context = ManagerContext(impl, "restore", false);
-  return Agree(context, matched);
-}
-
-// A step was restored.
-void RememberRestore(Impl& impl, const ManagedRestore& restored) {
-  for (const SkippedStep& skipped : restored.skipped) {
-    impl.history.damaged.push_back(skipped.step);
-  }
-  impl.is_at_work = true;
-  impl.goes_on_from = restored.step;
-  std::vector<int64_t>& damaged = impl.history.damaged;
-  std::sort(damaged.begin(), damaged.end());
-  damaged.erase(std::unique(damaged.begin(), damaged.end()), damaged.end());
-  if (restored.step) std::erase(damaged, *restored.step);
-  impl.history.counter = CounterOf(impl.options);
-  impl.last_saved.reset();
-  impl.history.restored.reset();
-}
-
-// The newest step that was not passed over.
-std::optional<int64_t> NextToTry(const Impl& impl,
-                                 const ManagedRestore& restored) {
-  const std::vector<int64_t>& steps = impl.history.steps;
-  for (size_t i = steps.size(); i-- > 0;) {
-    if (std::none_of(restored.skipped.begin(), restored.skipped.end(),
-                     [&](const SkippedStep& skipped) {
-                       return skipped.step == steps[i];
-                     })) {
-      return steps[i];
-    }
-  }
-  return std::nullopt;
-}
-
-// Collective; agreed.
-Agreed<ManagedRestore> RestoreNewest(CheckpointManager& manager, Impl& impl,
-                                     const RestoreOptions& options) {
-  ManagedRestore restored;
-  while (const std::optional<int64_t> step = NextToTry(impl, restored)) {
-    Agreed<ManagedRestore> loaded = impl.values.Restore(
-        impl.Path(*step), *step, impl.options.restore_match, options);
-    if (loaded.ok()) {
-      BELAY_RETURN_IF_AGREED(CheckMatch(impl, *step, *loaded));
-      loaded->skipped = std::move(restored.skipped);
-      restored = *std::move(loaded);
-      RememberRestore(impl, restored);
-      return restored;
-    }
-    BELAY_ASSIGN_OR_RETURN_AGREED(const Verdict verdict,
-                                  JudgeFailure(impl, *step, loaded.status()));
-    if (verdict == Verdict::kOther) return loaded.error();
-    if (verdict == Verdict::kDamaged) {
-      restored.skipped.push_back({*step, WithoutEarlierStep(loaded.status())});
-    } else {
-      BELAY_RETURN_IF_AGREED(SameOnAllRanks(manager.Reload()));
-    }
-  }
-  if (restored.skipped.empty()) return restored;
-  return SameOnAllRanks(NothingCanBeRestored(impl, restored.skipped)).error();
-}
-
-// Collective.
-Agreed<ManagedRestore> RestoreOne(Impl& impl, int64_t step,
-                                  const RestoreOptions& options) {
-  {
-    CommContext context = ManagerContext(impl, "restore", true);
-    BELAY_RETURN_IF_AGREED(OnRoot(
-        context, [&] { return CheckStepIsThere(impl, "restore", step); }));
-  }
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      ManagedRestore restored,
-      impl.values.Restore(impl.Path(step), step, impl.options.restore_match,
-                          options));
-  BELAY_RETURN_IF_AGREED(CheckMatch(impl, step, restored));
-  RememberRestore(impl, restored);
-  if (LatestOf(impl.history) > step) impl.history.restored = step;
-  if (impl.options.newer_steps != NewerSteps::kRefuse) {
-    BELAY_RETURN_IF_AGREED(RollBack(impl, step, restored));
-  }
-  return restored;
-}
-
-// Whether both numbers are times to wait.
 Status CheckWait(double timeout_seconds, double poll_seconds) {
   if (timeout_seconds >= 0 && poll_seconds > 0 && std::isfinite(poll_seconds)) {
     return absl::OkStatus();
@@ -186,7 +74,118 @@ double Since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
+// Returns the steps after `step`, ascending.
+std::vector<int64_t> NewerThan(int64_t step,
+                               const std::vector<int64_t>& steps) {
+  return {std::ranges::upper_bound(steps, step), steps.end()};
+}
+
 }  // namespace
+
+Status Impl::NothingCanBeRestored(
+    const std::vector<SkippedStep>& skipped) const {
+  std::string message = absl::StrFormat("restore \"%s\": ", dir_);
+  if (skipped.size() == 1) {
+    absl::StrAppend(&message, "the only step cannot be restored");
+  } else {
+    absl::StrAppendFormat(&message, "none of the %d steps can be restored",
+                          skipped.size());
+  }
+  for (const SkippedStep& step : skipped) {
+    absl::StrAppend(&message, "\n  step ", step.step, ": ",
+                    step.status.message());
+  }
+  return absl::DataLossError(message);
+}
+
+// Collective; agreed.
+Agreed<> Impl::CheckMatch(int64_t step, const ManagedRestore& restored) const {
+  Status matched = values_.CheckMatch(restored, options_.restore_match);
+  if (!matched.ok()) {
+    matched = Status(
+        matched.code(),
+        absl::StrFormat("restore \"%s\": %s; ManagerOptions::restore_match "
+                        "says how much has to match",
+                        Path(step), matched.message()));
+  }
+  CommContext context = ManagerContext("restore", false);
+  return Agree(context, matched);
+}
+
+void Impl::RememberRestore(const ManagedRestore& restored) {
+  for (const SkippedStep& skipped : restored.skipped) {
+    history_.damaged.push_back(skipped.step);
+  }
+  is_at_work_ = true;
+  goes_on_from_ = restored.step;
+  std::vector<int64_t>& damaged = history_.damaged;
+  std::sort(damaged.begin(), damaged.end());
+  damaged.erase(std::unique(damaged.begin(), damaged.end()), damaged.end());
+  if (restored.step) std::erase(damaged, *restored.step);
+  history_.counter = StepCounter();
+  last_saved_.reset();
+  history_.restored.reset();
+}
+
+// Returns the newest step that was not skipped.
+std::optional<int64_t> Impl::NextToTry(const ManagedRestore& restored) const {
+  const std::vector<int64_t>& steps = history_.steps;
+  for (size_t i = steps.size(); i-- > 0;) {
+    if (std::none_of(restored.skipped.begin(), restored.skipped.end(),
+                     [&](const SkippedStep& skipped) {
+                       return skipped.step == steps[i];
+                     })) {
+      return steps[i];
+    }
+  }
+  return std::nullopt;
+}
+
+// Collective; agreed.
+Agreed<ManagedRestore> Impl::RestoreNewest(const RestoreOptions& options) {
+  ManagedRestore restored;
+  while (const std::optional<int64_t> step = NextToTry(restored)) {
+    Agreed<ManagedRestore> loaded =
+        values_.Restore(Path(*step), *step, options_.restore_match, options);
+    if (loaded.ok()) {
+      BELAY_RETURN_IF_AGREED(CheckMatch(*step, *loaded));
+      loaded->skipped = std::move(restored.skipped);
+      restored = *std::move(loaded);
+      RememberRestore(restored);
+      return restored;
+    }
+    BELAY_ASSIGN_OR_RETURN_AGREED(const Verdict verdict,
+                                  JudgeFailure(*this, *step, loaded.status()));
+    if (verdict == Verdict::kOther) return loaded.error();
+    if (verdict == Verdict::kDamaged) {
+      restored.skipped.push_back({*step, WithoutEarlierStep(loaded.status())});
+    } else {
+      BELAY_RETURN_IF_AGREED(Reload());
+    }
+  }
+  if (restored.skipped.empty()) return restored;
+  return SameOnAllRanks(NothingCanBeRestored(restored.skipped)).error();
+}
+
+// Collective.
+Agreed<ManagedRestore> Impl::RestoreOne(int64_t step,
+                                        const RestoreOptions& options) {
+  {
+    CommContext context = ManagerContext("restore", true);
+    BELAY_RETURN_IF_AGREED(
+        OnRoot(context, [&] { return CheckStepIsThere("restore", step); }));
+  }
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      ManagedRestore restored,
+      values_.Restore(Path(step), step, options_.restore_match, options));
+  BELAY_RETURN_IF_AGREED(CheckMatch(step, restored));
+  RememberRestore(restored);
+  if (LatestOf(history_) > step) history_.restored = step;
+  if (options_.newer_steps != NewerSteps::kRefuse) {
+    BELAY_RETURN_IF_AGREED(RollBack(step, restored));
+  }
+  return restored;
+}
 
 std::string ManagedRestore::ToString() const {
   std::string text =
@@ -206,78 +205,166 @@ std::string ManagedRestore::ToString() const {
   return text;
 }
 
-StatusOr<ManagedRestore> CheckpointManager::Restore(
-    std::optional<int64_t> step, const RestoreOptions& options) {
-  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "restore"));
-  Impl& impl = *impl_;
-  BELAY_RETURN_IF_AGREED(SettleUnderWay(impl));
+Agreed<ManagedRestore> Impl::Restore(std::optional<int64_t> step,
+                                     const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(SettleUnderWay());
   {
-    CommContext context = ManagerContext(impl, "restore", false);
+    CommContext context = ManagerContext("restore", false);
     BELAY_RETURN_IF_AGREED(AgreeSameText(context, "restore: the step",
                                          step ? absl::StrCat(*step) : "none"));
   }
-  const std::optional<double> began = TimeOfRestore(impl);
+  const std::optional<double> began = TimeOfRestore();
   if (step) {
     BELAY_ASSIGN_OR_RETURN_AGREED(ManagedRestore restored,
-                                  RestoreOne(impl, *step, options));
-    if (restored.step) NoteRestore(began, impl);
+                                  RestoreOne(*step, options));
+    if (restored.step) NoteRestore(began);
     return restored;
   }
-  BELAY_RETURN_IF_AGREED(ReloadSteps(impl));
+  BELAY_RETURN_IF_AGREED(ReloadSteps());
   BELAY_ASSIGN_OR_RETURN_AGREED(ManagedRestore restored,
-                                RestoreNewest(*this, impl, options));
+                                RestoreNewest(options));
   if (restored.step) {
-    NoteRestore(began, impl);
+    NoteRestore(began);
   } else {
-    LogNoStep(ManagerContext(impl, "restore", false), impl.dir);
+    LogNoStep(ManagerContext("restore", false), dir_);
   }
   return restored;
+}
+
+StatusOr<ManagedRestore> CheckpointManager::Restore(
+    std::optional<int64_t> step, const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "restore"));
+  return impl_->Restore(step, options);
 }
 
 StatusOr<ManagedRestore> CheckpointManager::RestoreOrInitialize(
     const RestoreOptions& options) {
   BELAY_ASSIGN_OR_RETURN_AGREED(ManagedRestore restored,
                                 SameOnAllRanks(Restore(std::nullopt, options)));
-  const auto& init_fn = impl_->options.init_fn;
+  const auto& init_fn = impl_->options_.init_fn;
   if (restored.step || init_fn == nullptr) return restored;
   const Status done = CatchExceptions([&] { return init_fn(); });
-  CommContext context = ManagerContext(*impl_, "initialize", false);
+  CommContext context = impl_->ManagerContext("initialize", false);
   BELAY_RETURN_IF_AGREED(Agree(context, done));
   return restored;
 }
 
-StatusOr<std::optional<int64_t>> CheckpointManager::WaitForNewStep(
+Agreed<std::optional<int64_t>> Impl::WaitForNewStep(
     std::optional<int64_t> after, double timeout_seconds, double poll_seconds) {
-  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "wait for a step of"));
   {
-    CommContext context = ManagerContext(*impl_, "wait for a step of", false);
+    CommContext context = ManagerContext("wait for a step of", false);
     BELAY_RETURN_IF_AGREED(
         Agree(context, CheckWait(timeout_seconds, poll_seconds)));
     WireWriter same;
-    PutOptional(after, same);
-    same.Put(timeout_seconds);
-    same.Put(poll_seconds);
+    same(after, timeout_seconds, poll_seconds);
     BELAY_RETURN_IF_AGREED(AgreeSame(context, "wait for a step: an argument",
                                      Fingerprint(same.bytes())));
   }
   const auto start = std::chrono::steady_clock::now();
   for (;;) {
-    BELAY_RETURN_IF_AGREED(SameOnAllRanks(Reload()));
-    const std::vector<int64_t>& steps = impl_->history.steps;
+    BELAY_RETURN_IF_AGREED(Reload());
+    const std::vector<int64_t>& steps = history_.steps;
     if (!steps.empty() && (!after || steps.back() > *after)) {
       return steps.back();
     }
-    CommContext context = ManagerContext(*impl_, "wait for a step of", false);
+    CommContext context = ManagerContext("wait for a step of", false);
     BELAY_ASSIGN_OR_RETURN_AGREED(
-        const std::string late,
-        FromRoot(context, [&]() -> StatusOr<std::string> {
-          return std::string(Since(start) >= timeout_seconds ? "y" : "n");
+        const bool is_late,
+        ShareFromRoot<bool>(context, [&]() -> StatusOr<bool> {
+          return Since(start) >= timeout_seconds;
         }));
-    if (late == "y") return std::nullopt;
+    if (is_late) return std::nullopt;
     const double left = std::max(timeout_seconds - Since(start), 0.001);
     std::this_thread::sleep_for(
         std::chrono::duration<double>(std::min(poll_seconds, left)));
   }
+}
+
+StatusOr<std::optional<int64_t>> CheckpointManager::WaitForNewStep(
+    std::optional<int64_t> after, double timeout_seconds, double poll_seconds) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "wait for a step of"));
+  return impl_->WaitForNewStep(after, timeout_seconds, poll_seconds);
+}
+
+// Writes to the state that newer steps must get out of the way. Returns nothing
+// if no step is newer. Rank 0 only.
+StatusOr<std::optional<GoingBack>> Impl::BeginGoingBack(int64_t step) const {
+  const std::string& prefix = options_.prefix;
+  BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps,
+                         CommittedSteps(dir_, prefix));
+  if (NewerThan(step, steps).empty()) return std::nullopt;
+  GoingBack plan{.to = step,
+                 .deletes = options_.newer_steps == NewerSteps::kDelete};
+  BELAY_ASSIGN_OR_RETURN(plan.aside, NextAside(dir_, prefix));
+  ManagerState state = state_;
+  state.going_back = plan;
+  BELAY_RETURN_IF_ERROR(StoreState(state));
+  return plan;
+}
+
+// From now on newer steps do not count.
+void Impl::Leave(GoingBack plan) {
+  ForgetNewer(plan.to, state_);
+  std::vector<int64_t> steps = history_.steps;
+  steps.erase(std::ranges::upper_bound(steps, plan.to), steps.end());
+  SetSteps(std::move(steps));
+  history_.restored.reset();
+  history_.missed.reset();
+  failed_ = {};
+  state_.going_back = std::move(plan);
+}
+
+// Moves or deletes the steps newer than state_.going_back, which an earlier
+// manager may have written. Rank 0 only.
+// Errors: those of ReadState, SetAside and WriteState.
+StatusOr<AsideOutcome> Impl::FinishGoingBack() const {
+  const GoingBack& plan = *state_.going_back;
+  AsideOrder order{
+      .dir = dir_,
+      .prefix = options_.prefix,
+      .aside = plan.aside,
+      .how = plan.deletes ? NewerSteps::kDelete : NewerSteps::kSetAside,
+      .durable = options_.save.durable};
+  BELAY_ASSIGN_OR_RETURN(const std::optional<ManagerState> stored,
+                         ReadState(dir_, options_.prefix));
+  if (stored) {
+    for (const StepRecord& record : stored->steps) {
+      if (!record.preserved) order.deletable.push_back(record.step);
+    }
+  }
+  BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps,
+                         CommittedSteps(dir_, options_.prefix));
+  BELAY_ASSIGN_OR_RETURN(AsideOutcome outcome,
+                         SetAside(order, NewerThan(plan.to, steps)));
+  ManagerState state = state_;
+  state.going_back.reset();
+  BELAY_RETURN_IF_ERROR(StoreState(state));
+  return outcome;
+}
+
+// Moves or deletes newer steps after a step was restored by its number, as the
+// options say. If it fails after it has begun, newer steps do not count, and
+// the next save or manager tries again. Collective; agreed. Errors: those of
+// WriteState, FinishGoingBack and NextAside.
+Agreed<> Impl::RollBack(int64_t step, ManagedRestore& restored) {
+  CommContext context = ManagerContext("go back in", true);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      std::optional<GoingBack> plan,
+      ShareFromRoot<std::optional<GoingBack>>(
+          context, [&] { return BeginGoingBack(step); }));
+  if (!plan) return {};
+  Leave(*std::move(plan));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      AsideOutcome outcome,
+      ShareFromRoot<AsideOutcome>(context, [&] { return FinishGoingBack(); }));
+  if (!outcome.moved.empty()) {
+    restored.aside = JoinPath(dir_, state_.going_back->aside);
+  }
+  restored.set_aside = std::move(outcome.moved);
+  restored.deleted = std::move(outcome.deleted);
+  for (std::string& note : outcome.notes) notes_.push_back(std::move(note));
+  state_.going_back.reset();
+  return {};
 }
 
 }  // namespace belay

@@ -1,6 +1,7 @@
-// Saving and deleting steps.
+// Saving and deleting steps, and failures of saves.
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,67 +12,73 @@
 #include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
+#include "format/paths.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
 #include "mpi/collective.h"
+#include "pipeline/stages.h"
+#include "storage/commit.h"
 #include "storage/posix_file.h"
 
 namespace belay {
-namespace {
 
 using Impl = CheckpointManager::Impl;
 
-// What rank 0 has decided.
-struct Order {
-  SaveDecision decision;
-  // If it saves:
-  StepRecord record;
-  double began = 0;  // as of WorkedBy
-  // The steps that are there, where they are others than all ranks know of.
-  std::optional<std::vector<int64_t>> steps;
-  // The steps that the manager goes back behind are out of the way.
-  bool is_back = false;
-  // It does not save, because it has: see IsSavedAlready.
-  bool is_saved = false;
-};
+namespace {
 
-std::string Encode(const Order& order) {
-  WireWriter out;
-  out.Put(order.decision.save);
-  out.Put(order.decision.step);
-  out.Put(order.decision.replaces_damaged);
-  out.PutText(order.decision.reason);
-  out.Put(order.began);
-  PutStepRecord(order.record, out);
-  out.Put(order.is_back);
-  out.Put(order.is_saved);
-  out.Put(order.steps.has_value());
-  if (order.steps) PutSteps(*order.steps, out);
-  return out.Take();
+// Describes what must be equal on all ranks.
+std::string DescribeRequest(const SaveRequest& request, bool is_due) {
+  std::string text =
+      request.step ? absl::StrCat("step ", *request.step) : "no step";
+  if (request.counter) absl::StrAppend(&text, ", counter ", *request.counter);
+  absl::StrAppend(&text, ", save counter ", request.save_counter);
+  if (request.force) absl::StrAppend(&text, ", force");
+  if (!is_due) absl::StrAppend(&text, ", not due");
+  return text;
 }
 
-Order DecodeOrder(std::string_view bytes) {
-  WireReader in(bytes);
-  Order order;
-  order.decision.save = in.Get<bool>();
-  order.decision.step = in.Get<int64_t>();
-  order.decision.replaces_damaged = in.Get<bool>();
-  order.decision.reason = in.GetText();
-  order.began = in.Get<double>();
-  order.record = GetStepRecord(in);
-  order.is_back = in.Get<bool>();
-  order.is_saved = in.Get<bool>();
-  if (in.Get<bool>()) order.steps = GetSteps(in);
-  return order;
+// Seconds. A save that fails at once is not retried at once; retries of one
+// that takes long cost the training a tenth of its time.
+constexpr double kLeastPause = 10;
+constexpr double kPausePerSecond = 10;
+
+// Returns true if a retry may help after a failure of the file system. NotFound
+// counts: the directory existed before, so a node may have lost its mount.
+bool MayPass(const Status& status) {
+  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
+         absl::IsInternal(status) || absl::IsNotFound(status);
 }
 
-// Notes the step before it is saved. One that is there already, as `steps`
-// says, and is not managed stays a stranger, whatever becomes of this save.
-// Rank 0 only.
-Status Announce(const Impl& impl, const std::vector<int64_t>& steps,
-                const StepRecord& record) {
-  ManagerState state = impl.state;
-  AdoptFailed(impl.failed, steps, state.steps);
+}  // namespace
+
+std::optional<int64_t> Impl::StepCounter() const {
+  if (options_.step_counter == nullptr) return std::nullopt;
+  return *options_.step_counter;
+}
+
+SaveRequest Impl::MakeRequest(std::optional<int64_t> step) const {
+  return {.step = step,
+          .counter = StepCounter(),
+          .save_counter = values_.save_counter()};
+}
+
+// Asks the rules.
+// Errors: those of DecideSave, with the directory.
+StatusOr<SaveDecision> Impl::DecideHere(const SaveHistory& history,
+                                        const SaveRequest& request) const {
+  StatusOr<SaveDecision> decision = DecideSave(options_, history, request);
+  if (decision.ok()) return decision;
+  return Status(
+      decision.status().code(),
+      absl::StrCat("save \"", dir_, "\": ", decision.status().message()));
+}
+
+// Writes the step to the state before it is saved, unless `steps` has it and it
+// is not managed: it must stay unmanaged if this save fails. Rank 0 only.
+Status Impl::Announce(const std::vector<int64_t>& steps,
+                      const StepRecord& record) const {
+  ManagerState state = state_;
+  PutFailed(steps, state.steps);
   KeepOnly(steps, state.steps);
   const bool is_managed = std::any_of(
       state.steps.begin(), state.steps.end(),
@@ -79,264 +86,237 @@ Status Announce(const Impl& impl, const std::vector<int64_t>& steps,
   if (is_managed || !std::ranges::binary_search(steps, record.step)) {
     state.saving = record;
   }
-  return WriteStateOf(impl, state);
+  return StoreState(state);
 }
 
-// Looks at the directory before a save, and says there what will come. Rank 0
+// Brings the directory up to date before a save, and announces the save. Rank 0
 // only.
-Status PrepareFiles(Impl& impl, SaveAttempt& attempt, Order& order) {
-  const Deadline watched = WatchFiles(impl, "save");
-  impl.cleanup.Finish();  // there may be no space left for the step before
-  BELAY_RETURN_IF_ERROR(ComeBack(impl));
-  if (impl.state.going_back) {
-    BELAY_RETURN_IF_ERROR(FinishGoingBack(impl).status());
-    impl.state.going_back.reset();
+Status Impl::PrepareFiles(SaveAttempt& attempt, SaveOrder& order) {
+  const Deadline watched = WatchFiles("save");
+  cleanup_.Finish();  // the step may need the space
+  BELAY_RETURN_IF_ERROR(ComeBack());
+  if (state_.going_back) {
+    BELAY_RETURN_IF_ERROR(FinishGoingBack().status());
+    state_.going_back.reset();
     order.is_back = true;
   }
   // Somebody may have deleted steps by hand.
-  BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk(impl));
+  BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk());
   attempt.was_there = std::ranges::binary_search(steps, order.decision.step);
-  if (!impl.failed.steps.empty()) {
-    // Or a step is there whose save seemed to fail.
-    BELAY_ASSIGN_OR_RETURN(
-        order.decision,
-        DecideHere(impl, HistoryWith(impl, steps), attempt.request));
+  if (!failed_.steps.empty()) {
+    // A step may exist although its save seemed to fail.
+    BELAY_ASSIGN_OR_RETURN(order.decision,
+                           DecideHere(HistoryWith(steps), attempt.request));
   }
   if (order.decision.save) {
     attempt.is_announced = true;
-    BELAY_RETURN_IF_ERROR(Announce(impl, steps, order.record));
+    BELAY_RETURN_IF_ERROR(Announce(steps, order.record));
   }
-  if (steps != impl.history.steps) order.steps = std::move(steps);
+  if (steps != history_.steps) order.steps = std::move(steps);
   return absl::OkStatus();
 }
 
-// A forced save is not refused for steps that somebody has deleted by hand.
-// Rank 0 only.
-StatusOr<SaveDecision> DecideOnRoot(const Impl& impl,
-                                    const SaveRequest& request) {
-  StatusOr<SaveDecision> decision = DecideHere(impl, request);
+// Asks the rules, and looks at the directory before it refuses a forced save:
+// somebody may have deleted steps by hand. Rank 0 only.
+StatusOr<SaveDecision> Impl::DecideOnRoot(const SaveRequest& request) const {
+  StatusOr<SaveDecision> decision = DecideHere(history_, request);
   if (decision.ok() || !request.force) return decision;
-  BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsOnDisk(impl));
-  return DecideHere(impl, HistoryWith(impl, steps), request);
+  BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsOnDisk());
+  return DecideHere(HistoryWith(steps), request);
 }
 
-// Rank 0 only.
-StatusOr<std::string> Decide(Impl& impl, SaveAttempt& attempt,
-                             const std::optional<Metrics>& metrics) {
-  Order order;
+// Decides whether to save, and prepares the directory. Rank 0 only.
+StatusOr<SaveOrder> Impl::Decide(SaveAttempt& attempt,
+                                 const std::optional<Metrics>& metrics) {
+  SaveOrder order;
   std::string against;
   SaveRequest& request = attempt.request;
-  if (IsSavedAlready(impl, request)) {
+  if (IsSavedAlready(request)) {
     // Unless somebody has deleted it by hand.
-    BELAY_ASSIGN_OR_RETURN(order.is_saved, Exists(impl.Path(*request.step)));
+    BELAY_ASSIGN_OR_RETURN(order.is_saved, Exists(Path(*request.step)));
     order.decision.step = *request.step;
-    if (order.is_saved) return Encode(order);
+    if (order.is_saved) return order;
   }
-  BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp(impl));
-  if (NeedsTimes(impl.options)) {
-    BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
-    BELAY_RETURN_IF_ERROR(AskClock(impl, now, request, against));
+  BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp());
+  if (NeedsTimes()) {
+    BELAY_ASSIGN_OR_RETURN(const double now, Now());
+    BELAY_RETURN_IF_ERROR(AskClock(now, request, against));
   }
-  BELAY_ASSIGN_OR_RETURN(order.decision, DecideOnRoot(impl, request));
-  WarnIfBehind(impl, order.decision);
+  BELAY_ASSIGN_OR_RETURN(order.decision, DecideOnRoot(request));
+  WarnIfBehind(order.decision);
   if (order.decision.save && !request.force && !against.empty()) {
     order.decision.save = false;
     order.decision.reason = against;
   }
   if (order.decision.save) {
-    BELAY_ASSIGN_OR_RETURN(attempt.began, Now(impl.options));
+    BELAY_ASSIGN_OR_RETURN(attempt.began, Now());
     attempt.record = {
         .step = order.decision.step, .time = attempt.began, .metrics = metrics};
     order.record = attempt.record;
-    order.began = WorkedBy(impl.stopping, attempt.began);
-    NoteSave(impl.stopping.loop);
+    order.began = WorkedBy(attempt.began);
+    NoteSave(stopping_.loop);
     attempt.at_files = true;
-    BELAY_RETURN_IF_ERROR(PrepareFiles(impl, attempt, order));
+    BELAY_RETURN_IF_ERROR(PrepareFiles(attempt, order));
   }
-  return Encode(order);
+  return order;
 }
 
-// Saves in the background as far as that is possible. Collective.
-Agreed<PendingSave> BeginOrSave(Impl& impl, const Order& order,
-                                const SaveOptions& how, bool in_background,
-                                bool& at_files) {
+// Collective; agreed.
+Agreed<PendingSave> Impl::BeginOrSave(const SaveOrder& order,
+                                      const SaveOptions& how,
+                                      bool in_background, bool& at_files) {
   const int64_t step = order.decision.step;
   if (in_background) {
-    return impl.values.Begin(*impl.background, impl.Path(step), step, how,
-                             at_files);
+    return values_.Begin(*background_, Path(step), step, how, at_files);
   }
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      SaveResult saved, impl.values.Save(impl.Path(step), step, how, at_files));
+  BELAY_ASSIGN_OR_RETURN_AGREED(SaveResult saved,
+                                values_.Save(Path(step), step, how, at_files));
   return PendingSave{.path = saved.path, .step = step, .saved = saved};
 }
 
-// The rules and the caller agree on whether to save. Collective.
-Agreed<Order> AskRoot(CommContext& context, Impl& impl, SaveAttempt& attempt,
-                      const std::optional<Metrics>& metrics) {
-  const SaveRequest& request = attempt.request;
+// Decides on all ranks whether to save. Has a deadline of its own, which must
+// not watch the save as well. Collective; agreed.
+Agreed<SaveOrder> Impl::Ask(SaveAttempt& attempt,
+                            const std::optional<Metrics>& metrics) {
+  CommContext context = ManagerContext("save", false);
   BELAY_ASSIGN_OR_RETURN_AGREED(std::optional<SaveDecision> not_due,
-                                AgreeIfNotDue(context, impl, request));
-  if (not_due) return Order{.decision = *std::move(not_due)};
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(context, [&] {
-                                  return Decide(impl, attempt, metrics);
-                                }));
-  return DecodeOrder(bytes);
-}
-
-// Under a deadline of its own, which must not watch the save as well.
-// Collective.
-Agreed<Order> Ask(Impl& impl, SaveAttempt& attempt,
-                  const std::optional<Metrics>& metrics) {
-  CommContext context = ManagerContext(impl, "save", false);
-  return AskRoot(context, impl, attempt, metrics);
-}
-
-// What is said of this step counts before what is said of all.
-Metadata MetadataOf(const ManagedSaveOptions& options, const SaveOptions& how,
-                    const Impl& impl) {
-  Metadata metadata = options.metadata;
-  metadata.insert(how.metadata.begin(), how.metadata.end());
-  metadata.insert(impl.options.metadata.begin(), impl.options.metadata.end());
-  return metadata;
+                                AgreeIfNotDue(context, attempt.request));
+  if (not_due) return SaveOrder{.decision = *std::move(not_due)};
+  return ShareFromRoot<SaveOrder>(context,
+                                  [&] { return Decide(attempt, metrics); });
 }
 
 // Rank 0 only.
-Status CheckDelete(const Impl& impl, int64_t step) {
-  if (impl.options.read_only) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "delete \"%s\": the manager is read-only", impl.Path(step)));
+Status Impl::CheckDelete(int64_t step) const {
+  if (options_.read_only) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("delete \"%s\": the manager is read-only", Path(step)));
   }
-  return CheckStepIsThere(impl, "delete", step);
+  return CheckStepIsThere("delete", step);
 }
 
-// The request as it is once the save before has ended.
-SaveRequest RequestAgain(const Impl& impl, const SaveRequest& request) {
-  SaveRequest again = RequestOf(impl, request.step);
-  again.force = request.force;
-  again.overwrite = request.overwrite;
-  again.is_last = request.is_last;
-  return again;
-}
-
-// The clocks of the rules go on while the step is written.
-void NoteBegun(double began, Impl& impl) {
-  impl.stopping.is_save_due = false;
-  impl.stopping.resting_since = began;
-}
-
-// The call of a save that began then is about to return. A clock that fails
-// fails the next save. Rank 0 only.
-void NoteCallSince(double began, Impl& impl) {
-  if (!impl.options.auto_interval) return;
-  const StatusOr<double> now = Now(impl.options);
+// Notes how long the call of a save took. A clock that fails fails the next
+// save. Rank 0 only.
+void Impl::NoteCallSince(double began) {
+  if (!options_.auto_interval) return;
+  const StatusOr<double> now = Now();
   if (!now.ok()) return;
-  NoteCall(WorkedBy(impl.stopping, *now) - began, impl.stopping.loop);
+  NoteCall(WorkedBy(*now) - began, stopping_.loop);
 }
 
 // Saves what rank 0 has decided to save. Collective; agreed.
-Agreed<ManagedSave> SaveAsOrdered(Impl& impl, const Order& order,
-                                  const SaveOptions& how,
-                                  SaveAttempt& attempt) {
+Agreed<ManagedSave> Impl::SaveAsOrdered(const SaveOrder& order,
+                                        const SaveOptions& how,
+                                        SaveAttempt& attempt) {
   const SaveRequest& request = attempt.request;
   const bool in_background =
-      impl.background != nullptr && !request.force && !request.is_last;
+      background_ != nullptr && !request.force && !request.is_last;
   attempt.at_files = false;
   Agreed<PendingSave> begun =
-      BeginOrSave(impl, order, how, in_background, attempt.at_files);
-  if (!begun.ok()) return MissSave(impl, attempt, begun.error());
-  if (order.steps) SetSteps(*order.steps, impl);
-  const std::string note = NoteOnMetrics(impl.options, order.record);
+      BeginOrSave(order, how, in_background, attempt.at_files);
+  if (!begun.ok()) return MissSave(attempt, begun.error());
+  if (order.steps) SetSteps(*order.steps);
+  const std::string note = NoteOnMetrics(options_, order.record);
   ManagedSave result{.saved = begun->saved.has_value()};
   if (result.saved) {
     result.result = *std::move(begun->saved);
-    impl.stopping.is_last_save_owed = false;
+    stopping_.is_last_save_owed = false;
     if (!note.empty()) result.notes.push_back(note);
     if (!begun->note.empty()) result.notes.push_back(begun->note);
-    FinishStep(impl, order.record, order.began, request.counter, false, result);
+    FinishStep(order.record, order.began, request.counter, false, result);
   } else {
     result.begun = true;
     result.reason = absl::StrFormat("step %d is saved in the background",
                                     order.decision.step);
-    impl.under_way = {.attempt = attempt,
-                      .record = order.record,
-                      .began = order.began,
-                      .note = note};
-    NoteBegun(order.began, impl);
+    under_way_ = {.attempt = attempt,
+                  .record = order.record,
+                  .began = order.began,
+                  .note = note};
+    // The clocks of the rules continue while the step is written.
+    stopping_.is_save_due = false;
+    stopping_.resting_since = order.began;
   }
-  if (impl.values.comm().rank() == 0) NoteCallSince(order.began, impl);
-  LogNotes(impl, result.notes);
-  TellOfEnded(impl, result);
+  if (values_.comm().rank() == 0) NoteCallSince(order.began);
+  LogNotes(result.notes);
+  TellOfEnded(result);
   return result;
 }
 
-// The step that the caller insists on is there: this manager has saved it.
-ManagedSave SavedAlready(Impl& impl) {
-  impl.stopping.is_last_save_owed = false;
-  ManagedSave result{.saved = true, .result = *impl.last_saved};
+// Returns the result of a step that this manager has saved already.
+ManagedSave Impl::SavedAlready() {
+  stopping_.is_last_save_owed = false;
+  ManagedSave result{.saved = true, .result = *last_saved_};
   result.notes.push_back(absl::StrFormat(
       "step %d has the values of the save in the background that began before: "
       "this call took no new ones; to save them, give overwrite or another "
       "step",
-      impl.last_saved->step));
-  LogNotes(impl, result.notes);
-  TellOfEnded(impl, result);
+      last_saved_->step));
+  LogNotes(result.notes);
+  TellOfEnded(result);
   return result;
 }
 
-// The last save was not made, and will not be.
-void NoteLeftOut(const SaveRequest& request, const ManagedSave& result,
-                 Impl& impl) {
+// Notes that the last save before a stop is left out.
+void Impl::NoteLeftOut(const SaveRequest& request, const ManagedSave& result) {
   if (!request.is_last) return;
-  impl.stopping.is_last_save_owed = false;
-  impl.notes.push_back(absl::StrCat("the last save before ",
-                                    impl.stopping.reason->ToString(),
-                                    " was left out: ", result.reason));
+  stopping_.is_last_save_owed = false;
+  notes_.push_back(absl::StrCat("the last save before ",
+                                stopping_.reason->ToString(),
+                                " was left out: ", result.reason));
 }
 
-}  // namespace
+Agreed<ManagedSave> Impl::Save(std::optional<int64_t> step,
+                               const ManagedSaveOptions& options) {
+  // The exchange of the last ShouldSave counts here.
+  BELAY_RETURN_IF_AGREED(FinishExchange());
+  SaveAttempt attempt{
+      .request = MakeRequest(step),
+      .may_fail = options.tolerate_failure.value_or(!options.force)};
+  SaveRequest& request = attempt.request;
+  const SaveOptions& chosen = options.save ? *options.save : options_.save;
+  request.force = options.force;
+  request.overwrite = chosen.overwrite;
+  request.is_last = stopping_.reason && stopping_.is_last_save_owed;
+  if (under_way_) {
+    BELAY_ASSIGN_OR_RETURN_AGREED(std::string reason, WaitIfSaveIsDue(request));
+    if (!reason.empty()) {
+      ManagedSave result{.reason = std::move(reason)};
+      TellOfEnded(result);
+      return result;
+    }
+    // The save that has ended may have changed the counters.
+    const SaveRequest now = MakeRequest(step);
+    request.counter = now.counter;
+    request.save_counter = now.save_counter;
+  }
+  const Agreed<SaveOrder> order = Ask(attempt, options.metrics);
+  if (!order.ok()) return MissSave(attempt, order.error());
+  if (order->is_back) state_.going_back.reset();
+  if (order->steps && !failed_.steps.empty()) {
+    AdoptFailed(*order->steps);
+  }
+  if (order->is_saved) return SavedAlready();
+  if (!order->decision.save) {
+    ManagedSave result{.reason = order->decision.reason};
+    NoteLeftOut(request, result);
+    TellOfEnded(result);
+    return result;
+  }
+  SaveOptions how = chosen;
+  ApplyToSave(operators_, how);
+  // Of equal names, the most specific one counts.
+  Metadata metadata = options.metadata;
+  metadata.insert(how.metadata.begin(), how.metadata.end());
+  metadata.insert(options_.metadata.begin(), options_.metadata.end());
+  how.metadata = std::move(metadata);
+  how.overwrite = how.overwrite || order->decision.replaces_damaged;
+  return SaveAsOrdered(*order, how, attempt);
+}
 
 StatusOr<ManagedSave> CheckpointManager::Save(
     std::optional<int64_t> step, const ManagedSaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "save"));
-  Impl& impl = *impl_;
-  // What ranks have told each other at the last ShouldSave counts here.
-  BELAY_RETURN_IF_AGREED(FinishExchange(impl));
-  SaveAttempt attempt{
-      .request = RequestOf(impl, step),
-      .may_fail = options.tolerate_failure.value_or(!options.force)};
-  SaveRequest& request = attempt.request;
-  const SaveOptions& chosen = options.save ? *options.save : impl.options.save;
-  request.force = options.force;
-  request.overwrite = chosen.overwrite;
-  request.is_last = impl.stopping.reason && impl.stopping.is_last_save_owed;
-  if (impl.under_way) {
-    BELAY_ASSIGN_OR_RETURN_AGREED(std::string reason,
-                                  WaitIfSaveIsDue(impl, request));
-    if (!reason.empty()) {
-      ManagedSave result{.reason = std::move(reason)};
-      TellOfEnded(impl, result);
-      return result;
-    }
-    request = RequestAgain(impl, request);
-  }
-  const Agreed<Order> order = Ask(impl, attempt, options.metrics);
-  if (!order.ok()) return MissSave(impl, attempt, order.error());
-  if (order->is_back) impl.state.going_back.reset();
-  if (order->steps && !impl.failed.steps.empty()) {
-    AdoptFailed(*order->steps, impl);
-  }
-  if (order->is_saved) return SavedAlready(impl);
-  if (!order->decision.save) {
-    ManagedSave result{.reason = order->decision.reason};
-    NoteLeftOut(request, result, impl);
-    TellOfEnded(impl, result);
-    return result;
-  }
-  SaveOptions how = chosen;
-  ApplyToSave(impl.operators, how);
-  how.metadata = MetadataOf(options, how, impl);
-  how.overwrite = how.overwrite || order->decision.replaces_damaged;
-  return SaveAsOrdered(impl, *order, how, attempt);
+  return impl_->Save(step, options);
 }
 
 std::string ManagedSave::ToString() const {
@@ -353,164 +333,264 @@ std::string ManagedSave::ToString() const {
   return text;
 }
 
-Status CheckpointManager::Delete(int64_t step) {
-  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "delete"));
-  Impl& impl = *impl_;
-  BELAY_RETURN_IF_AGREED(SettleUnderWay(impl));
+Agreed<> Impl::Delete(int64_t step) {
+  BELAY_RETURN_IF_AGREED(SettleUnderWay());
   Agreed<> removed;
   {
-    CommContext context = ManagerContext(impl, "delete a step of", true);
+    CommContext context = ManagerContext("delete a step of", true);
     BELAY_RETURN_IF_AGREED(AgreeSameNumber(context, "delete: the step", step));
-    BELAY_RETURN_IF_AGREED(
-        OnRoot(context, [&] { return CheckDelete(impl, step); }));
-    removed = OnRoot(context, [&] {
-      return RemoveStep(impl.Path(step), impl.options.save.durable);
-    });
+    BELAY_RETURN_IF_AGREED(OnRoot(context, [&] { return CheckDelete(step); }));
+    removed = OnRoot(
+        context, [&] { return RemoveStep(Path(step), options_.save.durable); });
   }
-  // It may have lost its name also if that failed.
-  BELAY_RETURN_IF_AGREED(ReloadSteps(impl));
+  // Even after a failure, the step may have lost its name.
+  BELAY_RETURN_IF_AGREED(ReloadSteps());
   BELAY_RETURN_IF_AGREED(removed);
-  CommContext context = ManagerContext(impl, "delete a step of", true);
-  return OnRoot(context, [&] { return WriteStateOf(impl, impl.state); });
+  CommContext context = ManagerContext("delete a step of", true);
+  return OnRoot(context, [&] { return StoreState(state_); });
 }
 
-// A call of Save while another save is under way, or for the step that was
-// saved last.
+Status CheckpointManager::Delete(int64_t step) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "delete"));
+  return impl_->Delete(step);
+}
 
-namespace {
-
-using Impl = CheckpointManager::Impl;
-
-// What becomes of a call while another save is under way.
-enum class Meanwhile : uint8_t {
-  kSave,  // once that has ended
-  kWait,  // for that: it is the same step
-  kNotYet,
-};
-using Decided = std::pair<Meanwhile, std::string>;
-
-// Whether the caller insists on a step that is being saved in the background.
-bool IsUnderWay(const Impl& impl, const SaveRequest& request) {
-  return impl.under_way && request.step == impl.under_way->record.step &&
+// Returns true if the caller insists on the step that is under way.
+bool Impl::IsUnderWay(const SaveRequest& request) const {
+  return under_way_ && request.step == under_way_->record.step &&
          (request.force || request.is_last) && !request.overwrite;
 }
 
-// Decides that, and says why not yet. Rank 0 only.
-StatusOr<Decided> DecideMeanwhile(const Impl& impl, SaveRequest request) {
-  if (IsUnderWay(impl, request)) return Decided(Meanwhile::kWait, "");
-  if (request.force || request.is_last) return Decided(Meanwhile::kSave, "");
-  std::string against;
-  BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp(impl));
-  if (NeedsTimes(impl.options)) {
-    BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
-    BELAY_RETURN_IF_ERROR(AskClock(impl, now, request, against));
+// Decides what to do while another save is under way. Rank 0 only.
+StatusOr<Meanwhile> Impl::DecideMeanwhile(SaveRequest request) const {
+  using Action = Meanwhile::Action;
+  if (IsUnderWay(request)) return Meanwhile{.action = Action::kWait};
+  if (request.force || request.is_last) return Meanwhile();
+  Meanwhile meanwhile;
+  std::string& against = meanwhile.reason;
+  BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp());
+  if (NeedsTimes()) {
+    BELAY_ASSIGN_OR_RETURN(const double now, Now());
+    BELAY_RETURN_IF_ERROR(AskClock(now, request, against));
   }
-  const StatusOr<SaveDecision> decision = DecideNext(impl, request);
-  // A mistake is told once nothing is under way.
+  const StatusOr<SaveDecision> decision = DecideNext(request);
+  // An error is reported when the other save has ended.
   if (decision.ok() && !decision->save) against = decision->reason;
-  return Decided(against.empty() ? Meanwhile::kSave : Meanwhile::kNotYet,
-                 against);
+  if (!against.empty()) meanwhile.action = Action::kNotYet;
+  return meanwhile;
 }
 
-// Returns nothing if the step is due, or if this rank cannot say.
-std::optional<SaveDecision> DecideNotDue(const Impl& impl,
-                                         const SaveRequest& request) {
-  // What rank 0 alone knows: what the program's function says, the time, and
-  // whether a save that has failed is to be made up for by now.
-  if (request.force || request.is_last || impl.options.should_save ||
-      NeedsTimes(impl.options) || impl.history.missed ||
-      !impl.failed.steps.empty()) {
+// Returns why not to save; nothing if the step is due or only rank 0 can
+// decide.
+std::optional<SaveDecision> Impl::DecideNotDue(
+    const SaveRequest& request) const {
+  // Only rank 0 knows the result of should_save, the time, and whether to retry
+  // a failed save.
+  if (request.force || request.is_last || options_.should_save ||
+      NeedsTimes() || history_.missed || !failed_.steps.empty()) {
     return std::nullopt;
   }
-  StatusOr<SaveDecision> decision = DecideNext(impl, request);
+  StatusOr<SaveDecision> decision = DecideNext(request);
   if (!decision.ok() || decision->save) return std::nullopt;
   return *std::move(decision);
 }
 
-// What all ranks have to pass alike, or find out alike.
-std::string TextOf(const SaveRequest& request, bool is_due) {
-  std::string text =
-      request.step ? absl::StrCat("step ", *request.step) : "no step";
-  if (request.counter) absl::StrAppend(&text, ", counter ", *request.counter);
-  absl::StrAppend(&text, ", save counter ", request.save_counter);
-  if (request.force) absl::StrAppend(&text, ", force");
-  if (!is_due) absl::StrAppend(&text, ", not due");
-  return text;
-}
-
-}  // namespace
-
-Agreed<std::optional<SaveDecision>> AgreeIfNotDue(CommContext& context,
-                                                  Impl& impl,
-                                                  const SaveRequest& request) {
-  std::optional<SaveDecision> not_due = DecideNotDue(impl, request);
+// Checks that ranks pass the same request. Returns why not to save; nothing if
+// the step is due or only rank 0 can decide. Collective; agreed.
+Agreed<std::optional<SaveDecision>> Impl::AgreeIfNotDue(
+    CommContext& context, const SaveRequest& request) {
+  std::optional<SaveDecision> not_due = DecideNotDue(request);
   BELAY_RETURN_IF_AGREED(AgreeSameText(context,
                                        "save: the step, step_counter or force",
-                                       TextOf(request, !not_due)));
-  if (not_due) WarnIfBehind(impl, *not_due);
+                                       DescribeRequest(request, !not_due)));
+  if (not_due) WarnIfBehind(*not_due);
   return not_due;
 }
 
-Status AskClock(const Impl& impl, double now, SaveRequest& request,
-                std::string& against) {
-  if (impl.options.auto_interval) {
-    BELAY_ASSIGN_OR_RETURN(request.due_in, SecondsToNextSave(impl, now));
+// Sets `against` if the last save would not end before the time limit, and when
+// a save is due by auto_interval. Rank 0 only.
+Status Impl::AskClock(double now, SaveRequest& request,
+                      std::string& against) const {
+  if (options_.auto_interval) {
+    BELAY_ASSIGN_OR_RETURN(request.due_in, SecondsToNextSave(now));
   }
   if (request.is_last) {
-    against = AgainstLastSave(impl.stopping.use, SecondsLeft(impl, now));
+    against = AgainstLastSave(stopping_.use, SecondsLeft(now));
   }
   return absl::OkStatus();
 }
 
-bool IsSavedAlready(const Impl& impl, const SaveRequest& request) {
+// Returns true if the caller insists on the step that this manager has saved
+// last in the background, and nothing has been restored since.
+bool Impl::IsSavedAlready(const SaveRequest& request) const {
   if (!request.force && !request.is_last) return false;
-  if (request.overwrite || !impl.last_saved ||
-      request.step != impl.last_saved->step) {
+  if (request.overwrite || !last_saved_ || request.step != last_saved_->step) {
     return false;
   }
-  const SaveHistory& history = impl.history;
-  return std::ranges::binary_search(history.steps, *request.step) &&
-         !std::ranges::binary_search(history.damaged, *request.step);
+  return std::ranges::binary_search(history_.steps, *request.step) &&
+         !std::ranges::binary_search(history_.damaged, *request.step);
 }
 
-Agreed<std::string> WaitIfSaveIsDue(Impl& impl, const SaveRequest& request) {
-  std::optional<SaveDecision> not_due;
-  std::string bytes;
+// Waits for the save under way if the rules ask for another one or the caller
+// insists on this one; else polls it, and returns why not to save. Collective;
+// agreed.
+Agreed<std::string> Impl::WaitIfSaveIsDue(const SaveRequest& request) {
+  Meanwhile meanwhile;
   {
-    CommContext context = ManagerContext(impl, "save", false);
-    BELAY_ASSIGN_OR_RETURN_AGREED(not_due,
-                                  AgreeIfNotDue(context, impl, request));
-    if (!not_due) {
+    CommContext context = ManagerContext("save", false);
+    BELAY_ASSIGN_OR_RETURN_AGREED(std::optional<SaveDecision> not_due,
+                                  AgreeIfNotDue(context, request));
+    if (not_due) {
+      meanwhile = {Meanwhile::Action::kNotYet, std::move(not_due->reason)};
+    } else {
       BELAY_ASSIGN_OR_RETURN_AGREED(
-          bytes, FromRoot(context, [&]() -> StatusOr<std::string> {
-            BELAY_ASSIGN_OR_RETURN(const Decided decided,
-                                   DecideMeanwhile(impl, request));
-            WireWriter out;
-            out.Put(decided.first);
-            out.PutText(decided.second);
-            return out.Take();
-          }));
+          meanwhile, ShareFromRoot<Meanwhile>(
+                         context, [&] { return DecideMeanwhile(request); }));
     }
   }
-  // A poll has a context of its own, so that its errors say what it did.
-  if (not_due) {
-    BELAY_RETURN_IF_AGREED(PollUnderWay(impl));
-    return not_due->reason;
-  }
-  WireReader in(bytes);
-  const auto meanwhile = in.Get<Meanwhile>();
-  switch (meanwhile) {
-    case Meanwhile::kSave:
-      BELAY_RETURN_IF_AGREED(WaitBeforeNextSave(impl));
+  // What follows has a context of its own, whose errors name the operation.
+  switch (meanwhile.action) {
+    case Meanwhile::Action::kSave:
+      BELAY_RETURN_IF_AGREED(WaitBeforeNextSave());
       break;
-    case Meanwhile::kWait:
-      BELAY_RETURN_IF_AGREED(WaitForSameStep(impl));
+    case Meanwhile::Action::kWait:
+      BELAY_RETURN_IF_AGREED(WaitForSameStep());
       break;
-    case Meanwhile::kNotYet:
-      BELAY_RETURN_IF_AGREED(PollUnderWay(impl));
+    case Meanwhile::Action::kNotYet:
+      BELAY_RETURN_IF_AGREED(PollUnderWay());
       break;
   }
-  return std::string(in.GetText());
+  return std::move(meanwhile.reason);
+}
+
+// Notes when to retry. If the clock fails, only the rules ask for the next
+// save. Rank 0 only.
+void Impl::NoteTimesOfFailure(double began, bool makes_up) {
+  failed_.retry_at = std::numeric_limits<double>::infinity();
+  const StatusOr<double> now = Now();
+  if (!now.ok()) return;
+  const double took = std::max(0.0, *now - began);
+  failed_.failed_at = *now;
+  failed_.retry_at = *now + std::max(kLeastPause, kPausePerSecond * took);
+  const double worked = WorkedBy(*now);
+  stopping_.last_call = worked;
+  NotePause(stopping_.loop);
+  if (!makes_up) stopping_.resting_since = worked;
+}
+
+// Returns the result of a tolerated failure. For the rules the save counts as
+// made, unless it was a retry.
+ManagedSave Impl::Missed(const SaveAttempt& attempt, const SaveFailure& failure,
+                         const Status& status) {
+  ManagedSave result{.failure = status};
+  result.reason = absl::StrFormat(
+      "the save of step %d failed, which is tolerated (missed %d of at most %d "
+      "in a row): %s",
+      failure.record.step, failed_.in_a_row, options_.tolerated_failures,
+      status.ToString());
+  result.notes.push_back(result.reason);
+  if (!history_.missed) notes_.push_back(result.reason);
+  if (!failure.makes_up || !history_.missed) {
+    history_.missed = {.step = failure.record.step,
+                       .counter = attempt.request.counter};
+  }
+  stopping_.is_save_due = false;
+  if (values_.comm().rank() == 0) {
+    NoteTimesOfFailure(attempt.began, failure.makes_up);
+  }
+  return result;
+}
+
+// Takes back the announcement of a failed save. Returns the error, or the
+// missed save if that is tolerated. Collective; agreed.
+Agreed<ManagedSave> Impl::MissSave(const SaveAttempt& attempt,
+                                   const AgreedError& error) {
+  const Status& status = error.status();
+  SaveFailure failure;
+  {
+    CommContext context = ManagerContext("save", true);
+    Agreed<SaveFailure> told =
+        ShareFromRoot<SaveFailure>(context, [&]() -> StatusOr<SaveFailure> {
+          if (attempt.is_announced) StoreState(state_).IgnoreError();
+          return SaveFailure{
+              .is_tolerable = attempt.at_files && MayPass(status),
+              .makes_up = attempt.request.makes_up,
+              .was_there = attempt.was_there,
+              .record = attempt.record};
+        });
+    if (!told.ok()) return error;
+    failure = *std::move(told);
+  }
+  const int64_t tolerated = options_.tolerated_failures;
+  if (!failure.is_tolerable || tolerated == 0) return error;
+  // If it is committed after all, it is a managed step.
+  if (!failure.was_there) PutRecord(failure.record, failed_.steps);
+  if (!attempt.may_fail) return error;
+  if (!failure.makes_up) ++failed_.in_a_row;
+  if (failed_.in_a_row > tolerated) return error;
+  ManagedSave missed = Missed(attempt, failure, status);
+  num_logged_ = notes_.size();  // the same note again
+  LogNotes(missed.notes);
+  return missed;
+}
+
+// Returns true if a missed save is to be retried now. Rank 0 only.
+// Errors: Internal - the clock threw.
+StatusOr<bool> Impl::IsTimeToMakeUp() const {
+  if (!history_.missed) return false;
+  BELAY_ASSIGN_OR_RETURN(const double now, Now());
+  // If the clock was put back, nobody knows how long it has waited.
+  return now >= failed_.retry_at || now < failed_.failed_at;
+}
+
+// After a failure: makes sure of the lease, and removes debris of failed saves
+// as far as possible. Rank 0 only. Errors: those of Lease::Renew.
+Status Impl::ComeBack() {
+  if (failed_.steps.empty() && !history_.missed && !lease_.is_unsure()) {
+    return absl::OkStatus();
+  }
+  BELAY_RETURN_IF_ERROR(lease_.Renew(LeasePath(dir_, options_.prefix)));
+  for (const StepRecord& record : failed_.steps) {
+    // The next save tries again to remove the rest.
+    RemoveAllDebris(Path(record.step)).IgnoreError();
+  }
+  return absl::OkStatus();
+}
+
+// Adds the records of failed steps that `steps` shows to be committed.
+void Impl::PutFailed(const std::vector<int64_t>& steps,
+                     std::vector<StepRecord>& records) const {
+  for (const StepRecord& record : failed_.steps) {
+    if (std::ranges::binary_search(steps, record.step)) {
+      PutRecord(record, records);
+    }
+  }
+}
+
+// Takes over failed steps that `steps` shows to be committed, with a note.
+void Impl::AdoptFailed(std::vector<int64_t> steps) {
+  history_ = HistoryWith(steps);
+  PutFailed(steps, state_.steps);
+  std::erase_if(failed_.steps, [&](const StepRecord& record) {
+    if (!std::ranges::binary_search(steps, record.step)) return false;
+    failed_.in_a_row = 0;
+    notes_.push_back(absl::StrFormat(
+        "step %d was committed although its save failed", record.step));
+    return true;
+  });
+  SetSteps(std::move(steps));
+}
+
+// Returns the history with these steps on disk.
+SaveHistory Impl::HistoryWith(const std::vector<int64_t>& steps) const {
+  SaveHistory history = history_;
+  TakeSteps(steps, history);
+  if (history.missed &&
+      std::ranges::binary_search(steps, history.missed->step)) {
+    history.counter = history.missed->counter;
+    history.missed.reset();
+  }
+  return history;
 }
 
 }  // namespace belay

@@ -1,3 +1,4 @@
+// How ranks agree beside each step on saving and stopping.
 #include "manager/manager_stop.h"
 
 #include <algorithm>
@@ -20,6 +21,9 @@
 #include "save/background_save.h"
 
 namespace belay {
+
+using Impl = CheckpointManager::Impl;
+
 namespace {
 
 // From the lowest bit: 27 bits rank or seconds, 5 bits of a save in the
@@ -37,12 +41,19 @@ constexpr uint64_t kRulesSave = 2;
 constexpr uint64_t kFailed = 4;
 constexpr uint64_t kDiffers = 8;
 
-// Whether `one` is to be told rather than `other`.
+// Returns true if `one` takes precedence over `other`.
 bool CountsMore(const StopReason& one, const StopReason& other) {
   if ((one.signal != 0) != (other.signal != 0)) return one.signal != 0;
   if (one.signal == 0) return one.seconds_left < other.seconds_left;
   return one.rank != other.rank ? one.rank < other.rank
                                 : one.signal < other.signal;
+}
+
+void MergeWords(void* from, void* to, int* count, MPI_Datatype*) {
+  for (int i = 0; i < *count; ++i) {
+    auto& word = static_cast<uint64_t*>(to)[i];
+    word = MergeVotes(static_cast<const uint64_t*>(from)[i], word);
+  }
 }
 
 }  // namespace
@@ -89,8 +100,7 @@ StopVote UnpackVote(uint64_t word) {
   return vote;
 }
 
-// Where two votes without `differs` meet, each stands for ranks with one
-// fingerprint.
+// A vote without `differs` stands for ranks with one fingerprint.
 uint64_t MergeVotes(uint64_t one, uint64_t other) {
   const StopVote a = UnpackVote(one);
   const StopVote b = UnpackVote(other);
@@ -114,272 +124,258 @@ std::string StopReason::ToString() const {
   return absl::StrFormat("%s on rank %d", SignalText(signal), rank);
 }
 
-// Agreeing beside each step on whether to save and whether to stop.
-
-namespace {
-
-using Impl = CheckpointManager::Impl;
-
-void MergeWords(void* from, void* to, int* count, MPI_Datatype*) {
-  for (int i = 0; i < *count; ++i) {
-    auto& word = static_cast<uint64_t*>(to)[i];
-    word = MergeVotes(static_cast<const uint64_t*>(from)[i], word);
-  }
-}
-
-// The vote on what rank 0 alone knows. Rank 0 only.
-Status VoteOfRoot(Impl& impl, SaveRequest request, StopVote& vote) {
-  Stopping& stopping = impl.stopping;
-  BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp(impl));
+// Adds what only rank 0 knows to its vote. Rank 0 only.
+Status Impl::VoteOfRoot(SaveRequest request, StopVote& vote) {
+  BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp());
   vote.save_due = request.makes_up;
-  if (impl.options.should_save) {
-    BELAY_ASSIGN_OR_RETURN(const SaveDecision decision,
-                           DecideNext(impl, request));
-    WarnIfBehind(impl, decision);
+  if (options_.should_save) {
+    BELAY_ASSIGN_OR_RETURN(const SaveDecision decision, DecideNext(request));
+    WarnIfBehind(decision);
     vote.rules_save = decision.save;
   }
-  if (!NeedsTimes(impl.options)) return absl::OkStatus();
-  BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
-  const double worked = WorkedBy(stopping, now);
-  if (stopping.last_call) {
-    Remember(worked - *stopping.last_call, stopping.use.steps);
+  if (!NeedsTimes()) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const double now, Now());
+  const double worked = WorkedBy(now);
+  if (stopping_.last_call) {
+    Remember(worked - *stopping_.last_call, stopping_.use.steps);
   }
-  stopping.last_call = worked;
-  NoteStep(worked, impl.under_way.has_value(), stopping.loop);
-  const std::optional<double> left = SecondsLeft(impl, now);
+  stopping_.last_call = worked;
+  NoteStep(worked, under_way_.has_value(), stopping_.loop);
+  const std::optional<double> left = SecondsLeft(now);
   // The last save has to wait for the one under way.
-  const double wait =
-      impl.under_way ? SecondsOfSave(stopping.use).value_or(0) : 0;
+  const double wait = under_way_ ? SecondsOfSave(stopping_.use).value_or(0) : 0;
   if (!vote.stop && left &&
       *left - wait <=
-          SecondsToStop(stopping.use, impl.options.final_save_margin)) {
+          SecondsToStop(stopping_.use, options_.final_save_margin)) {
     vote.stop = StopReason{.seconds_left = *left};
   }
-  if (impl.options.auto_interval) {
-    BELAY_ASSIGN_OR_RETURN(const double due_in, SecondsToNextSave(impl, now));
+  if (options_.auto_interval) {
+    BELAY_ASSIGN_OR_RETURN(const double due_in, SecondsToNextSave(now));
     vote.save_due = vote.save_due || due_in <= 0;
   }
   return absl::OkStatus();
 }
 
-// Begins the next exchange. What goes wrong on this rank is told in it, and
-// then returned on all. Collective, and returns at once.
-void StartExchange(Impl& impl, const SaveRequest& request) {
-  Stopping& stopping = impl.stopping;
-  const Comm& comm = impl.values.comm();
+// Begins the next exchange. It carries errors of this rank, which all ranks
+// then return. Collective, but does not wait.
+void Impl::StartExchange(const SaveRequest& request) {
+  const Comm& comm = values_.comm();
   WireWriter same;
-  PutOptional(request.step, same);
-  PutOptional(request.counter, same);
-  same.Put(request.save_counter);
-  stopping.fingerprint = Fingerprint(same.bytes());
-  StopVote vote{.fingerprint = static_cast<uint16_t>(stopping.fingerprint)};
-  if (impl.under_way) {
-    vote.flush = static_cast<uint8_t>(ToWord(impl.background->MyVote()));
+  same(request.step, request.counter, request.save_counter);
+  stopping_.fingerprint = Fingerprint(same.bytes());
+  StopVote vote{.fingerprint = static_cast<uint16_t>(stopping_.fingerprint)};
+  if (under_way_) {
+    vote.flush = static_cast<uint8_t>(ToWord(background_->MyVote()));
   }
-  if (const std::optional<int> signal = stopping.signals.received()) {
+  if (const std::optional<int> signal = stopping_.signals.received()) {
     vote.stop = StopReason{.signal = *signal, .rank = comm.rank()};
   }
-  stopping.failure.Update(fault::Point("vote"));
+  stopping_.failure.Update(fault::Point("vote"));
   if (comm.rank() == 0) {
-    stopping.failure.Update(VoteOfRoot(impl, request, vote));
+    stopping_.failure.Update(VoteOfRoot(request, vote));
   }
-  vote.failed = !stopping.failure.ok();
-  stopping.failure.Update(
-      stopping.exchange.Start(comm, PackVote(vote), &MergeWords));
+  vote.failed = !stopping_.failure.ok();
+  stopping_.failure.Update(
+      stopping_.exchange.Start(comm, PackVote(vote), &MergeWords));
 }
 
-// What the ranks have told each other counts from now on.
-void Apply(const StopVote& vote, Impl& impl) {
-  Stopping& stopping = impl.stopping;
-  stopping.is_save_due = stopping.is_save_due || vote.save_due;
-  stopping.rules_save = vote.rules_save;
-  if (!vote.stop || stopping.reason) return;
-  stopping.reason = vote.stop;
-  stopping.is_last_save_owed = !impl.options.read_only;
+// Applies the vote of all ranks.
+void Impl::Apply(const StopVote& vote) {
+  stopping_.is_save_due = stopping_.is_save_due || vote.save_due;
+  stopping_.rules_save = vote.rules_save;
+  if (!vote.stop || stopping_.reason) return;
+  stopping_.reason = vote.stop;
+  stopping_.is_last_save_owed = !options_.read_only;
 }
 
-// What the rules say, and what ranks have told each other. Of what is equal on
-// all ranks it makes the same of everywhere.
-StatusOr<SaveDecision> DecideAsTold(const Impl& impl, SaveRequest request) {
-  request.is_last = impl.stopping.reason.has_value();
-  request.due_in = impl.stopping.is_save_due ? 0 : 1;
-  request.makes_up = impl.history.missed && impl.stopping.is_save_due;
-  return DecideNext(impl, request);
+// Decides by the rules and the votes so far. The result is equal on all ranks
+// if their requests are.
+StatusOr<SaveDecision> Impl::DecideAsTold(SaveRequest request) const {
+  request.is_last = stopping_.reason.has_value();
+  request.due_in = stopping_.is_save_due ? 0 : 1;
+  request.makes_up = history_.missed && stopping_.is_save_due;
+  return DecideNext(request);
 }
 
-// Rank 0 only.
-Status WatchJob(Impl& impl) {
-  Stopping& stopping = impl.stopping;
+// Watches the time limit of the batch job. Rank 0 only.
+// Errors: those of ReadJobEnvironment.
+Status Impl::WatchJob() {
   BELAY_ASSIGN_OR_RETURN(const JobEnvironment job, ReadJobEnvironment());
-  impl.notes.insert(impl.notes.end(), job.notes.begin(), job.notes.end());
+  notes_.insert(notes_.end(), job.notes.begin(), job.notes.end());
   if (job.end_time_is_fixed) {
-    stopping.end_time = job.end_time;
+    stopping_.end_time = job.end_time;
     return absl::OkStatus();
   }
   if (job.job_id.empty()) {
-    impl.notes.emplace_back(
+    notes_.emplace_back(
         "the time limit is not known: this is not a Slurm job, and "
         "BELAY_JOB_END_TIME is not set");
     return absl::OkStatus();
   }
-  TimeLimitOptions options{
-      .command = TimeLeftCommand(job),
-      .every_seconds = impl.options.time_limit_poll_seconds};
+  TimeLimitOptions options{.command = TimeLeftCommand(job),
+                           .every_seconds = options_.time_limit_poll_seconds};
   if (job.end_time) options.seconds_left = *job.end_time - UnixTime();
-  stopping.limit = std::make_unique<TimeLimit>(std::move(options));
+  stopping_.limit = std::make_unique<TimeLimit>(std::move(options));
   return absl::OkStatus();
 }
 
-}  // namespace
-
-bool NeedsTimes(const ManagerOptions& options) {
-  return options.auto_interval || options.stop_at_time_limit ||
-         options.end_time;
+// Returns true if an option needs the times of saves and steps.
+bool Impl::NeedsTimes() const {
+  return options_.auto_interval || options_.stop_at_time_limit ||
+         options_.end_time;
 }
 
-std::optional<double> SecondsLeft(const Impl& impl, double now) {
-  const Stopping& stopping = impl.stopping;
-  if (stopping.end_time) {
-    // Whichever says that it is later, the clock of the run or the system's,
-    // which somebody may have put right meanwhile: a job that stops too early
-    // goes on later, one that is killed loses what it has not saved.
-    const double latest = impl.options.clock ? now : std::max(now, UnixTime());
-    return *stopping.end_time - latest;
+// Returns the seconds before the time limit, if known. Rank 0 only.
+std::optional<double> Impl::SecondsLeft(double now) const {
+  if (stopping_.end_time) {
+    // The later of the run's clock and the system's, which somebody may have
+    // corrected: stopping too early costs time, being killed loses work.
+    const double latest = options_.clock ? now : std::max(now, UnixTime());
+    return *stopping_.end_time - latest;
   }
-  if (stopping.limit) return stopping.limit->SecondsLeft();
+  if (stopping_.limit) return stopping_.limit->SecondsLeft();
   return std::nullopt;
 }
 
-double WorkedBy(const Stopping& stopping, double now) {
-  return stopping.limit ? now - stopping.limit->SecondsSuspended() : now;
+// Returns `now` without the time in which the job was suspended: differences
+// are times of the job itself. Rank 0 only.
+double Impl::WorkedBy(double now) const {
+  return stopping_.limit ? now - stopping_.limit->SecondsSuspended() : now;
 }
 
-StatusOr<double> SecondsToNextSave(const Impl& impl, double now) {
-  BELAY_ASSIGN_OR_RETURN(
-      const std::optional<SaveInterval> interval,
-      IntervalFor(impl.stopping.use, *impl.options.auto_interval));
-  // The first save tells what saves take.
+// Returns the seconds until a save is due by auto_interval. Rank 0 only.
+// Errors: those of AdviseInterval.
+StatusOr<double> Impl::SecondsToNextSave(double now) const {
+  BELAY_ASSIGN_OR_RETURN(const std::optional<SaveInterval> interval,
+                         IntervalFor(stopping_.use, *options_.auto_interval));
+  // The first save is due at once, to measure what saves take.
   if (!interval) return 0.0;
-  const double rested =
-      WorkedBy(impl.stopping, now) - impl.stopping.resting_since;
-  // A clock that was put back cannot tell how long that was.
+  const double rested = WorkedBy(now) - stopping_.resting_since;
+  // If the clock was put back, nobody knows how long that was.
   return rested < 0 ? 0.0 : interval->seconds - rested;
 }
 
-Status CatchStopSignals(Impl& impl) {
-  StatusOr<StopSignals> caught = StopSignals::Catch(impl.options.stop_signals);
+Status Impl::CatchStopSignals() {
+  StatusOr<StopSignals> caught = StopSignals::Catch(options_.stop_signals);
   if (!caught.ok()) {
     return Status(caught.status().code(),
-                  absl::StrCat("manage \"", impl.dir, "\": stop_signals: ",
+                  absl::StrCat("manage \"", dir_, "\": stop_signals: ",
                                caught.status().message()));
   }
-  impl.stopping.signals = *std::move(caught);
+  stopping_.signals = *std::move(caught);
   return absl::OkStatus();
 }
 
-Status WatchTimeLimit(Impl& impl) {
-  Stopping& stopping = impl.stopping;
-  if (NeedsTimes(impl.options)) {
-    BELAY_ASSIGN_OR_RETURN(stopping.resting_since, Now(impl.options));
+Status Impl::WatchTimeLimit() {
+  if (NeedsTimes()) {
+    BELAY_ASSIGN_OR_RETURN(stopping_.resting_since, Now());
   }
-  stopping.end_time = impl.options.end_time;
-  if (stopping.end_time || !impl.options.stop_at_time_limit) {
+  stopping_.end_time = options_.end_time;
+  if (stopping_.end_time || !options_.stop_at_time_limit) {
     return absl::OkStatus();
   }
-  return WatchJob(impl);
+  return WatchJob();
 }
 
-Agreed<> FinishExchange(Impl& impl) {
-  Stopping& stopping = impl.stopping;
-  if (!stopping.exchange.is_started()) return {};
-  const StatusOr<uint64_t> word = stopping.exchange.Finish(
-      impl.values.comm(), impl.options.save.deadline_seconds,
-      Cat("decide whether to save \"", impl.dir, "\""));
+// Completes the exchange of the last ShouldSave, if there is one. Collective;
+// agreed.
+// Errors: those of any rank; InvalidArgument - ranks had passed different
+// steps.
+Agreed<> Impl::FinishExchange() {
+  if (!stopping_.exchange.is_started()) return {};
+  const StatusOr<uint64_t> word =
+      stopping_.exchange.Finish(values_.comm(), options_.save.deadline_seconds,
+                                Cat("decide whether to save \"", dir_, "\""));
   if (!word.ok()) return MpiFailed(word.status());
   const StopVote vote = UnpackVote(*word);
-  Apply(vote, impl);
-  Agreed<> flushed = TakeFlushVote(impl, vote.flush);
-  Status failure = std::exchange(stopping.failure, absl::OkStatus());
+  Apply(vote);
+  Agreed<> flushed = TakeFlushVote(vote.flush);
+  Status failure = std::exchange(stopping_.failure, absl::OkStatus());
   if (!flushed.ok() || (!vote.failed && !vote.differs)) return flushed;
-  CommContext context = ManagerContext(impl, "save", false);
+  CommContext context = ManagerContext("save", false);
   if (vote.failed) return Agree(context, failure);
   return AgreeSame(context, "save: the step or step_counter at ShouldSave",
-                   stopping.fingerprint);
+                   stopping_.fingerprint);
 }
 
-void NoteTimes(const SaveTimes& times, Impl& impl) {
-  Stopping& stopping = impl.stopping;
-  stopping.is_save_due = false;
-  stopping.last_call = times.end;
-  stopping.resting_since = times.end;
-  for (const std::string& note : times.notes) impl.notes.push_back(note);
+// Notes the times of a save, and the interval that follows from them.
+void Impl::NoteTimes(const SaveTimes& times) {
+  stopping_.is_save_due = false;
+  stopping_.last_call = times.end;
+  stopping_.resting_since = times.end;
+  for (const std::string& note : times.notes) notes_.push_back(note);
   if (!times.seconds) return;
-  Remember(*times.seconds, stopping.use.saves);
-  stopping.use.restore = times.restore;
-  stopping.use.cost = times.cost;
-  stopping.use.in_background = impl.background != nullptr;
-  if (!impl.options.auto_interval) return;
-  const auto interval = IntervalFor(stopping.use, *impl.options.auto_interval);
+  Remember(*times.seconds, stopping_.use.saves);
+  stopping_.use.restore = times.restore;
+  stopping_.use.cost = times.cost;
+  stopping_.use.in_background = background_ != nullptr;
+  if (!options_.auto_interval) return;
+  const auto interval = IntervalFor(stopping_.use, *options_.auto_interval);
   if (!interval.ok() || !*interval) return;
-  // Said once, and again only if it has become quite another one.
+  // Noted once, and again only if it has changed much.
   constexpr double kQuiteAnother = 2;
-  const auto& noted = stopping.noted_interval;
+  const auto& noted = stopping_.noted_interval;
   if (noted && (*interval)->seconds <= kQuiteAnother * noted->seconds &&
       noted->seconds <= kQuiteAnother * (*interval)->seconds) {
     return;
   }
-  stopping.noted_interval = **interval;
-  impl.notes.push_back((*interval)->reason);
+  stopping_.noted_interval = **interval;
+  notes_.push_back((*interval)->reason);
 }
 
-std::optional<double> TimeOfRestore(const Impl& impl) {
-  if (impl.values.comm().rank() != 0 || !NeedsTimes(impl.options)) {
+// Returns the time as WorkedBy, if an option needs it and on rank 0. A clock
+// that fails fails the next save.
+std::optional<double> Impl::TimeOfRestore() const {
+  if (values_.comm().rank() != 0 || !NeedsTimes()) {
     return std::nullopt;
   }
-  const StatusOr<double> now = Now(impl.options);
+  const StatusOr<double> now = Now();
   if (!now.ok()) return std::nullopt;
-  return WorkedBy(impl.stopping, *now);
+  return WorkedBy(*now);
 }
 
-void NoteRestore(std::optional<double> began, Impl& impl) {
-  const std::optional<double> end = TimeOfRestore(impl);
+// Notes the time of a restore that began then and ends now.
+void Impl::NoteRestore(std::optional<double> began) {
+  const std::optional<double> end = TimeOfRestore();
   if (!began || !end) return;
-  impl.stopping.use.restore = std::max(*end - *began, 0.0);
-  impl.stopping.resting_since = *end;
-  impl.stopping.last_call = end;
-  NotePause(impl.stopping.loop);
+  stopping_.use.restore = std::max(*end - *began, 0.0);
+  stopping_.resting_since = *end;
+  stopping_.last_call = end;
+  NotePause(stopping_.loop);
+}
+
+StatusOr<bool> Impl::ShouldSave(std::optional<int64_t> step) {
+  const bool asks_root = options_.should_save != nullptr;
+  const SaveRequest request = MakeRequest(step);
+  std::optional<StatusOr<SaveDecision>> decision;
+  if (!asks_root) {
+    BELAY_RETURN_IF_AGREED(FinishExchange());
+    decision = DecideAsTold(request);
+    if (decision->ok()) WarnIfBehind(**decision);
+    // All ranks return an error of this rank in the next call.
+    stopping_.failure.Update(decision->status());
+  }
+  // After an agreed stop there are no exchanges, so that none is under way when
+  // the program ends.
+  if (!stopping_.reason) StartExchange(request);
+  // should_save is about this step, so its answer cannot come one call later.
+  if (asks_root) BELAY_RETURN_IF_AGREED(FinishExchange());
+  if (stopping_.reason && !stopping_.is_last_save_owed) return false;
+  if (!stopping_.reason && asks_root) return stopping_.rules_save;
+  if (!decision) decision = DecideAsTold(request);
+  // Without an exchange, an error of this rank stays its own.
+  if (stopping_.reason && !decision->ok()) return decision->status();
+  return decision->ok() && (*decision)->save;
 }
 
 StatusOr<bool> CheckpointManager::ShouldSave(std::optional<int64_t> step) {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "save"));
-  Impl& impl = *impl_;
-  Stopping& stopping = impl.stopping;
-  const bool asks_root = impl.options.should_save != nullptr;
-  const SaveRequest request = RequestOf(impl, step);
-  std::optional<StatusOr<SaveDecision>> decision;
-  if (!asks_root) {
-    BELAY_RETURN_IF_AGREED(FinishExchange(impl));
-    decision = DecideAsTold(impl, request);
-    if (decision->ok()) WarnIfBehind(impl, **decision);
-    // A mistake of this rank is told to all, and to this one, by the next call.
-    stopping.failure.Update(decision->status());
-  }
-  // Nothing more is told once a stop is agreed, so that nothing is under way
-  // when the program ends.
-  if (!stopping.reason) StartExchange(impl, request);
-  // should_save speaks of this very step: rank 0's answer is waited for.
-  if (asks_root) BELAY_RETURN_IF_AGREED(FinishExchange(impl));
-  if (stopping.reason && !stopping.is_last_save_owed) return false;
-  if (!stopping.reason && asks_root) return stopping.rules_save;
-  if (!decision) decision = DecideAsTold(impl, request);
-  // Nothing is told any more: a mistake of this rank stays its own.
-  if (stopping.reason && !decision->ok()) return decision->status();
-  return decision->ok() && (*decision)->save;
+  return impl_->ShouldSave(step);
 }
 
 std::optional<StopReason> CheckpointManager::ShouldStop() const {
   if (impl_ == nullptr) return std::nullopt;
-  return impl_->stopping.reason;
+  return impl_->stopping_.reason;
 }
 
 }  // namespace belay

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,7 +15,10 @@
 #include "belay/options.h"
 #include "belay/status.h"
 #include "core/agreed.h"
+#include "core/status_macros.h"
+#include "core/wire.h"
 #include "mpi/collective.h"
+#include "mpi/mpi_error.h"
 #include "pipeline/save_options.h"
 
 namespace belay {
@@ -73,7 +77,23 @@ class Stages {
   std::chrono::steady_clock::time_point since_;
 };
 
-// Checks that there is something to talk over; without, nothing can be agreed.
+// Makes a value on rank 0, such as a struct with Fields, and gives it to all
+// ranks. `make` returns a StatusOr<T>. Collective; agreed.
+// Errors: those of `make`; FailedPrecondition - rank 0 is in another call.
+template <typename T, typename Make>
+Agreed<T> ShareFromRoot(CommContext& context, const Make& make) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes,
+      FromRoot(context, [&]() -> StatusOr<std::string> {
+        BELAY_ASSIGN_OR_RETURN(const T value, make());
+        return Encode(value);
+      }));
+  std::optional<T> value = Decode<T>(bytes);
+  if (!value) return SameOnAllRanks(DifferentCalls()).error();
+  return *std::move(value);
+}
+
+// Checks that the communicator is open; otherwise nothing can be agreed.
 // Local, and equal on all ranks of a sound program.
 // Errors: FailedPrecondition - the communicator is closed or was moved from.
 Agreed<> CheckComm(const Comm& comm, std::string_view operation,
