@@ -43,6 +43,8 @@ std::string AxesText(const std::vector<MeshAxis>& axes) {
 }
 
 // Returns only the cause.
+constexpr int64_t kMaxMeshAxes = 64;
+
 Status CheckName(const std::vector<MeshAxis>& axes, size_t position) {
   const std::string& name = axes[position].name;
   if (name.empty()) {
@@ -80,6 +82,12 @@ StatusOr<int> CountRanks(const std::vector<MeshAxis>& axes) {
 }  // namespace
 
 StatusOr<Mesh> Mesh::Create(std::vector<MeshAxis> axes) {
+  // Names are compared with each other, and the axes may be a stranger's.
+  if (std::ssize(axes) > kMaxMeshAxes) {
+    return absl::InvalidArgumentError(
+        Cat("create mesh: too many axes (need at most ", kMaxMeshAxes,
+            ", found ", axes.size(), ")"));
+  }
   const StatusOr<int> num_ranks = CountRanks(axes);
   if (!num_ranks.ok()) {
     return absl::InvalidArgumentError(

@@ -96,6 +96,17 @@ TEST(MeshTest, RefusesBadAxes) {
   }
 }
 
+TEST(MeshTest, RefusesMoreAxesThanItsChecksAreMadeFor) {
+  std::vector<MeshAxis> axes;
+  while (axes.size() < 64)
+    axes.push_back({"a" + std::to_string(axes.size()), 1});
+  EXPECT_TRUE(Mesh::Create(axes).ok());
+  axes.push_back({"one more", 1});
+  EXPECT_EQ(Mesh::Create(axes).status(),
+            absl::InvalidArgumentError("create mesh: too many axes (need at "
+                                       "most 64, found 65)"));
+}
+
 TEST(MeshTest, RefusesNamesThatItsTextCouldNotHold) {
   for (const std::string name : {"a b", " ", "a\tb", "a,b", "a:b", "|"}) {
     EXPECT_EQ(Mesh::Create({{name, 2}}).status(),

@@ -29,7 +29,8 @@ class Mesh {
   // Makes a mesh of size_0 * size_1 * ... ranks. An empty list is the mesh of
   // one rank. Local.
   // Errors: InvalidArgument - a size below 1, an empty name, a duplicate name,
-  //   a name with a blank, ',', ':' or '|', or more than 2^31 - 1 ranks.
+  //   a name with a blank, ',', ':' or '|', more than 64 axes, or more than
+  //   2^31 - 1 ranks.
   static StatusOr<Mesh> Create(std::vector<MeshAxis> axes);
 
   const std::vector<MeshAxis>& axes() const { return axes_; }
