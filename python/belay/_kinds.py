@@ -130,7 +130,11 @@ def made(kind, values):
     return counter
   plain = {"OrderedDict": collections.OrderedDict, "tuple": tuple, "set": set,
            "frozenset": frozenset, "bytes": bytes, "bytearray": bytearray}
-  return plain[name](values) if name in plain else values
+  if name not in plain:
+    return values
+  if what is not None or isinstance(values, int):  # bytes(n) are n zeros
+    raise TypeError(f"no such kind: {kind}")
+  return plain[name](values)
 
 
 def _parsed(kind):

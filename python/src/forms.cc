@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "belay/handlers/standard_handlers.h"
 #include "belay/state.h"
+#include "core/text.h"
+#include "errors.h"
 #include "names.h"
 
 namespace belay::python {
@@ -35,6 +38,53 @@ void TakeTree(const std::string& key, const ValueTree& tree,
   }
 }
 
+// Calls a function with the form that a checkpoint stores, which a stranger may
+// have made up.
+py::object FromStored(const std::string& form,
+                      const std::function<py::object()>& function) {
+  try {
+    return function();
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(PyExc_Exception) || error.matches(PyExc_MemoryError)) {
+      throw;
+    }
+    throw StatusError(absl::DataLossError(Cat(
+        "read a value of Python: its form ", QuotedText(Shortened(form, 100)),
+        " is damaged (", StatusOf(error).message(), ")")));
+  }
+}
+
+// Keys of strangers may have so many parts that the paths to all of them take
+// far more memory than the keys.
+class PathBudget {
+ public:
+  PathBudget(const std::set<std::string>& keys,
+             const std::set<std::string>& others) {
+    for (const std::set<std::string>* some : {&keys, &others}) {
+      for (const std::string& key : *some) {
+        most_ += kBytesOfByte * static_cast<int64_t>(key.size());
+      }
+    }
+  }
+
+  // Part number `part` of a key ends a path of so many bytes.
+  void Take(size_t part, size_t bytes) {
+    taken_ += static_cast<int64_t>(bytes);
+    if (part <= kMostParts && taken_ <= most_) return;
+    throw StatusError(absl::DataLossError(
+        Cat("read the forms of Python's containers: their keys have too many "
+            "parts (need at most ",
+            kMostParts, " in each, and paths of ", most_, " bytes)")));
+  }
+
+ private:
+  static constexpr size_t kMostParts = 1000;  // as any key
+  static constexpr int64_t kBytesOfByte = 64;
+
+  int64_t most_ = int64_t{16} << 20;
+  int64_t taken_ = 0;
+};
+
 }  // namespace
 
 std::string FormKey(std::string_view what, std::string_view container) {
@@ -59,31 +109,38 @@ bool IsIntName(std::string_view name) {
                      [](char one) { return one >= '0' && one <= '9'; });
 }
 
-void StoredForms::NoteInside(const std::string& key) {
-  std::string inner = key;
-  while (!inner.empty()) {
-    size_t slash = inner.rfind('/');
-    // The key of a dict may have a "/" itself.
-    for (size_t at = slash; at != inner.npos && at > 0;
-         at = inner.rfind('/', at - 1)) {
-      const auto of = names.find(inner.substr(0, at));
-      const bool is_name =
-          of != names.end() && of->second.contains(inner.substr(at + 1));
-      if (is_name) slash = at;
-    }
-    const auto top = names.find("");
-    const bool is_top = slash == inner.npos ||
-                        (top != names.end() && top->second.contains(inner));
-    const std::string outer = is_top ? "" : inner.substr(0, slash);
-    const std::string name = is_top ? inner : inner.substr(slash + 1);
-    if (!inside[outer].insert(name).second) return;
-    inner = outer;
-  }
-}
-
 void StoredForms::Finish() {
-  for (const std::string& key : empty) NoteInside(key);
-  for (const std::string& key : nones) NoteInside(key);
+  // The key of a dict may have a "/" itself: the container of each such key.
+  std::map<std::string, std::string_view, std::less<>> containers;
+  for (const auto& [container, keys] : names) {
+    for (const auto& [name, form] : keys) {
+      if (name.find('/') == name.npos) continue;
+      // The outermost one, which comes first.
+      containers.try_emplace(container.empty() ? name : container + "/" + name,
+                             container);
+    }
+  }
+  PathBudget budget(empty, nones);
+  for (const std::set<std::string>* keys : {&empty, &nones}) {
+    for (const std::string& key : *keys) {
+      std::string_view inner = key;
+      for (size_t part = 1; !inner.empty(); ++part) {
+        budget.Take(part, inner.size());
+        const size_t slash = inner.rfind('/');
+        std::string_view outer, name = inner;
+        const auto of = containers.find(inner);
+        if (of != containers.end() && !of->second.empty()) {
+          outer = of->second;
+          name = inner.substr(outer.size() + 1);
+        } else if (of == containers.end() && slash != inner.npos) {
+          outer = inner.substr(0, slash);
+          name = inner.substr(slash + 1);
+        }
+        if (!inside[std::string(outer)].emplace(name).second) break;
+        inner = outer;
+      }
+    }
+  }
 }
 
 void StoredForms::Take(std::string_view key, const std::string& typestr) {
@@ -129,6 +186,10 @@ py::object Kinds(const char* function) {
   return py::module_::import("belay._kinds").attr(function);
 }
 
+py::object FromStored(const char* function, const std::string& form) {
+  return FromStored(form, [&] { return Kinds(function)(NameOf(form)); });
+}
+
 std::pair<std::string, bool> KindOf(py::handle value) {
   return Kinds("kind_of")(value).cast<std::pair<std::string, bool>>();
 }
@@ -136,7 +197,7 @@ std::pair<std::string, bool> KindOf(py::handle value) {
 py::object Made(const std::string& kind, py::object values) {
   if (kind == "list" || kind == "dict" || kind.empty()) return values;
   if (kind == "tuple") return py::tuple(std::move(values));
-  return Kinds("made")(NameOf(kind), values);
+  return FromStored(kind, [&] { return Kinds("made")(NameOf(kind), values); });
 }
 
 py::object Like(py::handle given, py::object values) {

@@ -68,13 +68,14 @@ struct StoredForms {
   bool Has(const std::string& key) const {
     return empty.contains(key) || nones.contains(key) || inside.contains(key);
   }
-
- private:
-  void NoteInside(const std::string& key);
 };
 
 // Functions of belay._kinds.
 py::object Kinds(const char* function);
+
+// Calls one with a form that a checkpoint stores. Throws a StatusError with code
+// DataLoss if the form makes it raise.
+py::object FromStored(const char* function, const std::string& form);
 
 // A kind of the container `value`, which is none of the four most usual ones,
 // and whether a restore makes the very class.

@@ -86,8 +86,7 @@ std::optional<ValueTree> Detached(ValueTree& tree, std::string_view path) {
     if (!path.starts_with(item->name + "/")) continue;
     found = Detached(*item, path.substr(item->name.size() + 1));
     if (!found) continue;
-    const bool is_empty = item->items.empty() &&
-                          item->typestr == kGroupTypestr;
+    const bool is_empty = item->items.empty() && item->typestr == kGroupTypestr;
     if (is_empty) tree.items.erase(item);
     return found;
   }
@@ -105,8 +104,8 @@ bool SortNumbered(Named& values) {
     numbered[std::stoll(name)] = value;
   }
   const auto count = static_cast<int64_t>(values.size());
-  if (count > 0 && (numbered.begin()->first != 0 ||
-                    numbered.rbegin()->first != count - 1)) {
+  if (count > 0 &&
+      (numbered.begin()->first != 0 || numbered.rbegin()->first != count - 1)) {
     return false;
   }
   values.clear();
@@ -122,7 +121,8 @@ bool IsLessInt(const std::string& a, const std::string& b) {
   const auto by_length = [](const std::string& text) {
     return std::pair(text.size(), std::string_view(text));
   };
-  return is_negative ? by_length(b) < by_length(a) : by_length(a) < by_length(b);
+  return is_negative ? by_length(b) < by_length(a)
+                     : by_length(a) < by_length(b);
 }
 
 // Puts them in the stored order, or else ints in theirs.
@@ -161,7 +161,7 @@ py::object NameObject(const StoredForms& forms, const std::string& key,
                       const std::string& name) {
   if (const auto names = forms.names.find(key); names != forms.names.end()) {
     if (const auto at = names->second.find(name); at != names->second.end()) {
-      return Kinds("name_from")(NameOf(at->second));
+      return FromStored("name_from", at->second);
     }
   }
   py::str text = NameOf(name);
@@ -177,8 +177,8 @@ Named ValuesIn(ValueTree& tree, const StoredForms& forms,
   const bool are_tensors = forms.tensors.contains(key);
   const auto add = [&](const std::string& name, ValueTree& value) {
     taken.insert(name);
-    values.emplace_back(
-        name, ValueIn(value, forms, Joined(key, name), are_tensors));
+    values.emplace_back(name,
+                        ValueIn(value, forms, Joined(key, name), are_tensors));
   };
   // What is stored under the key itself, beside values below it.
   const bool is_none = tree.is_none() || forms.nones.contains(key);
@@ -216,7 +216,7 @@ py::object ContainerIn(ValueTree& tree, const StoredForms& forms,
   const RecursionGuard guard;
   Named values = ValuesIn(tree, forms, key);
   const bool is_sequence =
-      !kind.empty() && Kinds("is_sequence")(NameOf(kind)).cast<bool>();
+      !kind.empty() && FromStored("is_sequence", kind).cast<bool>();
   if (is_sequence && SortNumbered(values)) {
     py::list list;
     for (const auto& [name, value] : values) list.append(value);
@@ -227,7 +227,8 @@ py::object ContainerIn(ValueTree& tree, const StoredForms& forms,
   for (const auto& [name, value] : values) {
     dict[NameObject(forms, key, name)] = value;
   }
-  return is_sequence ? py::object(std::move(dict)) : Made(kind, std::move(dict));
+  return is_sequence ? py::object(std::move(dict))
+                     : Made(kind, std::move(dict));
 }
 
 bool IsContainer(const ValueTree& tree, const StoredForms& forms,

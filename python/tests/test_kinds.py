@@ -3,6 +3,7 @@
 import collections
 import copy
 import enum
+import importlib
 import os
 import sys
 import types
@@ -265,6 +266,14 @@ class KindsTest(MpiCase):
     found = belay.restore(COMM, self.run_dir, {"c": Config(x=0)}).state["c"]
     self.assertIs(type(found), Config)
     self.assertEqual(found, {"x": 1})
+
+  def test_forms_that_nobody_has_stored_are_refused(self):
+    made = importlib.import_module("belay._kinds").made
+    for kind, values in [('{"bytearray": 1}', 1 << 40), ("bytes", 1 << 40),
+                         ('{"set": 1}', [1]), ('{"namedtuple": 1}', [1]),
+                         ('{"deque": "x"}', [1]), ("{", [1])]:
+      with self.assertRaises((TypeError, ValueError)):
+        made(kind, values)
 
 
 if __name__ == "__main__":
