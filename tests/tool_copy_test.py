@@ -101,6 +101,19 @@ class CopyTest(ToolCase):
             np.testing.assert_array_equal(twice, np.stack([once, once]))
         self.assertEqual(self.array(step, "all").shape, (2, *shape))
 
+    def test_rules_that_make_too_much(self):
+        err = self.fails("convert", self.rules([{"make": {"x": {
+            "stack": [{"all": "types/.*"}] * 10_000}}}]), SHARED, "to")
+        self.assertIn('rules[0].make["x"].stack[', err)
+        self.assertIn("the lists name too many keys (need at most 65904 for 23 "
+                      "stored ones)", err)
+        err = self.fails("convert", self.rules([
+            {"keys": "types/(.*)", "make": {
+                f"\\1/{i}": {"concat": ["types/\\1"]}
+                for i in range(5000)}}]), SHARED, "to")
+        self.assertIn("the rules make too much (need at most 65904 stored "
+                      "arrays and functions for 23 stored values, found ", err)
+
     def test_mistakes(self):
         err = self.fails("convert", self.rules([{"make": {"x": {"stck": []}}}]),
                          SHARED, "to")

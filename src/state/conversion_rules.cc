@@ -17,8 +17,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The most functions inside each other.
+// The most functions inside each other, and the levels of JSON that they take.
 constexpr int kMostNodeLevels = 64;
+constexpr int kMostJsonLevels = 2 * kMostNodeLevels + 16;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
@@ -127,6 +128,13 @@ class Parser {
     for (const std::string& key : keys_) {
       if (pattern->Find(key) >= 0) found.push_back(key);
     }
+    num_found_ += std::ssize(found);
+    const int64_t most = MostRuleNodes(keys_.size());
+    if (num_found_ > most) {
+      return absl::ResourceExhaustedError(
+          Cat(where, ": the lists name too many keys (need at most ", most,
+              " for ", keys_.size(), " stored ones)"));
+    }
     std::stable_sort(found.begin(), found.end(), IsNaturallyBefore);
     return std::vector<Transform>(found.begin(), found.end());
   }
@@ -228,6 +236,7 @@ class Parser {
   }
 
   const std::vector<std::string>& keys_;
+  int64_t num_found_ = 0;  // keys that stand for "all"
 };
 
 // Removes the digits at the beginning of a text, and returns them without
@@ -241,21 +250,36 @@ std::string_view TakeNumber(std::string_view& text) {
   return digits;
 }
 
-// Finds a member that an object has twice, of which the parser keeps the last.
-class RepeatedMember {
+// Finds a member that an object has twice, of which the parser keeps the last,
+// and leaves out what is too deep, before it takes memory.
+class JsonChecker {
  public:
   bool Visit(int depth, Json::parse_event_t event, const Json& parsed) {
+    if (depth > kMostJsonLevels) {
+      is_too_deep_ = true;
+      return false;
+    }
     if (event == Json::parse_event_t::object_start) names_.emplace_back();
     if (event == Json::parse_event_t::object_end) names_.pop_back();
     if (event == Json::parse_event_t::key && found_.empty() &&
         !names_.back().insert(parsed.get<std::string>()).second) {
       found_ = parsed.get<std::string>();
     }
-    return depth >= 0;
+    return true;
   }
-  const std::string& found() const { return found_; }
+
+  Status Check() const {
+    if (is_too_deep_) {
+      return Refuse("the file", Cat("too many levels of JSON (need at most ",
+                                    kMostJsonLevels, ")"));
+    }
+    if (found_.empty()) return absl::OkStatus();
+    return Refuse("the file",
+                  Cat("an object has the member \"", found_, "\" twice"));
+  }
 
  private:
+  bool is_too_deep_ = false;
   std::vector<std::set<std::string>> names_;  // of the objects that are open
   std::string found_;
 };
@@ -265,9 +289,9 @@ class RepeatedMember {
 StatusOr<std::vector<ConversionRule>> ParseRules(
     std::string_view text, const std::vector<std::string>& keys) {
   Json json;
-  RepeatedMember repeated;
+  JsonChecker checker;
   const auto visit = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    return repeated.Visit(depth, event, parsed);
+    return checker.Visit(depth, event, parsed);
   };
   try {
     json = Json::parse(text, visit, /*allow_exceptions=*/true,
@@ -275,10 +299,7 @@ StatusOr<std::vector<ConversionRule>> ParseRules(
   } catch (const nlohmann::json::exception& error) {
     return absl::InvalidArgumentError(error.what());
   }
-  if (!repeated.found().empty()) {
-    return Refuse("the file", Cat("an object has the member \"",
-                                  repeated.found(), "\" twice"));
-  }
+  BELAY_RETURN_IF_ERROR(checker.Check());
   return Parser(keys).Rules(json);
 }
 

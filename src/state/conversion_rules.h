@@ -3,6 +3,8 @@
 #ifndef BELAY_STATE_CONVERSION_RULES_H_
 #define BELAY_STATE_CONVERSION_RULES_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,10 +14,17 @@
 
 namespace belay {
 
+// Returns how many stored arrays and functions all rules together may use, each
+// counted once for each key that its rule matches.
+inline int64_t MostRuleNodes(size_t stored_keys) {
+  return (int64_t{1} << 16) + 16 * static_cast<int64_t>(stored_keys);
+}
+
 // Parses rules. `keys` are the stored keys, from which expressions choose
-// inputs. Errors: InvalidArgument - it is not JSON, or has no rules; names the
-// member of
-//   the rule.
+// inputs.
+// Errors: InvalidArgument - it is not JSON, or has no rules; ResourceExhausted
+// -
+//   MostRuleNodes. Names the member of the rule.
 StatusOr<std::vector<ConversionRule>> ParseRules(
     std::string_view text, const std::vector<std::string>& keys);
 

@@ -15,6 +15,7 @@
 #include "core/wire.h"
 #include "plan/stored_objects.h"
 #include "plan/stored_values.h"
+#include "state/conversion_rules.h"
 #include "state/memory_layout.h"
 #include "state/transform.h"
 
@@ -270,6 +271,16 @@ bool HasBelow(const std::vector<std::string>& keys, const std::string& key) {
   return at != keys.end() && at->starts_with(below);
 }
 
+// Counts the functions and stored arrays of a transform, up to `most`.
+int64_t CountNodes(const Transform& transform, int64_t most) {
+  int64_t nodes = 1;
+  for (const Transform& input : TransformNode::Of(transform).inputs) {
+    if (nodes >= most) break;
+    nodes += CountNodes(input, most - nodes);
+  }
+  return nodes;
+}
+
 class CopyPlanner {
  public:
   CopyPlanner(const SavedCheckpoint& saved, const CopyOptions& options,
@@ -282,6 +293,7 @@ class CopyPlanner {
 
   StatusOr<CopyPlan> Plan() {
     BELAY_ASSIGN_OR_RETURN(rules_, RuleValues::Create(options_.rules));
+    BELAY_RETURN_IF_ERROR(CheckSize());
     for (size_t i = 0; i < options_.rules.size(); ++i) {
       BELAY_RETURN_IF_ERROR(ApplyRule(i));
     }
@@ -354,6 +366,28 @@ class CopyPlanner {
     copied.insert(copied.end(), forms.begin(), forms.end());
     std::sort(copied.begin(), copied.end());
     return copied;
+  }
+
+  // Few rules of a stranger may match so many keys that what they make takes
+  // all memory.
+  Status CheckSize() const {
+    const int64_t most = MostRuleNodes(keys_.size());
+    int64_t nodes = 0;
+    for (size_t i = 0; i < options_.rules.size(); ++i) {
+      int64_t matches = 1;
+      if (!options_.rules[i].keys.empty()) {
+        matches = std::count_if(
+            keys_.begin(), keys_.end(),
+            [&](const std::string& key) { return rules_.Matches(i, key); });
+      }
+      nodes += matches * CountNodes(options_.rules[i].value, most + 1);
+      if (nodes <= most) continue;
+      return absl::ResourceExhaustedError(
+          Cat("rule ", i + 1, ": the rules make too much (need at most ", most,
+              " stored arrays and functions for ", keys_.size(),
+              " stored values, found ", nodes, " or more)"));
+    }
+    return absl::OkStatus();
   }
 
   Status ApplyRule(size_t rule) {

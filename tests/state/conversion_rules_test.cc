@@ -109,7 +109,7 @@ TEST(ConversionRulesTest, NestingHasAnEnd) {
   };
   EXPECT_THAT(nested(60), HasSubstr("transpose(transpose("));
   EXPECT_THAT(nested(70), HasSubstr("too many functions"));
-  EXPECT_THAT(nested(100000), HasSubstr("too many functions"));
+  EXPECT_THAT(nested(100000), HasSubstr("too many levels of JSON (need at "));
 }
 
 TEST(ConversionRulesTest, NumbersInTextsCount) {
