@@ -294,6 +294,16 @@ class ToolTest(ToolCase):
                     self.assertFalse(set(out + err)
                                      & set("\x1b\u009b\u202e"), out + err)
 
+    def test_no_name_looks_like_a_line_of_the_command(self):
+        self.copy()
+        self.patch_index("header/magic", 0, b"x\nsound: all\n")
+        for command in ["ls"], ["verify"], ["copy"], ["show", "w"], ["graph"]:
+            arguments = ["to"] if command == ["copy"] else command[1:]
+            code, out, err = self.belay(command[0], self.step, *arguments)
+            self.assertNotEqual(code, 0)
+            self.assertNotIn("\nsound", out + err)
+            self.assertIn("sound: all", out + err)
+
     def test_what_is_not_there(self):
         self.path("empty").mkdir()
         for command in (["ls"], ["verify"], ["show", "types"], ["graph"],

@@ -7,8 +7,7 @@
 namespace belay::tools {
 
 int Fail(const Status& status) {
-  // Names come from files, too: no error may speak to the terminal.
-  absl::FPrintF(stderr, "belay: %s\n", PrintableText(status.ToString()));
+  absl::FPrintF(stderr, "belay: %s\n", IndentedText(status.ToString()));
   return 2;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "decimal.h"
 #include "elements.h"
@@ -217,5 +218,9 @@ std::string TimeText(int64_t seconds) {
 }
 
 std::string RealText(double value) { return LoneText(RealOf(value), ".0"); }
+
+std::string IndentedText(std::string_view text) {
+  return absl::StrReplaceAll(PrintableText(text), {{"\n", "\n  "}});
+}
 
 }  // namespace belay::tools

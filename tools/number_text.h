@@ -32,6 +32,10 @@ std::string RealText(double value);
 // The name as it is if it prints, else in quotes.
 std::string PrintableName(const std::string& name);
 
+// What a terminal may show of a message, its further lines indented: what a
+// file names cannot look like a line of the command.
+std::string IndentedText(std::string_view text);
+
 // Characters of a UTF-8 text that prints.
 size_t WidthOf(std::string_view text);
 

@@ -310,7 +310,7 @@ int ShowDamage(const CheckpointReader& reader, const std::string& key,
                {"sound", false},
                {"damage", {PrintableText(std::string(status.message()))}}});
   } else {
-    Print("damaged: %s\n", PrintableText(std::string(status.message())));
+    Print("damaged: %s\n", IndentedText(std::string(status.message())));
     Print("%s: not shown; --box shows other parts of an array\n",
           QuotedText(key));
   }

@@ -101,7 +101,7 @@ int VerifyAll(const std::string& path, const VerifyOptions& options) {
       PrintText(step.path, verified->info, verified->result, options.quiet);
     } else {
       Print("%s: %s\n", is_unreadable ? "unreadable" : "damaged",
-            verified.status().ToString());
+            IndentedText(verified.status().ToString()));
     }
   }
   if (options.json) {
