@@ -198,15 +198,6 @@ void AppendFrom(WireReader& in, std::vector<T>& keys) {
   Append(std::move(added), keys);
 }
 
-bool HasKey(const std::vector<StoredValue>& stored, const std::string& key) {
-  const auto found =
-      std::lower_bound(stored.begin(), stored.end(), key,
-                       [](const StoredValue& value, const std::string& wanted) {
-                         return value.key < wanted;
-                       });
-  return found != stored.end() && found->key == key;
-}
-
 // Other shards of the same key may match in another form.
 bool IsMismatched(const Shard& shard, Tolerance tolerance,
                   const std::vector<Conversion>& mismatched) {
@@ -343,7 +334,7 @@ StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
   BELAY_ASSIGN_OR_RETURN(answer.stored, FindValues(saved, question.handled,
                                                    question.optional_handled));
   for (const std::string& key : question.optional_handled) {
-    if (!HasKey(answer.stored, key)) answer.missing.push_back(key);
+    if (FindByKey(answer.stored, key) == nullptr) answer.missing.push_back(key);
   }
   for (const std::string& key : question.optional_plain) {
     if (!HasValue(saved, key)) answer.missing.push_back(key);
@@ -373,7 +364,8 @@ void LeaveOut(const StoredAnswer& answer, ValuesToRead& values) {
            });
   });
   std::erase_if(values.handled, [&](const HandledValue& value) {
-    return value.may_be_absent && !HasKey(answer.stored, value.key);
+    return value.may_be_absent &&
+           FindByKey(answer.stored, value.key) == nullptr;
   });
   ValuesToRead left{.handled = std::move(values.handled),
                     .computed = std::move(values.computed)};
@@ -638,18 +630,6 @@ StoredForm FindTolerated(const ShardInfo& shard, const StoredArray& array,
   return form;
 }
 
-// Other ranks may want the same key in a form that does convert.
-Status CheckConvertible(const std::string& key, const StoredForm& stored,
-                        const StoredForm& wanted) {
-  if (IsConvertible(stored.dtype, wanted.dtype) &&
-      stored.shape.size() == wanted.shape.size()) {
-    return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError(
-      absl::StrFormat("convert \"%s\": not convertible (need %s, found %s)",
-                      key, FormText(wanted), FormText(stored)));
-}
-
 Status CheckWantedBox(const ShardInfo& shard, size_t rank) {
   Status status = CheckedNumElements(shard.global_shape).status();
   if (status.ok()) status = CheckBox(shard.box, shard.global_shape);
@@ -657,20 +637,6 @@ Status CheckWantedBox(const ShardInfo& shard, size_t rank) {
   return Status(status.code(),
                 absl::StrFormat("plan \"%s\": rank %d: %s", shard.key, rank,
                                 status.message()));
-}
-
-// Each value has a tolerance of its own.
-Status CheckTolerated(const std::string& key, const StoredForm& stored,
-                      const StoredForm& wanted, Tolerance tolerance) {
-  if ((stored.dtype == wanted.dtype || tolerance.dtype) &&
-      (stored.shape == wanted.shape || tolerance.lengths)) {
-    return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError(
-      absl::StrFormat("plan \"%s\": the stored dtype or shape differs, and its "
-                      "arguments do not "
-                      "allow that (need %s, found %s)",
-                      key, FormText(wanted), FormText(stored)));
 }
 
 }  // namespace
@@ -718,17 +684,30 @@ StatusOr<std::vector<StoredForm>> FormsOf(
   for (const Conversion& one : conversions) by_key[one.key] = &one;
   for (size_t i = 0; i < shards.size(); ++i) {
     const Shard& shard = shards[i];
-    forms.push_back({.dtype = shard.dtype, .shape = shard.global_shape});
+    StoredForm& form = forms.emplace_back();
+    const StoredForm wanted{.dtype = shard.dtype, .shape = shard.global_shape};
+    form = wanted;
     const auto found = by_key.find(shard.key);
     if (found == by_key.end()) continue;
-    const StoredForm form{.dtype = found->second->stored_dtype,
-                          .shape = found->second->stored_shape};
-    if (!tolerances.empty()) {
-      BELAY_RETURN_IF_ERROR(
-          CheckTolerated(shard.key, form, forms.back(), tolerances[i]));
+    form = {.dtype = found->second->stored_dtype,
+            .shape = found->second->stored_shape};
+    const bool is_tolerated =
+        tolerances.empty() ||
+        ((form.dtype == wanted.dtype || tolerances[i].dtype) &&
+         (form.shape == wanted.shape || tolerances[i].lengths));
+    if (!is_tolerated) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "plan \"%s\": the stored dtype or shape differs, and its arguments "
+          "do not allow that (need %s, found %s)",
+          shard.key, FormText(wanted), FormText(form)));
     }
-    BELAY_RETURN_IF_ERROR(CheckConvertible(shard.key, form, forms.back()));
-    forms.back() = form;
+    // Other ranks may want the same key in a form that does convert.
+    if (!IsConvertible(form.dtype, wanted.dtype) ||
+        form.shape.size() != wanted.shape.size()) {
+      return absl::FailedPreconditionError(
+          absl::StrFormat("convert \"%s\": not convertible (need %s, found %s)",
+                          shard.key, FormText(wanted), FormText(form)));
+    }
   }
   return forms;
 }

@@ -3,6 +3,7 @@
 #ifndef BELAY_STATE_STORED_ANSWER_H_
 #define BELAY_STATE_STORED_ANSWER_H_
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -171,6 +172,15 @@ StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
 // Removes the values that may be absent, and are, and those that do not match
 // what is stored.
 void LeaveOut(const StoredAnswer& answer, ValuesToRead& values);
+
+// Returns the element with a key of a list that is ascending by key, or null.
+template <typename T>
+const T* FindByKey(const std::vector<T>& list, std::string_view key) {
+  const auto found = std::lower_bound(
+      list.begin(), list.end(), key,
+      [](const T& one, std::string_view other) { return one.key < other; });
+  return found != list.end() && found->key == key ? &*found : nullptr;
+}
 
 // Returns the form of a source, or null.
 const ArrayForm* FindSource(const StoredAnswer& answer, const std::string& key);

@@ -235,16 +235,6 @@ class Lister {
     if (!is_save_) {
       BELAY_ASSIGN_OR_RETURN(value.stored, find(value.key));
     }
-    Names inner;
-    BELAY_RETURN_IF_ERROR(Add(std::move(value), inner));
-    if (names == nullptr) return absl::OkStatus();
-    for (const std::string& part : inner) {
-      names->insert(name.empty() ? part : PartKey(name, part));
-    }
-    return absl::OkStatus();
-  }
-
-  Status Add(HandledValue value, Names& names) {
     if (depth_ == kMaxDepth) {
       return absl::InvalidArgumentError(
           Cat("list \"", value.key, "\": too many values inside each other ",
@@ -262,7 +252,13 @@ class Lister {
       return handler.ListValueForRestore(value.value, value.stored, parts);
     });
     BELAY_RETURN_IF_ERROR(HandlerError(value, listed));
-    return AddListed(std::move(value), parts, &names);
+    Names inner;
+    BELAY_RETURN_IF_ERROR(AddListed(std::move(value), parts, &inner));
+    if (names == nullptr) return absl::OkStatus();
+    for (const std::string& part : inner) {
+      names->insert(name.empty() ? part : PartKey(name, part));
+    }
+    return absl::OkStatus();
   }
 
   Status AddListed(HandledValue value, const State& parts, Names* names) {
@@ -368,13 +364,8 @@ StatusOr<HandlerListing> ListForRestore(
     ValuesToRead values, const HandlerTable& table,
     const std::vector<StoredValue>& stored) {
   const auto find = [&](const std::string& key) -> StatusOr<StoredValue> {
-    const auto found =
-        std::lower_bound(stored.begin(), stored.end(), key,
-                         [](const StoredValue& value, const std::string& k) {
-                           return value.key < k;
-                         });
-    if (found == stored.end() || found->key != key) return NotStored(key);
-    return *found;
+    const StoredValue* const found = FindByKey(stored, key);
+    return found != nullptr ? *found : StatusOr<StoredValue>(NotStored(key));
   };
   Lister lister(table, /*is_save=*/false);
   std::vector<HandledValue> handled = std::move(values.handled);
