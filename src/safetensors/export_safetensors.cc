@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/safetensors.h"
 #include "core/agreed.h"

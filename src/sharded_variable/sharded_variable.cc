@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "belay/variable/sharded_variable_ops.h"
 #include "core/agreed.h"

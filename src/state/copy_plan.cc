@@ -8,7 +8,6 @@
 #include <utility>
 #include <variant>
 
-#include "absl/strings/str_format.h"
 #include "belay/handlers/standard_handlers.h"
 #include "core/status_macros.h"
 #include "core/text.h"

@@ -9,7 +9,6 @@
 #include <sstream>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "belay/handlers/random_handlers.h"
 #include "belay/handlers/time_handlers.h"
 #include "belay/handlers/type_handler.h"

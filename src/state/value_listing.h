@@ -4,7 +4,6 @@
 #define BELAY_STATE_VALUE_LISTING_H_
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "belay/arrays/shard.h"
