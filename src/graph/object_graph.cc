@@ -248,26 +248,10 @@ Status CheckGraph(const ObjectGraph& graph) {
 
 namespace {
 
-void PutAttribute(WireWriter& out, const GraphAttribute& attribute) {
-  out.PutText(attribute.name);
-  out.PutText(attribute.key);
-  out.Put(attribute.dtype);
-  out.PutShape(attribute.shape);
-  out.PutText(attribute.layout);
-  out.Put<uint8_t>(attribute.opaque);
-  out.PutText(attribute.typestr);
-}
-
-GraphAttribute GetAttribute(WireReader& in) {
-  GraphAttribute attribute;
-  attribute.name = in.GetText();
-  attribute.key = in.GetText();
-  attribute.dtype = in.Get<DType>();
-  attribute.shape = in.GetShape();
-  attribute.layout = in.GetText();
-  attribute.opaque = in.Get<uint8_t>() != 0;
-  attribute.typestr = in.GetText();
-  return attribute;
+template <typename Archive>
+void Fields(Archive& archive, GraphAttribute& attribute) {
+  archive(attribute.name, attribute.key, attribute.dtype, attribute.shape,
+          attribute.layout, attribute.opaque, attribute.typestr);
 }
 
 // What an entry is of: a node, what the last node has, or nothing more.
@@ -323,7 +307,7 @@ void PutEntries(const ObjectGraph& graph, WireWriter& out,
     }
     for (const GraphAttribute& attribute : node.attributes) {
       out.Put(EntryKind::kAttribute);
-      PutAttribute(out, attribute);
+      out(attribute);
       ended();
     }
     for (const GraphSlot& slot : node.slots) {
@@ -381,7 +365,7 @@ bool GetEntries(WireReader& in, ObjectGraph& graph) {
     if (kind == EntryKind::kChild) {
       node.children.push_back(GetChild(in, usual));
     } else if (kind == EntryKind::kAttribute) {
-      node.attributes.push_back(GetAttribute(in));
+      in(node.attributes.emplace_back());
     } else if (kind == EntryKind::kSlot) {
       node.slots.push_back(GetSlot(in, usual));
     } else {

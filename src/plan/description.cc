@@ -77,11 +77,8 @@ WireWriter BeginEntry(const ShardInfo& shard, Place place) {
                    (has_fields ? kHasFields : 0) |
                    (shard.on_all_ranks ? kOnAllRanks : 0) |
                    (shard.from_rank0 ? kFromRank0 : 0));
-  out.PutText(shard.key);
-  out.Put(shard.dtype);
-  out.PutShape(shard.global_shape);
-  out.Put(shard.string_bytes);
-  out.PutText(shard.layout);
+  out(shard.key, shard.dtype, shard.global_shape, shard.string_bytes,
+      shard.layout);
   if (has_device) out.PutText(shard.device);
   if (has_fields) out.PutText(shard.fields);
   return out;
@@ -89,55 +86,23 @@ WireWriter BeginEntry(const ShardInfo& shard, Place place) {
 
 std::string OwnEntry(const ShardInfo& shard, uint64_t skipped) {
   WireWriter out = BeginEntry(shard, Place::kBox);
-  out.Put(skipped);
-  // Axes of the box are checked by the planner, so they may differ here.
-  out.PutShape(shard.box.offset);
-  out.PutShape(shard.box.shape);
-  out.Put(shard.replica);
+  // The planner checks the box, whose offset and shape may differ in length.
+  out(skipped, shard.box.offset, shard.box.shape, shard.replica);
   return out.Take();
 }
 
-std::string ValueEntry(const ListedValue& value) {
+template <typename T>
+std::string EncodeEntry(uint8_t kind, const T& value) {
   WireWriter out;
-  out.Put(kValue);
-  out.PutText(value.key);
-  out.PutText(value.typestr);
-  out.PutTexts(value.parts);
-  out.PutTexts(value.entries);
+  out(kind, value);
   return out.Take();
-}
-
-std::string NodeEntry(int32_t node) {
-  WireWriter out;
-  out.Put(kNode);
-  out.Put(node);
-  return out.Take();
-}
-
-std::string JobEntry(const std::string& job) {
-  WireWriter out;
-  out.Put(kJob);
-  out.PutText(job);
-  return out.Take();
-}
-
-ListedValue GetListedValue(WireReader& in) {
-  ListedValue value;
-  value.key = in.GetText();
-  value.typestr = in.GetText();
-  value.parts = in.GetTexts();
-  value.entries = in.GetTexts();
-  return value;
 }
 
 ListedShard GetShard(Place place, uint8_t begin, WireReader& in,
                      Layouts& layouts) {
   ListedShard shard{.place = place};
-  shard.info.key = in.GetText();
-  shard.info.dtype = in.Get<DType>();
-  shard.info.global_shape = in.GetShape();
-  shard.info.string_bytes = in.Get<int64_t>();
-  shard.info.layout = in.GetText();
+  in(shard.info.key, shard.info.dtype, shard.info.global_shape,
+     shard.info.string_bytes, shard.info.layout);
   if ((begin & kHasDevice) != 0) shard.info.device = in.GetText();
   if ((begin & kHasFields) != 0) shard.info.fields = in.GetText();
   shard.info.from_rank0 = (begin & kFromRank0) != 0;
@@ -160,18 +125,10 @@ bool IsSound(const ListedShard& shard) {
 bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
   WireReader in(entry);
   const auto begin = in.Get<uint8_t>();
-  if (begin == kValue) {
-    list.values.push_back(GetListedValue(in));
-    return in.ok() && in.done();
-  }
-  if (begin == kNode) {
-    list.node = in.Get<int32_t>();
-    return in.ok() && in.done();
-  }
-  if (begin == kJob) {
-    list.job = in.GetText();
-    return in.ok() && in.done();
-  }
+  if (begin == kValue) in(list.values.emplace_back());
+  if (begin == kNode) in(list.node);
+  if (begin == kJob) in(list.job);
+  if (begin >= kJob) return in.ok() && in.done();
   const uint8_t place =
       begin & ~(kOnAllRanks | kHasDevice | kHasFields | kFromRank0);
   if (place > static_cast<uint8_t>(Place::kRows)) return false;
@@ -182,9 +139,7 @@ bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
     const auto skipped = in.Get<int64_t>();
     if (skipped < 0 || skipped > INT64_MAX - last) return false;
     list.before.push_back(last + skipped);
-    shard.info.box.offset = in.GetShape();
-    shard.info.box.shape = in.GetShape();
-    shard.info.replica = in.Get<int64_t>();
+    in(shard.info.box.offset, shard.info.box.shape, shard.info.replica);
   }
   list.shards.push_back(std::move(shard));
   return in.ok() && in.done();
@@ -207,10 +162,11 @@ Description Describe(const RankShards& mine, int rank, int num_ranks) {
     description.shared.push_back(entry.Take());
     ++skipped;
   }
-  if (mine.node != 0) description.own.push_back(NodeEntry(mine.node));
-  if (mine.job != kDefaultJob) description.shared.push_back(JobEntry(mine.job));
+  if (mine.node != 0) description.own.push_back(EncodeEntry(kNode, mine.node));
+  if (mine.job != kDefaultJob)
+    description.shared.push_back(EncodeEntry(kJob, mine.job));
   for (const ListedValue& value : mine.values) {
-    description.shared.push_back(ValueEntry(value));
+    description.shared.push_back(EncodeEntry(kValue, value));
   }
   return description;
 }

@@ -41,21 +41,6 @@ int64_t Progressions::UpperBound(int64_t value) const {
   return run->begin + (value - run->first) / run->step + 1;
 }
 
-void Progressions::Put(WireWriter& out) const {
-  out.Put<uint64_t>(runs_.size());
-  for (const Run& run : runs_) out.Put(run);
-}
-
-Progressions Progressions::Get(WireReader& in) {
-  Progressions all;
-  const auto num_runs = in.Get<uint64_t>();
-  for (uint64_t i = 0; i < num_runs && in.ok(); ++i) {
-    all.runs_.push_back(in.Get<Run>());
-  }
-  for (const Run& run : all.runs_) all.size_ += run.count;
-  return all;
-}
-
 // --- Listed ranks ---
 
 namespace {

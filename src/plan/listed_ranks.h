@@ -36,8 +36,15 @@ class Progressions {
 
   size_t num_runs() const { return runs_.size(); }
 
-  void Put(WireWriter& out) const;
-  static Progressions Get(WireReader& in);
+  template <typename Archive>
+  friend void Fields(Archive& archive, Progressions& all) {
+    auto num_runs = static_cast<uint32_t>(all.runs_.size());
+    archive(all.size_, num_runs);
+    all.runs_.resize(num_runs);
+    for (Run& run : all.runs_) {
+      archive(run.begin, run.first, run.step, run.count);
+    }
+  }
 
  private:
   // first, first + step, ... at positions [begin, begin + count).

@@ -302,15 +302,92 @@ std::vector<RankWrites> TakeWritesByFile(SavePlan& plan, int32_t rank);
 std::string ToString(const SavePlan& plan, int64_t max_orders = 20);
 std::string ToString(const RestorePlan& plan, int64_t max_orders = 20);
 
-// For messages between ranks.
-void PutFiltered(WireWriter& out, const std::vector<FilteredDataset>& datasets);
-std::vector<FilteredDataset> GetFiltered(WireReader& in);
-std::string EncodeRankReads(const RankReads& reads);
-RankReads DecodeRankReads(std::string_view bytes);
-std::string EncodeRankTransits(const RankTransits& transits);
-RankTransits DecodeRankTransits(std::string_view bytes);
-std::string EncodeRankWrites(const std::vector<RankWrites>& files);
-std::vector<RankWrites> DecodeRankWrites(std::string_view bytes);
+// Fields of messages between ranks.
+template <typename Archive>
+void Fields(Archive& archive, Extent& extent) {
+  archive(extent.box, extent.offset);
+}
+template <typename Archive>
+void Fields(Archive& archive, WriteOrder& order) {
+  archive(order.shard, order.dataset, order.round, order.first_block, order.box,
+          order.extent);
+}
+template <typename Archive>
+void Fields(Archive& archive, RankWrites& writes) {
+  archive(writes.bytes, writes.orders);
+}
+template <typename Archive>
+void Fields(Archive& archive, ReplicaRange& range) {
+  archive(range.first, range.count, range.weight);
+}
+template <typename Archive>
+void Fields(Archive& archive, ReplicaCheck& check) {
+  archive(check.num_boxes, check.most_bytes, check.ranges);
+}
+template <typename Archive>
+void Fields(Archive& archive, Filter& filter) {
+  archive(filter.id, filter.parameters);
+}
+template <typename Archive>
+void Fields(Archive& archive, FilteredDataset& dataset) {
+  archive(dataset.path, dataset.dtype, dataset.box, dataset.filters,
+          dataset.fields);
+}
+template <typename Archive>
+void Fields(Archive& archive, TextLength& text) {
+  archive(text.shard, text.bytes);
+}
+template <typename Archive>
+void Fields(Archive& archive, ReadOrder& order) {
+  archive(order.shard, order.file, order.first_block, order.box, order.extent,
+          order.position, order.filtered);
+}
+template <typename Archive>
+void Fields(Archive& archive, Delivery& delivery) {
+  archive(delivery.shard, delivery.reader, delivery.position, delivery.bytes,
+          delivery.box);
+}
+template <typename Archive>
+void Fields(Archive& archive, RankReads& reads) {
+  archive(reads.texts, reads.orders, reads.deliveries);
+}
+template <typename Archive>
+void Fields(Archive& archive, Transit& transit) {
+  archive(transit.peer, transit.position, transit.bytes);
+}
+template <typename Archive>
+void Fields(Archive& archive, RankTransits& transits) {
+  archive(transits.sends, transits.receives);
+}
+
+inline void PutFiltered(WireWriter& out,
+                        const std::vector<FilteredDataset>& datasets) {
+  out(datasets);
+}
+inline std::vector<FilteredDataset> GetFiltered(WireReader& in) {
+  std::vector<FilteredDataset> datasets;
+  in(datasets);
+  return datasets;
+}
+inline std::string EncodeRankReads(const RankReads& reads) {
+  return Encode(reads);
+}
+inline RankReads DecodeRankReads(std::string_view bytes) {
+  return Decode<RankReads>(bytes).value_or(RankReads());
+}
+inline std::string EncodeRankTransits(const RankTransits& transits) {
+  return Encode(transits);
+}
+inline RankTransits DecodeRankTransits(std::string_view bytes) {
+  return Decode<RankTransits>(bytes).value_or(RankTransits());
+}
+inline std::string EncodeRankWrites(const std::vector<RankWrites>& files) {
+  return Encode(files);
+}
+inline std::vector<RankWrites> DecodeRankWrites(std::string_view bytes) {
+  return Decode<std::vector<RankWrites>>(bytes).value_or(
+      std::vector<RankWrites>());
+}
 
 }  // namespace belay
 

@@ -93,32 +93,6 @@ ReplicaDifferences FindDifferences(std::vector<ReplicaSum> sums) {
   return differences;
 }
 
-std::string EncodeSums(const std::vector<ReplicaSum>& sums) {
-  if (sums.empty()) return "";
-  WireWriter out;
-  out.Put<uint64_t>(sums.size());
-  for (const ReplicaSum& sum : sums) {
-    out.PutText(sum.key);
-    out.PutBox(sum.box);
-    out.Put(sum.sum);
-    out.Put(sum.rank);
-  }
-  return out.Take();
-}
-
-std::vector<ReplicaSum> DecodeSums(std::string_view bytes) {
-  if (bytes.empty()) return {};
-  WireReader in(bytes);
-  return in.GetAll<ReplicaSum>([&] {
-    ReplicaSum sum;
-    sum.key = in.GetText();
-    sum.box = in.GetBox();
-    sum.sum = in.Get<uint64_t>();
-    sum.rank = in.Get<int32_t>();
-    return sum;
-  });
-}
-
 // --- Replica check ---
 
 namespace {
@@ -302,31 +276,6 @@ uint64_t SumOfReplicas(const ReplicaCheck& check,
     sum += of_range * static_cast<uint64_t>(range.weight);
   }
   return sum;
-}
-
-void PutReplicaCheck(WireWriter& out, const ReplicaCheck& check) {
-  out.Put(check.num_boxes);
-  out.Put(check.most_bytes);
-  out.Put<uint64_t>(check.ranges.size());
-  for (const ReplicaRange& range : check.ranges) {
-    out.Put(range.first);
-    out.Put(range.count);
-    out.Put(range.weight);
-  }
-}
-
-ReplicaCheck GetReplicaCheck(WireReader& in) {
-  ReplicaCheck check;
-  check.num_boxes = in.Get<int64_t>();
-  check.most_bytes = in.Get<int64_t>();
-  check.ranges = in.GetAll<ReplicaRange>([&] {
-    ReplicaRange range;
-    range.first = in.Get<int32_t>();
-    range.count = in.Get<int32_t>();
-    range.weight = in.Get<int64_t>();
-    return range;
-  });
-  return check;
 }
 
 }  // namespace belay

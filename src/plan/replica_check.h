@@ -39,9 +39,25 @@ struct ReplicaDifferences {
 // Compares all sums of the same key and box.
 ReplicaDifferences FindDifferences(std::vector<ReplicaSum> sums);
 
-// For messages between ranks; a rank says of many boxes.
-std::string EncodeSums(const std::vector<ReplicaSum>& sums);
-std::vector<ReplicaSum> DecodeSums(std::string_view bytes);
+template <typename Archive>
+void Fields(Archive& archive, ReplicaSum& sum) {
+  archive(sum.key, sum.box, sum.sum, sum.rank);
+}
+inline std::string EncodeSums(const std::vector<ReplicaSum>& sums) {
+  return sums.empty() ? "" : Encode(sums);
+}
+inline std::vector<ReplicaSum> DecodeSums(std::string_view bytes) {
+  return Decode<std::vector<ReplicaSum>>(bytes).value_or(
+      std::vector<ReplicaSum>());
+}
+inline void PutReplicaCheck(WireWriter& out, const ReplicaCheck& check) {
+  out(check);
+}
+inline ReplicaCheck GetReplicaCheck(WireReader& in) {
+  ReplicaCheck check;
+  in(check);
+  return check;
+}
 
 // Which of a rank's shards others hold as well, and a number that tells whether
 // they hold the same values.
@@ -77,10 +93,6 @@ inline constexpr int64_t kMostSampled = 1024;
 
 // After how many saves every byte was looked at; equal on all ranks.
 int64_t NumTurns(const ReplicaCheck& check);
-
-// For messages between ranks.
-void PutReplicaCheck(WireWriter& out, const ReplicaCheck& check);
-ReplicaCheck GetReplicaCheck(WireReader& in);
 
 }  // namespace belay
 

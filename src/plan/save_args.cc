@@ -239,27 +239,19 @@ Status ChunkAsAsked(const std::vector<SaveArgsFor>& args, ArrayLayout layout,
   return absl::OkStatus();
 }
 
+template <typename Archive>
+void Fields(Archive& archive, SaveArgs& args) {
+  archive(args.dtype, args.write_chunk_shape, args.read_chunk_shape,
+          args.chunk_byte_size, args.chooser, args.shard_axes, args.filters,
+          args.primary_replica);
+}
+template <typename Archive>
+void Fields(Archive& archive, SaveArgsFor& one) {
+  archive(one.keys, one.args);
+}
+
 std::string EncodeArgs(const std::vector<SaveArgsFor>& args) {
-  WireWriter out;
-  const auto put_shape = [&](const std::optional<Shape>& shape) {
-    out.Put(shape.has_value());
-    if (shape.has_value()) out.PutShape(*shape);
-  };
-  for (const SaveArgsFor& one : args) {
-    out.PutText(one.keys);
-    out.Put(one.args.dtype.has_value());
-    out.Put(one.args.dtype.value_or(DType::kU8));
-    put_shape(one.args.write_chunk_shape);
-    put_shape(one.args.read_chunk_shape);
-    out.Put(one.args.chunk_byte_size);
-    out.Put(one.args.chooser);
-    out.Put<uint64_t>(one.args.shard_axes.size());
-    for (const int axis : one.args.shard_axes) out.Put(axis);
-    out.PutText(FiltersText(one.args.filters));
-    out.Put(one.args.primary_replica.has_value());
-    out.Put(one.args.primary_replica.value_or(0));
-  }
-  return out.Take();
+  return Encode(args);
 }
 
 }  // namespace belay

@@ -282,32 +282,6 @@ void StackedArray::AddReads(int32_t shard, const Box& box,
   }
 }
 
-void StackedArray::Put(WireWriter& out) const {
-  out.PutText(key_);
-  out.PutShape(shape_);
-  out.Put(element_size_);
-  out.Put(first_block_);
-  out.Put(axis_);
-  out.PutShape(chunk_);
-  ends_.Put(out);
-  files_.Put(out);
-  offsets_.Put(out);
-}
-
-StackedArray StackedArray::Get(WireReader& in) {
-  StackedArray array;
-  array.key_ = in.GetText();
-  array.shape_ = in.GetShape();
-  array.element_size_ = in.Get<int64_t>();
-  array.first_block_ = in.Get<int64_t>();
-  array.axis_ = in.Get<uint8_t>();
-  array.chunk_ = in.GetShape();
-  array.ends_ = Progressions::Get(in);
-  array.files_ = Progressions::Get(in);
-  array.offsets_ = Progressions::Get(in);
-  return array;
-}
-
 // --- Stored structs ---
 
 namespace {

@@ -108,9 +108,18 @@ class StackedArray {
   void AddReads(int32_t shard, const Box& box,
                 std::vector<ReadOrder>& orders) const;
 
-  // For messages between ranks.
-  void Put(WireWriter& out) const;
-  static StackedArray Get(WireReader& in);
+  template <typename Archive>
+  friend void Fields(Archive& archive, StackedArray& array) {
+    archive(array.key_, array.shape_, array.element_size_, array.first_block_,
+            array.axis_, array.chunk_, array.ends_, array.files_,
+            array.offsets_);
+  }
+  void Put(WireWriter& out) const { out(*this); }
+  static StackedArray Get(WireReader& in) {
+    StackedArray array;
+    in(array);
+    return array;
+  }
 
  private:
   std::string key_;

@@ -170,36 +170,6 @@ class ValueTable {
   std::vector<size_t> first_part_;
 };
 
-void PutValue(WireWriter& out, const StoredValue& value) {
-  out.PutText(value.key);
-  out.PutText(value.typestr);
-  out.Put<uint64_t>(value.parts.size());
-  for (const ValuePart& part : value.parts) {
-    out.PutText(part.name);
-    out.Put(part.dtype);
-    out.PutShape(part.shape);
-    out.Put(part.bytes);
-  }
-  out.Put<uint64_t>(value.values.size());
-  for (const StoredValue& inner : value.values) PutValue(out, inner);
-}
-
-StoredValue GetStoredValue(WireReader& in) {
-  StoredValue value;
-  value.key = in.GetText();
-  value.typestr = in.GetText();
-  value.parts = in.GetAll<ValuePart>([&] {
-    ValuePart part;
-    part.name = in.GetText();
-    part.dtype = in.Get<DType>();
-    part.shape = in.GetShape();
-    part.bytes = in.Get<int64_t>();
-    return part;
-  });
-  value.values = in.GetAll<StoredValue>([&] { return GetStoredValue(in); });
-  return value;
-}
-
 }  // namespace
 
 std::string PartKey(std::string_view key, std::string_view part) {
@@ -362,28 +332,6 @@ Status CheckKinds(const SavedCheckpoint& saved,
     }
   }
   return absl::OkStatus();
-}
-
-void PutListedValues(WireWriter& out, const std::vector<ListedValue>& values) {
-  out.Put<uint64_t>(values.size());
-  for (const ListedValue& value : values) {
-    out.PutText(value.key);
-    out.PutText(value.typestr);
-    out.PutTexts(value.parts);
-    out.PutTexts(value.entries);
-  }
-}
-
-std::string EncodeValues(const std::vector<StoredValue>& values) {
-  WireWriter out;
-  out.Put<uint64_t>(values.size());
-  for (const StoredValue& value : values) PutValue(out, value);
-  return out.Take();
-}
-
-std::vector<StoredValue> DecodeValues(std::string_view bytes) {
-  WireReader in(bytes);
-  return in.GetAll<StoredValue>([&] { return GetStoredValue(in); });
 }
 
 // --- Merge values ---

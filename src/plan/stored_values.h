@@ -250,10 +250,31 @@ bool HasValue(const SavedCheckpoint& saved, const std::string& key);
 Status CheckKinds(const SavedCheckpoint& saved,
                   const std::vector<RankShards>& wanted);
 
-// For messages between ranks and for fingerprints.
-void PutListedValues(WireWriter& out, const std::vector<ListedValue>& values);
-std::string EncodeValues(const std::vector<StoredValue>& values);
-std::vector<StoredValue> DecodeValues(std::string_view bytes);
+// Fields of messages between ranks and of fingerprints.
+template <typename Archive>
+void Fields(Archive& archive, ListedValue& value) {
+  archive(value.key, value.typestr, value.parts, value.entries);
+}
+template <typename Archive>
+void Fields(Archive& archive, ValuePart& part) {
+  archive(part.name, part.dtype, part.shape, part.bytes);
+}
+template <typename Archive>
+void Fields(Archive& archive, StoredValue& value) {
+  archive(value.key, value.typestr, value.parts, value.values);
+}
+
+inline void PutListedValues(WireWriter& out,
+                            const std::vector<ListedValue>& values) {
+  out(values);
+}
+inline std::string EncodeValues(const std::vector<StoredValue>& values) {
+  return Encode(values);
+}
+inline std::vector<StoredValue> DecodeValues(std::string_view bytes) {
+  return Decode<std::vector<StoredValue>>(bytes).value_or(
+      std::vector<StoredValue>());
+}
 
 }  // namespace belay
 

@@ -55,11 +55,7 @@ std::vector<ReadOrder> OwnOrders(const DividedWants& wants,
   // As they come to another rank.
   std::vector<StackedArray> told;
   for (const StackedArray& array : wants.stacked) {
-    WireWriter out;
-    array.Put(out);
-    WireReader in(out.bytes());
-    told.push_back(StackedArray::Get(in));
-    EXPECT_TRUE(in.ok() && in.done());
+    told.push_back(Decode<StackedArray>(Encode(array)).value());
   }
   RankReads reads;
   AddLocalReads(told, boxes, reads);
@@ -243,9 +239,7 @@ TEST(LocalReadsTest, LaidOutRowsTakeFewWords) {
   }
   const DividedWants wants = Divide(wanted, saved);
   ASSERT_THAT(wants.stacked, SizeIs(1));
-  WireWriter out;
-  wants.stacked[0].Put(out);
-  EXPECT_LE(out.bytes().size(), 256u);
+  EXPECT_LE(Encode(wants.stacked[0]).size(), 256u);
   for (const int rank : {0, 499, 500, 999}) {
     const std::vector<ReadOrder> orders = OwnOrders(wants, wanted[rank]);
     ASSERT_THAT(orders, SizeIs(1));

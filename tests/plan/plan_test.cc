@@ -152,8 +152,8 @@ TEST(CodecTest, RankWrites) {
     const std::vector<RankShards> ranks =
         RandomCut(RandomArrays(random), 6, random);
     const SavePlan plan = PlanSave(ranks, {.round_bytes = 500}).value();
-    const std::vector<RankWrites> all =
-        DecodeRankWrites(EncodeRankWrites(plan.ranks));
+    const auto all =
+        Decode<std::vector<RankWrites>>(Encode(plan.ranks)).value();
     ASSERT_EQ(all.size(), plan.ranks.size());
     for (size_t rank = 0; rank < all.size(); ++rank) {
       const RankWrites &back = all[rank], &writes = plan.ranks[rank];
@@ -185,7 +185,7 @@ TEST(CodecTest, RankReads) {
                               .position = 128,
                               .bytes = 40,
                               .box = {{1, 2}, {2, 5}}});
-  const RankReads back = DecodeRankReads(EncodeRankReads(reads));
+  const RankReads back = Decode<RankReads>(Encode(reads)).value();
   ASSERT_EQ(back.texts.size(), 2u);
   for (size_t k = 0; k < 2; ++k) {
     EXPECT_EQ(back.texts[k].shard, reads.texts[k].shard);
@@ -208,7 +208,7 @@ TEST(CodecTest, RankReads) {
 TEST(CodecTest, RankTransits) {
   const RankTransits transits{.sends = {{1, 64, 10}, {2, 0, 3}},
                               .receives = {{5, 128, 1}}};
-  const RankTransits back = DecodeRankTransits(EncodeRankTransits(transits));
+  const RankTransits back = Decode<RankTransits>(Encode(transits)).value();
   ASSERT_EQ(back.sends.size(), 2u);
   EXPECT_EQ(back.sends[0].position, 64);
   EXPECT_EQ(back.sends[1].peer, 2);

@@ -15,12 +15,7 @@ Progressions Of(const std::vector<int64_t>& values) {
 }
 
 Progressions Sent(const Progressions& all) {
-  WireWriter out;
-  all.Put(out);
-  WireReader in(out.bytes());
-  Progressions back = Progressions::Get(in);
-  EXPECT_TRUE(in.ok() && in.done());
-  return back;
+  return Decode<Progressions>(Encode(all)).value();
 }
 
 // The same answers as a vector gives.

@@ -289,11 +289,7 @@ TEST(ReplicaCheckTest, TravelsAsBytes) {
   const ReplicaCheck check{.ranges = {{0, 7, -3}, {9, 1, 1}},
                            .num_boxes = 44,
                            .most_bytes = 1 << 30};
-  WireWriter out;
-  PutReplicaCheck(out, check);
-  const std::string bytes = out.Take();
-  WireReader in(bytes);
-  const ReplicaCheck found = GetReplicaCheck(in);
+  const ReplicaCheck found = Decode<ReplicaCheck>(Encode(check)).value();
   EXPECT_EQ(found.ranges, check.ranges);
   EXPECT_EQ(found.num_boxes, 44);
   EXPECT_EQ(found.most_bytes, 1 << 30);

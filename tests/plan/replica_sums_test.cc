@@ -62,8 +62,9 @@ TEST(ReplicaSumsTest, EqualBoxesMeetAndTheWorkIsShared) {
 }
 
 TEST(ReplicaSumsTest, SumsComeBackFromBytes) {
-  const std::vector<ReplicaSum> back =
-      DecodeSums(EncodeSums({{"a", kBox, 1, 2}, {"n", {}, ~uint64_t{0}, 0}}));
+  const std::vector<ReplicaSum> sums = {{"a", kBox, 1, 2},
+                                        {"n", {}, ~uint64_t{0}, 0}};
+  const auto back = Decode<std::vector<ReplicaSum>>(Encode(sums)).value();
   ASSERT_EQ(back.size(), 2u);
   EXPECT_EQ(back[0].key, "a");
   EXPECT_EQ(back[0].box, kBox);

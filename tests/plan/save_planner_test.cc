@@ -305,8 +305,7 @@ TEST_P(RandomSaveTest, SameInputSamePlan) {
         PlanSave(std::vector<RankShards>(ranks), options);
     EXPECT_EQ(TextOf(plan), TextOf(again));
     for (int rank = 0; rank < 12; ++rank) {
-      ASSERT_EQ(EncodeRankWrites({plan->ranks[rank]}),
-                EncodeRankWrites({again->ranks[rank]}));
+      ASSERT_EQ(Encode(plan->ranks[rank]), Encode(again->ranks[rank]));
     }
   }
 }

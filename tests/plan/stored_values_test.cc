@@ -130,7 +130,7 @@ TEST(StoredValuesTest, ValuesAreFoundByTheirKeys) {
   EXPECT_EQ(values[2].parts[1], f);
   EXPECT_EQ(*values[2].Find("f"), f);
   EXPECT_EQ(values[2].Find("x"), nullptr);
-  EXPECT_EQ(DecodeValues(EncodeValues(values)), values);
+  EXPECT_EQ(Decode<std::vector<StoredValue>>(Encode(values)).value(), values);
 }
 
 TEST(StoredValuesTest, ArraysBelowAKeyAreAGroup) {
