@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "belay/objects/load_status.h"
 #include "belay/objects/trackable.h"
 #include "belay/status.h"
 #include "graph/live_graph.h"
@@ -133,6 +134,16 @@ void RememberMatch(const LiveGraph& live, const MatchResult& match,
 // A graph for Restoration::by_name, for files that have none. Only key, dtype
 // and shape of the arrays count.
 ObjectGraph GraphOfArrays(std::vector<GraphAttribute> arrays);
+
+// The type of a value with a handler begins with this in messages.
+inline constexpr std::string_view kTypeText = "type ";
+
+// Returns the type of a value for messages: "f32 [4, 3]", "type sparse".
+std::string TypeText(const GraphAttribute& attribute);
+
+// Returns which options let these differences pass, and the first value that no
+// option helps. "" for no values.
+std::string MismatchAdvice(const std::vector<DifferentValue>& values);
 
 // What a rank tells as bytes, and back.
 // Errors: DataLoss - not such bytes.

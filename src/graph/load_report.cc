@@ -1,11 +1,18 @@
 #include "graph/load_report.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
+#include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "belay/objects/trackable.h"
+#include "core/keys.h"
 #include "core/text.h"
 #include "core/wire.h"
 
@@ -101,13 +108,13 @@ class Reporter {
   // What ranks say in words, each once, in the order of the ranks.
   void AddTexts() {
     const auto add = [](const std::vector<std::string>& texts,
-                        std::map<std::string, bool>& known,
+                        std::set<std::string>& known,
                         std::vector<std::string>& to) {
       for (const std::string& text : texts) {
-        if (known.emplace(text, true).second) to.push_back(text);
+        if (known.insert(text).second) to.push_back(text);
       }
     };
-    std::map<std::string, bool> known_objects, known_warnings, known_defaults;
+    std::set<std::string> known_objects, known_warnings, known_defaults;
     for (const RankMatch& rank : ranks_) {
       add(rank.defaulted, known_defaults, report_.defaulted);
       add(rank.unmatched_objects, known_objects, report_.unmatched_objects);
@@ -120,7 +127,7 @@ class Reporter {
     report_.incompatible = ValuesOf(mismatches_);
     report_.converted = ValuesOf(conversions_);
     for (const auto& [what, ranks] : mismatches_) {
-      is_incompatible_.emplace(static_cast<size_t>(std::get<0>(what)), true);
+      incompatible_.insert(static_cast<size_t>(std::get<0>(what)));
     }
   }
 
@@ -155,7 +162,7 @@ class Reporter {
                                               : renamed->second});
       } else if (used_[i] == AttributeUse::kSkipped) {
         report_.skipped.push_back(attribute->key);
-      } else if (!is_incompatible_.contains(i)) {
+      } else if (!incompatible_.contains(i)) {
         report_.unused.push_back({.stored_key = attribute->key,
                                   .object = PrettyName(saved_, node),
                                   .cause = CauseOf(node)});
@@ -179,7 +186,7 @@ class Reporter {
   std::map<std::string, std::vector<int>> missing_;
   Differences mismatches_;
   Differences conversions_;
-  std::map<size_t, bool> is_incompatible_;
+  std::set<size_t> incompatible_;
   LoadReport report_;
 };
 
@@ -224,6 +231,340 @@ StatusOr<LoadReport> DecodeLoadReport(std::string_view bytes) {
   std::optional<LoadReport> report = Decode<LoadReport>(bytes);
   if (report) return *std::move(report);
   return absl::DataLossError("read load report \"\": the bytes are damaged");
+}
+
+// --- Load status ---
+
+namespace {
+
+constexpr size_t kShown = 10;
+
+using Lines = std::vector<std::string>;
+
+std::string Count(size_t number, std::string_view one, std::string_view many) {
+  return Cat(number, " ", number == 1 ? one : many);
+}
+
+// "a; b; and 3 more", of which the first ten are shown. Names come from files.
+std::string Shown(Lines lines, std::string_view separator) {
+  for (size_t i = 0; i < std::min(lines.size(), kShown); ++i) {
+    lines[i] = PrintableLine(lines[i]);
+  }
+  return FirstOf(lines, kShown, separator);
+}
+
+// Returns " [ranks 0, 2]", or "" if it concerns all ranks of the report.
+std::string RanksText(const std::vector<int>& ranks, const LoadReport& report) {
+  if (ranks.size() == report.ranks.size()) return "";
+  Lines texts;
+  for (const int rank : ranks) texts.push_back(absl::StrCat(rank));
+  return Cat(ranks.size() == 1 ? " [rank " : " [ranks ", Shown(texts, ", "),
+             "]");
+}
+
+Lines IncompatibleLines(const LoadReport& report) {
+  Lines lines;
+  for (const DifferentValue& value : report.incompatible) {
+    lines.push_back(Cat("\"", value.key, "\": incompatible (need ",
+                        value.needed, ", found ", value.found, ")",
+                        RanksText(value.ranks, report)));
+  }
+  return lines;
+}
+
+Lines ConvertedLines(const LoadReport& report) {
+  Lines lines;
+  for (const DifferentValue& value : report.converted) {
+    lines.push_back(Cat("\"", value.key, "\": ", value.needed, " from ",
+                        value.found, RanksText(value.ranks, report)));
+  }
+  return lines;
+}
+
+Lines MissingLines(const LoadReport& report) {
+  Lines lines;
+  for (const MissingValue& value : report.missing) {
+    lines.push_back(Cat("\"", value.key, "\"", RanksText(value.ranks, report)));
+  }
+  return lines;
+}
+
+Lines UnusedLines(const LoadReport& report, UnusedValue::Cause cause) {
+  Lines lines;
+  for (const UnusedValue& value : report.unused) {
+    if (value.cause != cause) continue;
+    lines.push_back(Cat(value.object, ": \"", value.stored_key, "\""));
+  }
+  return lines;
+}
+
+// The names on the way to a value or an object, "model/w", whatever it is that
+// holds it: an object that became a value has the same.
+std::string PlainName(std::string_view name) {
+  std::string plain;
+  for (std::string_view part : Split(name, '/')) {
+    if (part == ".ATTRIBUTES" || part == kVariableValue || part.empty()) {
+      continue;
+    }
+    plain += Cat(plain.empty() ? "" : "/", part);
+  }
+  return plain;
+}
+
+// "(root).model.w" as "model/w".
+std::string PlainObjectName(std::string name) {
+  constexpr std::string_view kRoot = "(root).";
+  if (name.starts_with(kRoot)) name = name.substr(kRoot.size());
+  std::replace(name.begin(), name.end(), '.', '/');
+  return name;
+}
+
+// What is stored and nobody used that may be meant by these names: the closest
+// one for each of the first few.
+std::string CloseHint(const Lines& absent, const LoadReport& report) {
+  constexpr size_t kHints = 3, kMostNames = 10, kMostOffers = 10000;
+  Lines plain;
+  for (const UnusedValue& value : report.unused) {
+    if (plain.size() == kMostOffers) break;
+    plain.push_back(PlainName(value.stored_key));
+  }
+  Lines hints;
+  for (size_t i = 0; i < std::min(absent.size(), kMostNames); ++i) {
+    const std::string& name = absent[i];
+    if (hints.size() == kHints) break;
+    CloseKeys close(name, 1);
+    for (const std::string& other : plain) close.Offer(other);
+    if (close.keys().empty()) continue;
+    const auto found = std::find(plain.begin(), plain.end(), close.keys()[0]);
+    hints.push_back(Cat(
+        "\"",
+        report.unused[static_cast<size_t>(found - plain.begin())].stored_key,
+        "\" is close to \"", name, "\""));
+  }
+  if (hints.empty()) return "";
+  return Cat("; stored and not used: ", Shown(std::move(hints), ", "));
+}
+
+Status Failure(std::string_view assertion, std::string_view what) {
+  return absl::FailedPreconditionError(Cat(assertion, ": ", what));
+}
+
+Status CheckExisting(std::string_view assertion, const LoadReport& report) {
+  if (!report.incompatible.empty()) {
+    return Failure(assertion, Shown(IncompatibleLines(report), "; "));
+  }
+  if (!report.unmatched_objects.empty()) {
+    Lines names;
+    for (const std::string& object : report.unmatched_objects) {
+      names.push_back(PlainObjectName(object));
+    }
+    return Failure(
+        assertion,
+        Cat(Count(report.unmatched_objects.size(), "object", "objects"),
+            " not bound to checkpointed values, likely due to changes in the "
+            "program: ",
+            Shown(report.unmatched_objects, ", "), CloseHint(names, report)));
+  }
+  if (!report.missing.empty()) {
+    Lines names;
+    for (const MissingValue& value : report.missing) {
+      names.push_back(PlainName(value.key));
+    }
+    return Failure(assertion, Cat("not assigned a value from checkpoint: ",
+                                  Shown(MissingLines(report), ", "),
+                                  CloseHint(names, report)));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckUsed(std::string_view assertion, const LoadReport& report) {
+  using Cause = UnusedValue::Cause;
+  if (auto lines = UnusedLines(report, Cause::kObject); !lines.empty()) {
+    return Failure(assertion,
+                   Cat("unresolved object in checkpoint ", Shown(lines, "; ")));
+  }
+  if (auto lines = UnusedLines(report, Cause::kSlot); !lines.empty()) {
+    return Failure(assertion,
+                   Cat("unresolved slot restorations: ", Shown(lines, "; ")));
+  }
+  if (auto lines = UnusedLines(report, Cause::kAttribute); !lines.empty()) {
+    return Failure(
+        assertion,
+        Cat("unused attributes in these objects (the attributes exist in the "
+            "checkpoint but were not restored): ",
+            Shown(lines, "; ")));
+  }
+  return absl::OkStatus();
+}
+
+// The counter of saves is belay's own, and in nearly every checkpoint.
+bool HasSaveCounter(const LoadReport& report) {
+  return std::any_of(report.matched.begin(), report.matched.end(),
+                     [](const MatchedValue& value) {
+                       return value.stored_key == SaveCounterKey();
+                     });
+}
+
+Status NothingToRestore(std::string_view assertion) {
+  return Failure(assertion, "no checkpoint was given, so nothing was restored");
+}
+
+// One part of the report: what it counts, then a line each.
+std::string Section(std::string_view name, std::string_view meaning,
+                    const Lines& lines) {
+  if (lines.empty()) return "";
+  constexpr size_t kColumn = 16;
+  std::string text = Cat("  ", name);
+  text.resize(std::max(text.size() + 1, kColumn), ' ');
+  return Cat(text, lines.size(), " ", meaning, "\n      ",
+             Shown(lines, "\n      "), "\n");
+}
+
+// The report of `ranks`, a text.
+std::string ReportText(const LoadReport& report, const std::string& ranks) {
+  const size_t wanted = report.matched.size() + report.missing.size() +
+                        report.incompatible.size();
+  std::string text =
+      Cat("restored ", report.matched.size(), " of ",
+          Count(wanted, "value", "values"), ", ",
+          Count(static_cast<size_t>(report.num_objects), "object", "objects"));
+  text += Cat(ranks, "\n");
+  Lines renamed;
+  for (const MatchedValue& value : report.matched) {
+    if (value.key == value.stored_key) continue;
+    renamed.push_back(
+        Cat("\"", value.key, "\" from \"", value.stored_key, "\""));
+  }
+  Lines unused_lines;
+  for (const UnusedValue& value : report.unused) {
+    unused_lines.push_back(Cat("\"", value.stored_key, "\""));
+  }
+  text += Section("renamed", "with another key in the checkpoint", renamed);
+  text += Section("missing", "not in the checkpoint", MissingLines(report));
+  text += Section("unused", "in the checkpoint only", unused_lines);
+  text += Section("incompatible", "of another dtype or shape",
+                  IncompatibleLines(report));
+  text += Section("converted", "stored with another dtype or shape",
+                  ConvertedLines(report));
+  text += Section("skipped", "left as they are", report.skipped);
+  text +=
+      Section("defaulted", "not stored, left as they are", report.defaulted);
+  text += Section("deferred", "restored once the program has them",
+                  report.deferred);
+  text += Section("unmatched", "not matched by anything in the checkpoint",
+                  report.unmatched_objects);
+  text += Section("warning", "to look at", report.warnings);
+  return text;
+}
+
+// What a rank leaves unused may be what others restore.
+LoadReport WithoutOthers(LoadReport report, const LoadReport& merged) {
+  absl::flat_hash_set<std::string_view> unused, deferred;
+  for (const UnusedValue& value : merged.unused) {
+    unused.insert(value.stored_key);
+  }
+  deferred.insert(merged.deferred.begin(), merged.deferred.end());
+  std::erase_if(report.unused, [&](const UnusedValue& value) {
+    return !unused.contains(value.stored_key);
+  });
+  std::erase_if(report.deferred, [&](const std::string& object) {
+    return !deferred.contains(object);
+  });
+  return report;
+}
+
+// The reports of ranks that say something else than `merged` does, with the
+// ranks that say it.
+std::vector<std::pair<std::string, std::vector<int>>> DifferentRanks(
+    const LoadReport& merged, const std::vector<LoadReport>& reports) {
+  const std::string common = ReportText(merged, "");
+  std::vector<std::pair<std::string, std::vector<int>>> different;
+  for (const LoadReport& report : reports) {
+    std::string body = ReportText(WithoutOthers(report, merged), "");
+    if (body == common) continue;
+    auto found = std::find_if(different.begin(), different.end(),
+                              [&](const auto& d) { return d.first == body; });
+    if (found == different.end()) {
+      different.emplace_back(std::move(body), std::vector<int>());
+      found = std::prev(different.end());
+    }
+    found->second.insert(found->second.end(), report.ranks.begin(),
+                         report.ranks.end());
+  }
+  return different;
+}
+
+}  // namespace
+
+std::string LoadReport::ToString() const {
+  if (ranks.empty()) return ReportText(*this, "");
+  return ReportText(*this, ranks.size() == 1
+                               ? Cat(", on rank ", ranks[0])
+                               : Cat(", over ", ranks.size(), " ranks"));
+}
+
+Status LoadStatus::AssertConsumed() const {
+  constexpr std::string_view kName = "assert consumed";
+  if (kind_ == Kind::kInitializationOnly) return NothingToRestore(kName);
+  if (Status status = CheckExisting(kName, report_); !status.ok()) {
+    return status;
+  }
+  // Files of other programs may hold much that is not meant for this one.
+  if (kind_ == Kind::kNameBased) return absl::OkStatus();
+  return CheckUsed(kName, report_);
+}
+
+Status LoadStatus::AssertExistingObjectsMatched() const {
+  constexpr std::string_view kName = "assert existing objects matched";
+  if (kind_ == Kind::kInitializationOnly) return NothingToRestore(kName);
+  return CheckExisting(kName, report_);
+}
+
+Status LoadStatus::AssertNontrivialMatch() const {
+  constexpr std::string_view kName = "assert nontrivial match";
+  if (kind_ == Kind::kInitializationOnly) return NothingToRestore(kName);
+  const bool has_counter = HasSaveCounter(report_);
+  const int64_t counters = has_counter ? 1 : 0;
+  if (report_.num_objects > counters ||
+      static_cast<int64_t>(report_.matched.size()) > counters) {
+    return absl::OkStatus();
+  }
+  if (report_.unmatched_objects.empty() && report_.missing.empty()) {
+    return Failure(kName,
+                   "nothing to load: the program has no objects with values");
+  }
+  return Failure(kName,
+                 Cat("nothing but the root matched a checkpointed value; "
+                     "without one are: ",
+                     Shown(report_.unmatched_objects, ", ")));
+}
+
+std::string LoadStatus::PartialWarning() const {
+  if (expects_partial_ || kind_ != Kind::kObjectGraph) return "";
+  if (report_.unused.empty()) return "";
+  Lines lines;
+  for (const UnusedValue& value : report_.unused) {
+    lines.push_back(Cat(value.object, ": \"", value.stored_key, "\""));
+  }
+  return Cat(
+      Count(lines.size(), "value", "values"), " of the checkpoint ",
+      lines.size() == 1 ? "was" : "were",
+      " not used; say ExpectPartial if that is fine: ", Shown(lines, "; "));
+}
+
+std::string LoadStatus::ToString() const {
+  if (kind_ == Kind::kInitializationOnly) {
+    return "restored nothing: no checkpoint was given\n";
+  }
+  std::string text = report_.ToString();
+  if (kind_ == Kind::kNameBased) {
+    text = Cat("the checkpoint has no object graph: matched by names\n", text);
+  }
+  for (const auto& [body, ranks] : DifferentRanks(report_, rank_reports_)) {
+    text += Cat(ranks.size() == 1 ? "rank " : "ranks ",
+                absl::StrJoin(ranks, ", "), ": ", body);
+  }
+  return text;
 }
 
 }  // namespace belay

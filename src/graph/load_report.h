@@ -20,9 +20,6 @@ namespace belay {
 StatusOr<LoadReport> MakeLoadReport(const ObjectGraph& saved,
                                     const std::vector<RankMatch>& ranks);
 
-// " [ranks 0, 2]", or nothing if it concerns all that the report is about.
-std::string RanksText(const std::vector<int>& ranks, const LoadReport& report);
-
 // A report as bytes for other ranks, and back.
 // Errors: DataLoss - not such bytes.
 std::string EncodeLoadReport(const LoadReport& report);

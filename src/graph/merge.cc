@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -9,7 +10,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "graph/graph_builder.h"
 #include "graph/object_graph.h"
 
 namespace belay {
@@ -70,6 +70,130 @@ namespace {
 
 constexpr size_t kConflictsShown = 10;
 constexpr size_t kRanksShown = 4;
+
+// A node of one of the graphs.
+struct Member {
+  int32_t graph = 0;
+  int32_t node = 0;
+};
+
+// Nodes of several graphs in classes, by union-find. Two nodes are one object
+// if one path leads to both, and so if edges of one name lead to them from one
+// class. Slots are one object if name, class of the variable and class of the
+// optimizer are the same.
+class PathClasses {
+ public:
+  // Borrows the graphs.
+  explicit PathClasses(std::vector<const ObjectGraph*> graphs)
+      : graphs_(std::move(graphs)) {
+    for (size_t g = 0; g < graphs_.size(); ++g) {
+      first_.push_back(static_cast<int32_t>(members_.size()));
+      for (size_t i = 0; i < graphs_[g]->nodes.size(); ++i) {
+        members_.push_back({static_cast<int32_t>(g), static_cast<int32_t>(i)});
+      }
+    }
+    for (size_t i = 0; i < members_.size(); ++i) {
+      leader_.push_back(static_cast<int32_t>(i));
+      next_.push_back(static_cast<int32_t>(i));
+    }
+    edges_.resize(members_.size());
+    // The empty path leads to all roots; everything else follows from that.
+    for (size_t g = 1; g < graphs_.size(); ++g) Unite(first_[0], first_[g]);
+    for (size_t i = 0; i < members_.size(); ++i) {
+      for (const GraphChild& child : NodeAt(i).children) {
+        AddEdge(static_cast<int32_t>(i), AbslView(child.name),
+                IndexOf(members_[i].graph, child.node));
+      }
+      Settle();
+    }
+    UniteSlots();
+  }
+
+  // Returns the class of a node: the number of one of its members.
+  int32_t Find(Member member) {
+    return Leader(IndexOf(member.graph, member.node));
+  }
+
+  // Returns the members of a class, by graph and node.
+  std::vector<Member> MembersOf(int32_t leader) const {
+    std::vector<int32_t> numbers = {leader};
+    for (int32_t i = next_[At(leader)]; i != leader; i = next_[At(i)]) {
+      numbers.push_back(i);
+    }
+    std::sort(numbers.begin(), numbers.end());
+    std::vector<Member> members;
+    for (const int32_t i : numbers) members.push_back(members_[At(i)]);
+    return members;
+  }
+
+ private:
+  using Edges = absl::flat_hash_map<absl::string_view, int32_t>;
+
+  int32_t IndexOf(int32_t graph, int32_t node) const {
+    return first_[At(graph)] + node;
+  }
+  const GraphNode& NodeAt(size_t i) const {
+    return graphs_[At(members_[i].graph)]->nodes[At(members_[i].node)];
+  }
+
+  int32_t Leader(int32_t i) {
+    while (leader_[At(i)] != i) {
+      leader_[At(i)] = leader_[At(leader_[At(i)])];
+      i = leader_[At(i)];
+    }
+    return i;
+  }
+
+  // An edge of one name from one class leads to one class.
+  void AddEdge(int32_t from, absl::string_view name, int32_t to) {
+    const auto [edge, is_new] = edges_[At(Leader(from))].emplace(name, to);
+    if (!is_new) Unite(edge->second, to);
+  }
+
+  void Unite(int32_t a, int32_t b) { pending_.emplace_back(a, b); }
+
+  // Uniting may find more to unite.
+  void Settle() {
+    while (!pending_.empty()) {
+      int32_t a = Leader(pending_.back().first);
+      int32_t b = Leader(pending_.back().second);
+      pending_.pop_back();
+      if (a == b) continue;
+      if (edges_[At(a)].size() < edges_[At(b)].size()) std::swap(a, b);
+      leader_[At(b)] = a;
+      std::swap(next_[At(a)], next_[At(b)]);
+      const Edges moved = std::exchange(edges_[At(b)], {});
+      for (const auto& [name, to] : moved) AddEdge(a, name, to);
+    }
+  }
+
+  void UniteSlots() {
+    using OptimizerVariableName =
+        std::tuple<int32_t, int32_t, absl::string_view>;
+    absl::flat_hash_map<OptimizerVariableName, int32_t> slots;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      for (const GraphSlot& slot : NodeAt(i).slots) {
+        const int32_t graph = members_[i].graph;
+        const int32_t node = IndexOf(graph, slot.node);
+        const auto [same, is_new] = slots.emplace(
+            OptimizerVariableName(Leader(static_cast<int32_t>(i)),
+                                  Leader(IndexOf(graph, slot.variable)),
+                                  AbslView(slot.name)),
+            node);
+        if (!is_new) Unite(same->second, node);
+      }
+    }
+    Settle();
+  }
+
+  std::vector<const ObjectGraph*> graphs_;
+  std::vector<int32_t> first_;   // by graph
+  std::vector<Member> members_;  // all nodes of all graphs
+  std::vector<int32_t> leader_;  // of the others: on the way to it
+  std::vector<int32_t> next_;    // in its class, a ring
+  std::vector<Edges> edges_;     // by leader
+  std::vector<std::pair<int32_t, int32_t>> pending_;
+};
 
 // A graph that some ranks have.
 struct Source {

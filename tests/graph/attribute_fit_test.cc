@@ -4,7 +4,6 @@
 
 #include "gmock/gmock.h"
 #include "graph/graph_match.h"
-#include "graph/match_keys.h"
 #include "graph_testing.h"
 
 namespace belay::attribute_fit_test {
