@@ -101,11 +101,6 @@ std::vector<bool> FindKnown(const KnownObjects& before, const LiveGraph& live) {
   return Pairing(before, live).Run();
 }
 
-std::string TypeText(const GraphAttribute& attribute) {
-  if (attribute.has_handler()) return Cat(kTypeText, attribute.typestr);
-  return FormText({attribute.dtype, attribute.shape});
-}
-
 const std::string& SaveCounterKey() {
   static const auto* const key =
       new std::string(AttributeKey(kSaveCounter, kVariableValue));
@@ -115,6 +110,12 @@ const std::string& SaveCounterKey() {
 // --- Graph match ---
 
 namespace {
+
+// Returns the type of a value for messages: "f32 [4, 3]", "type sparse".
+std::string TypeText(const GraphAttribute& attribute) {
+  if (attribute.has_handler()) return Cat(kTypeText, attribute.typestr);
+  return FormText({attribute.dtype, attribute.shape});
+}
 
 // Returns what the program needs once its container has taken the stored
 // length; nothing if its length is fixed.
@@ -641,7 +642,7 @@ ObjectGraph GraphOfArrays(std::vector<GraphAttribute> arrays) {
 namespace {
 
 // The form of which FormText made the text; nothing for a type of a handler.
-std::optional<StoredForm> FormOfText(std::string_view text) {
+std::optional<StoredForm> ParseForm(std::string_view text) {
   const size_t end = text.find(" [");
   if (end == text.npos || !text.ends_with("]")) return std::nullopt;
   const StatusOr<DType> dtype = ParseDType(text.substr(0, end));
@@ -663,8 +664,8 @@ std::string MismatchAdvice(const std::vector<DifferentValue>& values) {
   bool casts = false, cuts = false;
   const DifferentValue* hopeless = nullptr;
   for (const DifferentValue& value : values) {
-    const std::optional<StoredForm> stored = FormOfText(value.found);
-    const std::optional<StoredForm> needed = FormOfText(value.needed);
+    const std::optional<StoredForm> stored = ParseForm(value.found);
+    const std::optional<StoredForm> needed = ParseForm(value.needed);
     if (!stored || !needed ||
         !Fits(*stored, *needed, {.dtype = true, .lengths = true})) {
       if (hopeless == nullptr) hopeless = &value;
@@ -742,13 +743,13 @@ void RememberMatch(const LiveGraph& live, const MatchResult& match,
   restoration.bound.assign(match.live_nodes.size(), ObjectId());
   for (size_t i = 0; i < match.live_nodes.size(); ++i) {
     if (match.live_nodes[i] < 0) continue;
-    restoration.bound[i] = live.ids[static_cast<size_t>(match.live_nodes[i])];
+    restoration.bound[i] = live.ids[At(match.live_nodes[i])];
   }
   ForgetLost(live, restored);
   for (const KeyedValue& read : match.reads) {
     const LiveValue& value = live.values[read.value];
-    restored.numbers[{live.ids[static_cast<size_t>(value.node)],
-                      live.AttributeOf(value).name}] = restoration.number;
+    restored.numbers[{live.ids[At(value.node)], live.AttributeOf(value).name}] =
+        restoration.number;
   }
   restored.objects = KnownObjectsOf(live);
 }

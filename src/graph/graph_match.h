@@ -138,9 +138,6 @@ ObjectGraph GraphOfArrays(std::vector<GraphAttribute> arrays);
 // The type of a value with a handler begins with this in messages.
 inline constexpr std::string_view kTypeText = "type ";
 
-// Returns the type of a value for messages: "f32 [4, 3]", "type sparse".
-std::string TypeText(const GraphAttribute& attribute);
-
 // Returns which options let these differences pass, and the first value that no
 // option helps. "" for no values.
 std::string MismatchAdvice(const std::vector<DifferentValue>& values);

@@ -248,7 +248,7 @@ class GraphBuilder {
     }
     GraphAttribute attribute{
         .name = std::string(name),
-        .key = AttributeKey(object_names_[static_cast<size_t>(current_)], name),
+        .key = AttributeKey(object_names_[At(current_)], name),
         .dtype = value.dtype(),
         .shape = value.global_shape(),
         .layout = value.LayoutText()};
@@ -273,8 +273,7 @@ class GraphBuilder {
 
   void AddRows(std::string_view name, Shard shard) {
     if (!IsGoodName(name, "value")) return;
-    shard.key =
-        AttributeKey(object_names_[static_cast<size_t>(current_)], name);
+    shard.key = AttributeKey(object_names_[At(current_)], name);
     State state;
     state.AddShard(shard);
     if (!state.status().ok()) {
@@ -319,14 +318,14 @@ class GraphBuilder {
     if (known != nodes_.end()) {
       child = known->second;
     } else {
-      if (lengths_[static_cast<size_t>(current_)] >= kMaxPathElements) {
+      if (lengths_[At(current_)] >= kMaxPathElements) {
         return Mistake(0, absl::StrFormat(
                               "a path has too many elements (need at most %d): "
                               "do functions describe each other in circles?",
                               kMaxPathElements));
       }
       std::string object_name =
-          ChildObjectName(object_names_[static_cast<size_t>(current_)], name);
+          ChildObjectName(object_names_[At(current_)], name);
       child = AddNode({.parent = current_, .name = std::string(name)},
                       std::move(object), std::move(object_name));
     }
@@ -359,7 +358,7 @@ class GraphBuilder {
     ObjectRef slot;
   };
 
-  GraphNode& at() { return live_.graph.nodes[static_cast<size_t>(current_)]; }
+  GraphNode& at() { return live_.graph.nodes[At(current_)]; }
   int32_t AddNode(GraphNode node, ObjectRef object, std::string object_name) {
     const auto number = static_cast<int32_t>(objects_.size());
     node.is_empty = object.is_empty();
@@ -369,8 +368,7 @@ class GraphBuilder {
     } else {
       nodes_.emplace(id, number);
     }
-    const int length =
-        number == 0 ? 0 : lengths_[static_cast<size_t>(node.parent)] + 1;
+    const int length = number == 0 ? 0 : lengths_[At(node.parent)] + 1;
     live_.graph.nodes.push_back(std::move(node));
     live_.ids.push_back(id);
     objects_.push_back(std::move(object));
@@ -383,8 +381,7 @@ class GraphBuilder {
     current_ = node;
     live_.first_value.push_back(live_.values.size());
     // Its function may hold the only reference to what it describes with.
-    const ObjectRef object =
-        std::exchange(objects_[static_cast<size_t>(node)], ObjectRef());
+    const ObjectRef object = std::exchange(objects_[At(node)], ObjectRef());
     Tracker tracker(*this);
     const Status status = CatchExceptions([&]() -> Status {
       object.Track(tracker);
@@ -399,8 +396,7 @@ class GraphBuilder {
   // Adds a value that has a handler. Returns whether it has one.
   bool AddWithHandler(TypedValue value) {
     const std::string name = std::move(value.key);
-    value.key =
-        AttributeKey(object_names_[static_cast<size_t>(current_)], name);
+    value.key = AttributeKey(object_names_[At(current_)], name);
     const StatusOr<TypeHandlerPtr> handler = HandlerFor(value, *handlers_);
     if (!handler.ok()) {
       mistakes_.emplace_back(handler.status().message());
@@ -441,12 +437,11 @@ class GraphBuilder {
         AddChild(name, std::move(object));
         continue;
       }
-      const GraphNode& child =
-          live_.graph.nodes[static_cast<size_t>(found->node)];
+      const GraphNode& child = live_.graph.nodes[At(found->node)];
       // Only other ranks know whether two empty ones are the same.
       if (child.is_empty && object.is_empty()) continue;
       if (object.is_null() || object.id().address == nullptr ||
-          live_.ids[static_cast<size_t>(found->node)] != object.id()) {
+          live_.ids[At(found->node)] != object.id()) {
         Mistake(0,
                 Cat("the root has another child named \"", name, "\" already"));
       }
@@ -528,7 +523,7 @@ class GraphBuilder {
                     PrettyName(live_.graph, twice->variable)));
       }
       for (GraphSlot& slot : slots) {
-        MakeSlotNode(slots_[static_cast<size_t>(slot.node)], slot);
+        MakeSlotNode(slots_[At(slot.node)], slot);
       }
       live_.graph.nodes[i].slots = std::move(slots);
     }
@@ -542,20 +537,19 @@ class GraphBuilder {
                          "\" is an object that has another path as well: ",
                          PrettyName(live_.graph, nodes_.at(named.slot.id()))));
     }
-    slot.node = AddNode(
-        {.parent = slot.variable,
-         .optimizer = named.optimizer,
-         .name = named.name},
-        named.slot,
-        SlotObjectName(object_names_[static_cast<size_t>(slot.variable)],
-                       object_names_[static_cast<size_t>(named.optimizer)],
-                       named.name));
+    slot.node =
+        AddNode({.parent = slot.variable,
+                 .optimizer = named.optimizer,
+                 .name = named.name},
+                named.slot,
+                SlotObjectName(object_names_[At(slot.variable)],
+                               object_names_[At(named.optimizer)], named.name));
     Describe(slot.node);
     CheckNames(slot.node);
   }
 
   void CheckNames(int32_t node) {
-    const GraphNode& checked = live_.graph.nodes[static_cast<size_t>(node)];
+    const GraphNode& checked = live_.graph.nodes[At(node)];
     if (const std::string* name = FindTwice(checked.children)) {
       Mistake(node, Cat("two children are named \"", *name, "\""));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
@@ -18,7 +19,7 @@ constexpr std::string_view kAttributes = "/.ATTRIBUTES/";
 constexpr std::string_view kOptimizerSlot = ".OPTIMIZER_SLOT";
 
 const GraphNode& NodeAt(const ObjectGraph& graph, int32_t node) {
-  return graph.nodes[static_cast<size_t>(node)];
+  return graph.nodes[At(node)];
 }
 
 Status Damaged(size_t node, std::string_view what) {
@@ -63,7 +64,7 @@ std::string AttributeKey(std::string_view object, std::string_view name) {
 std::vector<std::string> ObjectNames(const ObjectGraph& graph) {
   std::vector<std::string> names(graph.nodes.size());
   const auto name_of = [&](int32_t node) -> const std::string& {
-    return names[static_cast<size_t>(node)];
+    return names[At(node)];
   };
   for (size_t i = 1; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
@@ -73,15 +74,6 @@ std::vector<std::string> ObjectNames(const ObjectGraph& graph) {
                    : ChildObjectName(name_of(node.parent), node.name);
   }
   return names;
-}
-
-void AssignKeys(ObjectGraph& graph) {
-  const std::vector<std::string> names = ObjectNames(graph);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    for (GraphAttribute& attribute : graph.nodes[i].attributes) {
-      attribute.key = AttributeKey(names[i], attribute.name);
-    }
-  }
 }
 
 std::vector<std::string> PathElements(const ObjectGraph& graph, int32_t node) {
@@ -131,8 +123,7 @@ std::vector<bool> LeadToThem(const ObjectGraph& graph, std::vector<bool> have) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
     for (const GraphChild& child : node.children) {
-      holders[static_cast<size_t>(child.node)].push_back(
-          static_cast<int32_t>(i));
+      holders[At(child.node)].push_back(static_cast<int32_t>(i));
     }
     if (have[i]) found.push_back(static_cast<int32_t>(i));
   }
@@ -140,8 +131,8 @@ std::vector<bool> LeadToThem(const ObjectGraph& graph, std::vector<bool> have) {
     const auto node = static_cast<size_t>(found.back());
     found.pop_back();
     for (const int32_t holder : holders[node]) {
-      if (have[static_cast<size_t>(holder)]) continue;
-      have[static_cast<size_t>(holder)] = true;
+      if (have[At(holder)]) continue;
+      have[At(holder)] = true;
       found.push_back(holder);
     }
   }
@@ -169,7 +160,7 @@ namespace {
 Status CheckNode(const ObjectGraph& graph, size_t i,
                  const std::vector<int>& lengths) {
   const auto is_node = [&](int32_t node) {
-    return node >= 0 && static_cast<size_t>(node) < graph.nodes.size();
+    return node >= 0 && At(node) < graph.nodes.size();
   };
   const auto is_slot = [&](int32_t node) {
     return NodeAt(graph, node).is_slot();
@@ -200,8 +191,7 @@ Status CheckNode(const ObjectGraph& graph, size_t i,
       (node.is_slot() && !is_before(node.optimizer))) {
     return Damaged(i, "has no path");
   }
-  if (!node.is_slot() &&
-      lengths[static_cast<size_t>(node.parent)] >= kMaxPathElements) {
+  if (!node.is_slot() && lengths[At(node.parent)] >= kMaxPathElements) {
     return Damaged(i, absl::StrFormat("the path is too long (need at most %d "
                                       "elements)",
                                       kMaxPathElements));
@@ -221,18 +211,17 @@ Status CheckGraph(const ObjectGraph& graph) {
     Status status = CheckNode(graph, i, lengths);
     if (!status.ok()) return status;
     const GraphNode& node = graph.nodes[i];
-    lengths.push_back(i == 0 ? 0
-                             : lengths[static_cast<size_t>(node.parent)] + 1);
+    lengths.push_back(i == 0 ? 0 : lengths[At(node.parent)] + 1);
     // The edges and slots that lead to where the path says.
     for (const GraphChild& child : node.children) {
       const GraphNode& to = NodeAt(graph, child.node);
       if (to.parent == static_cast<int32_t>(i) && to.name == child.name) {
-        reached[static_cast<size_t>(child.node)] = true;
+        reached[At(child.node)] = true;
       }
     }
     for (const GraphSlot& slot : node.slots) {
       if (NodeAt(graph, slot.node).name == slot.name) {
-        reached[static_cast<size_t>(slot.node)] = true;
+        reached[At(slot.node)] = true;
       }
     }
   }
@@ -248,24 +237,12 @@ Status CheckGraph(const ObjectGraph& graph) {
 
 namespace {
 
-template <typename Archive>
-void Fields(Archive& archive, GraphAttribute& attribute) {
-  archive(attribute.name, attribute.key, attribute.dtype, attribute.shape,
-          attribute.layout, attribute.opaque, attribute.typestr);
-}
+// A node, a part of the node before, or the end.
+enum class EntryKind : uint8_t { kNode, kChild, kAttribute, kSlot, kEnd };
 
-// What an entry is of: a node, what the last node has, or nothing more.
-enum class EntryKind : uint8_t {
-  kNode = 0,
-  kChild = 1,
-  kAttribute = 2,
-  kSlot = 3,
-  kEnd = 4,
-};
-
-// Numbers of nodes are told by how they differ from what is usual there. So
+// Entries hold the number of a node as its difference from the expected one:
 // most entries stay as they are where a graph gets one node more.
-struct Usual {
+struct Expected {
   int32_t parent = 0;     // as of the node before
   int32_t optimizer = 0;  // the same
   int32_t child = 1;      // one more than all before
@@ -273,101 +250,88 @@ struct Usual {
   int32_t slot = 0;       // one more than the slot before
 };
 
-// They wrap: damaged bytes may hold any difference.
-void PutNumber(int32_t number, int32_t usual, WireWriter& out) {
-  out.Put(static_cast<uint32_t>(number) - static_cast<uint32_t>(usual));
-}
-int32_t GetNumber(int32_t usual, WireReader& in) {
-  return static_cast<int32_t>(static_cast<uint32_t>(usual) +
-                              in.Get<uint32_t>());
-}
-int32_t NextOf(int32_t number) {
-  return static_cast<int32_t>(static_cast<uint32_t>(number) + 1);
+// Wraps around: damaged bytes may hold any difference.
+int32_t Add(int32_t a, uint32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) + b);
 }
 
-// All entries one after the other; calls `ended` behind each.
+template <typename Archive>
+void NumberField(Archive& archive, int32_t expected, int32_t& number) {
+  uint32_t difference =
+      static_cast<uint32_t>(number) - static_cast<uint32_t>(expected);
+  archive(difference);
+  if constexpr (std::is_same_v<Archive, WireReader>) {
+    number = Add(expected, difference);
+  }
+}
+
+template <typename Archive>
+void EntryFields(Archive& archive, Expected& expected, GraphNode& node) {
+  NumberField(archive, expected.parent, node.parent);
+  NumberField(archive, expected.optimizer, node.optimizer);
+  archive(node.name, node.is_empty);
+  expected.parent = node.parent;
+  expected.optimizer = node.optimizer;
+}
+template <typename Archive>
+void EntryFields(Archive& archive, Expected& expected, GraphChild& child) {
+  archive(child.name);
+  NumberField(archive, expected.child, child.node);
+  if (child.node >= expected.child) expected.child = Add(child.node, 1);
+}
+template <typename Archive>
+void EntryFields(Archive& archive, Expected&, GraphAttribute& attribute) {
+  archive(attribute.name, attribute.key, attribute.dtype, attribute.shape,
+          attribute.layout, attribute.opaque, attribute.typestr);
+}
+template <typename Archive>
+void EntryFields(Archive& archive, Expected& expected, GraphSlot& slot) {
+  NumberField(archive, expected.variable, slot.variable);
+  archive(slot.name);
+  NumberField(archive, expected.slot, slot.node);
+  expected.variable = slot.variable;
+  expected.slot = Add(slot.node, 1);
+}
+
+// Writes all entries; calls `ended` behind each.
 void PutEntries(const ObjectGraph& graph, WireWriter& out,
                 absl::FunctionRef<void()> ended) {
-  Usual usual;
-  for (const GraphNode& node : graph.nodes) {
-    out.Put(EntryKind::kNode);
-    PutNumber(node.parent, usual.parent, out);
-    PutNumber(node.optimizer, usual.optimizer, out);
-    usual.parent = node.parent;
-    usual.optimizer = node.optimizer;
-    out.PutText(node.name);
-    out.Put<uint8_t>(node.is_empty);
+  Expected expected;
+  const auto put = [&](EntryKind kind, const auto& entry) {
+    out.Put(kind);
+    // A writer changes nothing.
+    EntryFields(out, expected,
+                const_cast<std::remove_cvref_t<decltype(entry)>&>(entry));
     ended();
-    for (const GraphChild& child : node.children) {
-      out.Put(EntryKind::kChild);
-      out.PutText(child.name);
-      PutNumber(child.node, usual.child, out);
-      if (child.node >= usual.child) usual.child = NextOf(child.node);
-      ended();
-    }
-    for (const GraphAttribute& attribute : node.attributes) {
-      out.Put(EntryKind::kAttribute);
-      out(attribute);
-      ended();
-    }
-    for (const GraphSlot& slot : node.slots) {
-      out.Put(EntryKind::kSlot);
-      PutNumber(slot.variable, usual.variable, out);
-      out.PutText(slot.name);
-      PutNumber(slot.node, usual.slot, out);
-      usual.variable = slot.variable;
-      usual.slot = NextOf(slot.node);
-      ended();
-    }
+  };
+  for (const GraphNode& node : graph.nodes) {
+    put(EntryKind::kNode, node);
+    for (const auto& child : node.children) put(EntryKind::kChild, child);
+    for (const auto& one : node.attributes) put(EntryKind::kAttribute, one);
+    for (const auto& slot : node.slots) put(EntryKind::kSlot, slot);
   }
   out.Put(EntryKind::kEnd);
   ended();
 }
 
-GraphNode GetNode(WireReader& in, Usual& usual) {
-  GraphNode node;
-  usual.parent = node.parent = GetNumber(usual.parent, in);
-  usual.optimizer = node.optimizer = GetNumber(usual.optimizer, in);
-  node.name = in.GetText();
-  node.is_empty = in.Get<uint8_t>() != 0;
-  return node;
-}
-
-GraphChild GetChild(WireReader& in, Usual& usual) {
-  GraphChild child;
-  child.name = in.GetText();
-  child.node = GetNumber(usual.child, in);
-  if (child.node >= usual.child) usual.child = NextOf(child.node);
-  return child;
-}
-
-GraphSlot GetSlot(WireReader& in, Usual& usual) {
-  GraphSlot slot;
-  usual.variable = slot.variable = GetNumber(usual.variable, in);
-  slot.name = in.GetText();
-  slot.node = GetNumber(usual.slot, in);
-  usual.slot = NextOf(slot.node);
-  return slot;
-}
-
-// Reads to the end; returns whether it is one.
+// Returns whether the bytes are whole entries and end with kEnd.
 bool GetEntries(WireReader& in, ObjectGraph& graph) {
-  Usual usual;
+  Expected expected;
   while (in.ok()) {
     const EntryKind kind = in.Get<EntryKind>();
-    if (kind == EntryKind::kEnd) return in.done();
+    if (kind == EntryKind::kEnd) return in.ok() && in.done();
     if (kind == EntryKind::kNode) {
-      graph.nodes.push_back(GetNode(in, usual));
+      EntryFields(in, expected, graph.nodes.emplace_back());
       continue;
     }
     if (graph.nodes.empty()) return false;
     GraphNode& node = graph.nodes.back();
     if (kind == EntryKind::kChild) {
-      node.children.push_back(GetChild(in, usual));
+      EntryFields(in, expected, node.children.emplace_back());
     } else if (kind == EntryKind::kAttribute) {
-      in(node.attributes.emplace_back());
+      EntryFields(in, expected, node.attributes.emplace_back());
     } else if (kind == EntryKind::kSlot) {
-      node.slots.push_back(GetSlot(in, usual));
+      EntryFields(in, expected, node.slots.emplace_back());
     } else {
       return false;
     }
@@ -436,8 +400,8 @@ int64_t PathBytes(const ObjectGraph& graph) {
   double sum = 0;
   for (const GraphNode& node : graph.nodes) {
     double length = kBetween + static_cast<double>(node.name.size());
-    if (node.parent >= 0) length += lengths[static_cast<size_t>(node.parent)];
-    if (node.is_slot()) length += lengths[static_cast<size_t>(node.optimizer)];
+    if (node.parent >= 0) length += lengths[At(node.parent)];
+    if (node.is_slot()) length += lengths[At(node.optimizer)];
     lengths.push_back(length);
     sum += length;
   }
@@ -561,7 +525,7 @@ ObjectGraph GraphOf(const StoredGraph& stored,
   ObjectGraph graph;
   graph.nodes.resize(stored.node_parent.size());
   const auto at = [&](int32_t node) -> GraphNode& {
-    return graph.nodes[static_cast<size_t>(node)];
+    return graph.nodes[At(node)];
   };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     graph.nodes[i].parent = stored.node_parent[i];

@@ -106,9 +106,6 @@ std::string AttributeKey(std::string_view object, std::string_view name);
 // The names of all nodes, by number.
 std::vector<std::string> ObjectNames(const ObjectGraph& graph);
 
-// Fills in the keys of all attributes.
-void AssignKeys(ObjectGraph& graph);
-
 // The elements of a node's path, as they were given: of a slot the variable's,
 // ".OPTIMIZER_SLOT", the optimizer's and the slot's name.
 std::vector<std::string> PathElements(const ObjectGraph& graph, int32_t node);
