@@ -45,7 +45,7 @@ class Pairing {
   void Pair(int32_t before, int32_t live) {
     const ObjectId& old = before_.ids[At(before)];
     const ObjectId& now = live_.ids[At(live)];
-    // What has no address is known by the path alone.
+    // An object without an address is known by its path alone.
     const bool is_same =
         old == now || (old.address == nullptr && now.address == nullptr);
     if (!is_same || known_[At(live)] >= 0) return;
@@ -330,14 +330,14 @@ class Matcher {
     return live_.graph.nodes[At(node)];
   }
 
-  // Whether all elements of a value are on other ranks. They know what else it
-  // is called, and say if it is missing.
+  // Other ranks have all elements of the value. They know its other names, and
+  // report it if it is missing.
   bool OthersHave(const LiveValue& value) const {
     return LiveNode(value.node).is_empty &&
            NumElements(live_.AttributeOf(value).shape) > 0;
   }
 
-  // Matches a value with all that it is computed from.
+  // Matches a value with the stored values that it is computed from.
   void MatchSources(const AttributePlaces& places, size_t value) {
     const RestoreChoice& choice = choices_[value];
     const GraphAttribute& own = live_.AttributeOf(live_.values[value]);
@@ -386,8 +386,8 @@ class Matcher {
     }
   }
 
-  // Finds the arrays that `name` makes equal to the key or the plain name of a
-  // value that has none yet.
+  // Finds the arrays whose key `name` maps to the same text as the key or the
+  // plain name of a value that has none yet.
   void FindArrays(absl::string_view (*name)(absl::string_view)) {
     absl::flat_hash_map<absl::string_view, size_t> places;
     const auto& arrays = saved_.nodes[0].attributes;
@@ -423,8 +423,8 @@ class Matcher {
             "\", so it cannot be \"", key(value), "\""));
   }
 
-  // Objects that were matched before stay so, if a path of those that they had
-  // in both graphs still leads to them.
+  // Objects stay matched while a path that they had in both graphs still leads
+  // to them.
   void BindRemembered() {
     if (restoration_.bound.empty() || !IsRemembered(0, 0)) return;
     is_remembering_ = true;
@@ -455,8 +455,8 @@ class Matcher {
     queue_.push_back(saved);
   }
 
-  // An empty object has a node for each of its paths. Ranks that have some of
-  // it say whether it is the one that was bound.
+  // An empty object has a node for each of its paths. Ranks that have elements
+  // of it report whether it is the one that was bound.
   void NoteNothingToRead(int32_t live) {
     is_settled_[At(live)] = true;
     const auto first = static_cast<std::ptrdiff_t>(live_.first_value[At(live)]);
@@ -514,7 +514,7 @@ class Matcher {
     }
   }
 
-  // The stored value is `attribute` of the stored node.
+  // Matches attribute number `attribute` of the stored node.
   void MatchValue(int32_t saved, size_t attribute, size_t value) {
     const GraphAttribute& stored =
         saved_.nodes[At(saved)].attributes[attribute];
@@ -546,8 +546,7 @@ class Matcher {
     }
   }
 
-  // The number of the restore that a value of the program was last read by, or
-  // less than any.
+  // Returns the number of the restore that read the value last, or 0.
   int64_t LastNumber(size_t value) const {
     const int32_t node = live_.values[value].node;
     if (!is_known_[At(node)]) return 0;
@@ -566,8 +565,8 @@ class Matcher {
     }
   }
 
-  // By stored node, whether it has values that the arguments do not give to
-  // values of another key.
+  // Returns by stored node whether it has slots, or values that the arguments
+  // do not give to values of another key.
   std::vector<bool> HaveOthers() const {
     std::vector<bool> have;
     for (size_t i = 0; i < saved_.nodes.size(); ++i) {
@@ -617,7 +616,7 @@ class Matcher {
   bool is_remembering_ = false;              // only what was bound is bound
   std::vector<int32_t> queue_;               // stored nodes as they were bound
   std::vector<int32_t> waiting_;             // stored nodes that nobody holds
-  // Of a match by name.
+  // For a match by name.
   std::vector<bool> is_found_;                  // by live value
   absl::flat_hash_map<size_t, size_t> owners_;  // values, by array
   MatchResult result_;
@@ -641,7 +640,7 @@ ObjectGraph GraphOfArrays(std::vector<GraphAttribute> arrays) {
 
 namespace {
 
-// The form of which FormText made the text; nothing for a type of a handler.
+// Parses what FormText wrote. Returns nothing for the type of a handler.
 std::optional<StoredForm> ParseForm(std::string_view text) {
   const size_t end = text.find(" [");
   if (end == text.npos || !text.ends_with("]")) return std::nullopt;
@@ -720,11 +719,9 @@ StatusOr<RankMatch> DecodeRankMatch(std::string_view bytes) {
       "read match of a rank \"\": the bytes are damaged");
 }
 
-// What is kept of a match for the next one.
-
 namespace {
 
-// Drops what was noted of objects that are no longer there.
+// Forgets objects that are gone.
 void ForgetLost(const LiveGraph& live, RestoredNumbers& restored) {
   const std::vector<bool> is_known = FindKnown(restored.objects, live);
   absl::flat_hash_set<ObjectId> known;

@@ -1,4 +1,4 @@
-// Which objects of the program are those of a checkpoint.
+// Matches the objects and values of the program with those of a checkpoint.
 
 #ifndef BELAY_GRAPH_GRAPH_MATCH_H_
 #define BELAY_GRAPH_GRAPH_MATCH_H_
@@ -19,9 +19,7 @@
 
 namespace belay {
 
-// Which objects of the program are those that were there before.
-
-// The objects of the program as they once were, without their values.
+// The objects of the program at an earlier time, without their values.
 struct KnownObjects {
   ObjectGraph graph;
   std::vector<ObjectId> ids;  // by node
@@ -29,52 +27,48 @@ struct KnownObjects {
 
 KnownObjects KnownObjectsOf(const LiveGraph& live);
 
-// For each node of `live`, whether it is an object of `before`. Memory is used
-// again, so an address alone does not say so: a path that led to the object has
-// to lead to it still, through objects that are known as well. A new object
-// with both the address and a path of one that is gone cannot be told from it.
+// Returns by node of `live` whether it is an object of `before`. Memory is used
+// again, so the address is not enough: a path that led to the object must still
+// lead to it, through known objects. A new object with the address and a path
+// of one that is gone is taken for it.
 std::vector<bool> FindKnown(const KnownObjects& before, const LiveGraph& live);
 
-// Which stored value belongs to which value of the program.
-//
 // Objects are matched along the edges from the root, never by the text of keys:
-// the root is the root, and what a matched object holds under a name is what
-// the stored one held under that name. Objects of the program that come into
-// being later are matched later, by calling again.
+// an object that a matched object holds under a name is matched with the one
+// that the stored object held under that name. Objects that the program creates
+// later are matched later, by calling again.
 
-// A child of the root under this name may be absent from a checkpoint.
+// The child of the root that belay counts saves with. A checkpoint may lack it.
 inline constexpr std::string_view kSaveCounter = "save_counter";
-// The key of its value. The arguments of saves and restores are not for it: the
-// program does not know that it is there.
+// The key of its value. Arguments do not apply to it, since the program does
+// not know of it.
 const std::string& SaveCounterKey();
 
-// One restore that was asked for, and what came of it so far.
+// A restore that the program requested, and the matches so far.
 struct Restoration {
-  // Of two restores the later one has the larger number.
+  // Increases from restore to restore.
   int64_t number = 1;
-  // If `by_name`, one node whose attributes have the keys of all arrays.
+  // If `by_name`: one node whose attributes are all arrays.
   ObjectGraph saved;
   bool by_name = false;
-  // By stored node: the object that it was matched with, or nobody.
+  // By stored node: the matched object, or nobody.
   std::vector<ObjectId> bound = {};
 };
 
-// What has its value from a restore already.
+// The values that a restore has read already.
 struct RestoredNumbers {
-  // All objects, as they were when something was last noted here.
+  // All objects when this was updated last.
   KnownObjects objects;
   // By object and name of the value: the number of the restore.
   absl::flat_hash_map<std::pair<ObjectId, std::string>, int64_t> numbers;
 };
 
-// What is found out about a stored node.
 enum class NodeMatch : uint8_t {
   kAbsent,    // nobody holds it
   kDeferred,  // its holder is there, it is not
   kBound,
 };
 
-// What becomes of a stored attribute.
 enum class AttributeUse : uint8_t {
   kUnused,
   kSkipped,  // the program has a value for it, which the arguments leave alone
@@ -89,18 +83,18 @@ struct Mismatch {
   std::string found;
 };
 
-// What a rank tells the others of its match.
+// The match as a rank reports it.
 struct RankMatch {
   int rank = 0;
   std::vector<NodeMatch> nodes;  // by stored node
   // By stored attribute, counted over all nodes.
   std::vector<AttributeUse> used;
-  // Used attributes whose key is another one in the program.
+  // Used attributes whose key in the program differs.
   std::vector<std::pair<int64_t, std::string>> renamed;
   std::vector<Mismatch> mismatches;
   std::vector<Mismatch> conversions;  // the same of used ones
   std::vector<std::string> missing;   // keys of the program that are not stored
-  // The same where the arguments allow it.
+  // Keys that are not stored and may be absent.
   std::vector<std::string> defaulted;
   // Objects of the program that hold values and match nothing.
   std::vector<std::string> unmatched_objects;
@@ -110,29 +104,26 @@ struct RankMatch {
 struct MatchResult {
   RankMatch rank_match;
   std::vector<int32_t> live_nodes;  // by stored node, or -1
-  // What to read now: values that no restore of this or a larger number has
-  // read yet, and the keys that they have in the file.
+  // The values to read, with their keys in the file: those that no restore of
+  // this or a larger number has read.
   std::vector<KeyedValue> reads;
 };
 
-// Matches the objects. The first object that a stored one is matched with
-// stays; another one is a warning, unless it is empty here. Several stored
-// objects may be matched with one object: each value is read from the first
-// that has it. What was noted of an object holds for as long as it has its
-// address and a path of those that it had: see FindKnown. `choices` has one for
-// each of live.values, or is empty; a value with a stored_key is matched by
-// that key alone.
+// Matches the objects. A stored object keeps the first object that it is
+// matched with; another one causes a warning, unless it is empty here. Several
+// stored objects may match one object: each value is read from the first that
+// has it. `choices` is empty or has one element for each of live.values; a
+// value with a stored_key is matched by that key alone.
 MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
                          const RestoredNumbers& restored, int rank,
                          std::vector<RestoreChoice> choices = {});
 
-// Notes that what MatchObjects said was read, and forgets objects that are
-// gone.
+// Records that the values were read, and forgets objects that are gone.
 void RememberMatch(const LiveGraph& live, const MatchResult& match,
                    Restoration& restoration, RestoredNumbers& restored);
 
-// A graph for Restoration::by_name, for files that have none. Only key, dtype
-// and shape of the arrays count.
+// Returns a graph for Restoration::by_name. Only key, dtype and shape of the
+// arrays matter.
 ObjectGraph GraphOfArrays(std::vector<GraphAttribute> arrays);
 
 // The type of a value with a handler begins with this in messages.
@@ -142,8 +133,7 @@ inline constexpr std::string_view kTypeText = "type ";
 // option helps. "" for no values.
 std::string MismatchAdvice(const std::vector<DifferentValue>& values);
 
-// What a rank tells as bytes, and back.
-// Errors: DataLoss - not such bytes.
+// Errors: DataLoss - the bytes are damaged.
 std::string EncodeRankMatch(const RankMatch& match);
 StatusOr<RankMatch> DecodeRankMatch(std::string_view bytes);
 

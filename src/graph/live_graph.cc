@@ -19,25 +19,25 @@
 namespace belay {
 namespace {
 
-// The error of a user's function, with what it was for.
 Status StateError(std::string_view what, std::string_view key,
                   const Status& status) {
   return Status(status.code(), Cat(what, " state \"", key,
                                    "\": ", std::string(status.message())));
 }
 
-// Whether the memory is an object, such as a vector, and not just an address.
+// Returns whether the memory is an object, such as a vector, rather than an
+// address.
 bool IsObject(const Memory& memory) { return memory.id.address != memory.data; }
 
-// Leaves the elements where their function found them: the owner describes
-// itself anew for each save and restore, and its function may be gone by then.
+// Keeps the address that the function has returned: the owner describes itself
+// anew for each save and restore, and the function may be gone by then.
 void StayWhereFound(Shard& shard) {
   shard.object = nullptr;
   shard.access = nullptr;
   shard.object_elements = -1;
 }
 
-// What an array is known by. A shorter one may begin where it does.
+// Returns what identifies an array. A shorter one may begin at its address.
 ObjectId ArrayId(const Memory& memory, const Shape& shape) {
   ObjectId id = memory.id;
   if (IsObject(memory)) return id;
@@ -108,7 +108,7 @@ ObjectId TrackedValue::id(int rank) const {
     if (!box.ok() || !IsEmpty(*box)) {
       return ArrayId(piece.memory, global_shape_);
     }
-    // Where nothing lies, a pointer may be that of anything.
+    // Without elements, a pointer identifies nothing.
     if (empty.address == nullptr && IsObject(piece.memory)) {
       empty = piece.memory.id;
     }
@@ -198,7 +198,6 @@ const std::string* FindTwice(const std::vector<Named>& all) {
   return found == names.end() ? nullptr : *found;
 }
 
-// Whether any element of the values is on this rank.
 bool HasElements(const LiveGraph& live) {
   for (const LiveValue& value : live.values) {
     for (const Shard& shard : value.shards) {
@@ -301,7 +300,7 @@ class GraphBuilder {
 
   void AddChild(std::string_view name, ObjectRef object) {
     if (!IsGoodName(name, "child")) return;
-    // Now, since the pointer may be a local variable of the description.
+    // Follow it now: the pointer may be a local variable of the description.
     object.Follow(rank_);
     if (object.is_null()) {
       return Mistake(current_, Cat("child \"", name, "\" is null"));
@@ -380,7 +379,7 @@ class GraphBuilder {
   void Describe(int32_t node) {
     current_ = node;
     live_.first_value.push_back(live_.values.size());
-    // Its function may hold the only reference to what it describes with.
+    // The function may hold the only reference to the object.
     const ObjectRef object = std::exchange(objects_[At(node)], ObjectRef());
     Tracker tracker(*this);
     const Status status = CatchExceptions([&]() -> Status {
@@ -409,7 +408,7 @@ class GraphBuilder {
       Mistake(current_, std::string(typestr.status().message()));
       return true;
     }
-    // One that stands for what it holds has no name of its own.
+    // A handler without a name stands for what the value holds.
     AddAttribute({.name = name,
                   .key = value.key,
                   .typestr = typestr->empty() ? "any" : *std::move(typestr)},
@@ -438,7 +437,7 @@ class GraphBuilder {
         continue;
       }
       const GraphNode& child = live_.graph.nodes[At(found->node)];
-      // Only other ranks know whether two empty ones are the same.
+      // Only other ranks can tell whether two empty objects are the same.
       if (child.is_empty && object.is_empty()) continue;
       if (object.is_null() || object.id().address == nullptr ||
           live_.ids[At(found->node)] != object.id()) {
@@ -448,8 +447,7 @@ class GraphBuilder {
     }
   }
 
-  // Returns whether the ranks that know the variable list the slot. They have
-  // all of it, or it is a mistake.
+  // Returns whether other ranks list the slot, which know the variable.
   bool LeaveOut(const NamedSlot& named) {
     const StatusOr<LiveGraph> variable = TrackObjects(named.variable, rank_);
     const StatusOr<LiveGraph> slot = TrackObjects(named.slot, rank_);
@@ -498,7 +496,7 @@ class GraphBuilder {
   }
 
   void NumberSlots() {
-    // Until the slots have nodes, `node` is the place in slots_.
+    // `node` is a place in slots_ until the slots have nodes.
     for (size_t i = 0; i < slots_.size(); ++i) {
       if (slots_[i].variable.is_empty() && LeaveOut(slots_[i])) continue;
       const int32_t variable = FindVariable(slots_[i]);

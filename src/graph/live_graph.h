@@ -23,10 +23,8 @@
 
 namespace belay {
 
-// Finding what is named in a list.
-
-// Finds what is named in a list. Two lists that are compared mostly have the
-// same order, so the place in the other list is tried first.
+// Finds elements by name. Lists that are compared mostly have the same order,
+// so it tries the given place first.
 template <typename Named>
 class Finder {
  public:
@@ -46,17 +44,17 @@ class Finder {
   absl::flat_hash_map<absl::string_view, const Named*> by_name_;
 };
 
-// The objects of this rank as they describe themselves: their graph, and where
-// the values are. Pure: nothing is read but pointers.
+// The objects of this rank as they describe themselves: their graph, and the
+// addresses of their values. Nothing is read but pointers.
 
-// State that only the program can read, and the text that is its shard.
+// State that only the program can interpret, and the text that is its shard.
 struct OpaqueState {
   std::function<StatusOr<std::string>()> get;
   std::function<Status(const std::string&)> set;
   std::string bytes;
 };
 
-// Where the value of one attribute is.
+// The memory of one attribute.
 struct LiveValue {
   int32_t node = 0;
   int32_t attribute = 0;                // of that node
@@ -70,7 +68,7 @@ struct LiveGraph {
   ObjectGraph graph;
   // By node. An object without an address is known by its path.
   std::vector<ObjectId> ids;
-  // The values of node 0, of node 1, and so on.
+  // Ascending by node.
   std::vector<LiveValue> values;
   std::vector<size_t> first_value;  // by node, the place in `values`
 
@@ -80,40 +78,37 @@ struct LiveGraph {
   }
 };
 
-// A child that the root is given beside those that it names itself.
+// A child that the caller adds to the root.
 using Attached = std::pair<std::string, ObjectRef>;
 
-// Asks the root and all that it leads to for their descriptions. After the
-// root's own children come the attached ones. An attached child that the root
-// names as well has to be the same object. `handlers` as in SaveOptions.
-// Layouts are for `num_ranks` ranks; 0: for any number. Errors: InvalidArgument
-// - all mistakes in the descriptions;
-//   Unimplemented - a slot that has children; ResourceExhausted - a description
-//   found no memory.
+// Asks the root and all objects that it leads to for their descriptions.
+// Attached children follow those of the root; if the root names one as well, it
+// must be the same object. Layouts must fit `num_ranks` ranks; 0: any number.
+// Errors: InvalidArgument - all mistakes in the descriptions; Unimplemented - a
+//   slot that has children; ResourceExhausted - a description found no memory.
 StatusOr<LiveGraph> TrackObjects(const ObjectRef& root, int rank,
                                  const std::vector<Attached>& attached = {},
                                  const TypeHandlerRegistry* handlers = nullptr,
                                  int num_ranks = 0);
 
-// Which value to list, under which key.
 struct KeyedValue {
   size_t value = 0;  // its place in LiveGraph::values
   std::string key;
 };
 
-// Every value under its own key.
+// Returns every value under its own key.
 std::vector<KeyedValue> OwnKeys(const LiveGraph& live);
 
-// These values, to be saved or restored. Borrows from the objects and from
+// Lists values for a save or a restore. Borrows from the objects and from
 // `live`.
 State ListValues(const LiveGraph& live, const std::vector<KeyedValue>& values);
 
 // Calls `get` of every opaque state, before a save.
-// Errors: what a function returned or threw.
+// Errors: those that a function returned or threw.
 Status FetchOpaqueStates(LiveGraph& live);
 
 // Calls `set` of the opaque states among these values, after a restore.
-// Errors: what a function returned or threw.
+// Errors: those that a function returned or threw.
 Status HandOverOpaqueStates(const LiveGraph& live,
                             const std::vector<KeyedValue>& values);
 

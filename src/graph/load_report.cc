@@ -56,7 +56,7 @@ Status CheckSizes(const RankMatch& rank, size_t num_nodes,
       rank.used.size()));
 }
 
-// Attribute, key, needed and found, and the ranks.
+// The ranks, by attribute, key, needed and found.
 using Differences =
     std::map<std::tuple<int64_t, std::string, std::string, std::string>,
              std::vector<int>>;
@@ -105,7 +105,7 @@ class Reporter {
     Collect(rank.rank, rank.conversions, conversions_);
   }
 
-  // What ranks say in words, each once, in the order of the ranks.
+  // Each text once, in the order of the ranks.
   void AddTexts() {
     const auto add = [](const std::vector<std::string>& texts,
                         std::set<std::string>& known,
@@ -245,7 +245,7 @@ std::string Count(size_t number, std::string_view one, std::string_view many) {
   return Cat(number, " ", number == 1 ? one : many);
 }
 
-// "a; b; and 3 more", of which the first ten are shown. Names come from files.
+// Returns "a; b; and 3 more" after the first ten. Names come from files.
 std::string Shown(Lines lines, std::string_view separator) {
   for (size_t i = 0; i < std::min(lines.size(), kShown); ++i) {
     lines[i] = PrintableLine(lines[i]);
@@ -298,8 +298,8 @@ Lines UnusedLines(const LoadReport& report, UnusedValue::Cause cause) {
   return lines;
 }
 
-// The names on the way to a value or an object, "model/w", whatever it is that
-// holds it: an object that became a value has the same.
+// Returns the path of a value or an object, "model/w": it stays the same if an
+// object becomes a value.
 std::string PlainName(std::string_view name) {
   std::string plain;
   for (std::string_view part : Split(name, '/')) {
@@ -311,7 +311,7 @@ std::string PlainName(std::string_view name) {
   return plain;
 }
 
-// "(root).model.w" as "model/w".
+// Turns "(root).model.w" into "model/w".
 std::string PlainObjectName(std::string name) {
   constexpr std::string_view kRoot = "(root).";
   if (name.starts_with(kRoot)) name = name.substr(kRoot.size());
@@ -319,8 +319,7 @@ std::string PlainObjectName(std::string name) {
   return name;
 }
 
-// What is stored and nobody used that may be meant by these names: the closest
-// one for each of the first few.
+// Returns unused stored values that are close to the first few of these names.
 std::string CloseHint(const Lines& absent, const LoadReport& report) {
   constexpr size_t kHints = 3, kMostNames = 10, kMostOffers = 10000;
   Lines plain;
@@ -409,7 +408,6 @@ Status NothingToRestore(std::string_view assertion) {
   return Failure(assertion, "no checkpoint was given, so nothing was restored");
 }
 
-// One part of the report: what it counts, then a line each.
 std::string Section(std::string_view name, std::string_view meaning,
                     const Lines& lines) {
   if (lines.empty()) return "";
@@ -420,7 +418,6 @@ std::string Section(std::string_view name, std::string_view meaning,
              Shown(lines, "\n      "), "\n");
 }
 
-// The report of `ranks`, a text.
 std::string ReportText(const LoadReport& report, const std::string& ranks) {
   const size_t wanted = report.matched.size() + report.missing.size() +
                         report.incompatible.size();
@@ -457,7 +454,7 @@ std::string ReportText(const LoadReport& report, const std::string& ranks) {
   return text;
 }
 
-// What a rank leaves unused may be what others restore.
+// Leaves out the stored values that other ranks use.
 LoadReport WithoutOthers(LoadReport report, const LoadReport& merged) {
   absl::flat_hash_set<std::string_view> unused, deferred;
   for (const UnusedValue& value : merged.unused) {
@@ -473,8 +470,7 @@ LoadReport WithoutOthers(LoadReport report, const LoadReport& merged) {
   return report;
 }
 
-// The reports of ranks that say something else than `merged` does, with the
-// ranks that say it.
+// Returns the reports that differ from `merged`, with their ranks.
 std::vector<std::pair<std::string, std::vector<int>>> DifferentRanks(
     const LoadReport& merged, const std::vector<LoadReport>& reports) {
   const std::string common = ReportText(merged, "");
@@ -509,7 +505,7 @@ Status LoadStatus::AssertConsumed() const {
   if (Status status = CheckExisting(kName, report_); !status.ok()) {
     return status;
   }
-  // Files of other programs may hold much that is not meant for this one.
+  // Files of other programs may hold much that this one does not need.
   if (kind_ == Kind::kNameBased) return absl::OkStatus();
   return CheckUsed(kName, report_);
 }

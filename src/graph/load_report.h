@@ -14,14 +14,12 @@
 
 namespace belay {
 
-// Puts together what ranks found about one stored graph: of one rank its own
-// report, of all of them the merged one.
-// Errors: DataLoss - a rank speaks of another graph.
+// Combines the matches of ranks with one stored graph into a report.
+// Errors: DataLoss - a rank matched another graph.
 StatusOr<LoadReport> MakeLoadReport(const ObjectGraph& saved,
                                     const std::vector<RankMatch>& ranks);
 
-// A report as bytes for other ranks, and back.
-// Errors: DataLoss - not such bytes.
+// Errors: DataLoss - the bytes are damaged.
 std::string EncodeLoadReport(const LoadReport& report);
 StatusOr<LoadReport> DecodeLoadReport(std::string_view bytes);
 

@@ -15,13 +15,12 @@
 namespace belay {
 namespace {
 
-// What the keys of an object's values begin with.
+// Returns the common prefix of the keys of the values of an object.
 std::string PrefixOf(const std::string& object) {
   return AttributeKey(object, "");
 }
 
-// Gives an array to the object that its key names. Returns whether there is
-// one.
+// Adds an array to the object that its key names. Returns whether that exists.
 bool AddMade(const MadeArray& made,
              const absl::flat_hash_map<std::string, size_t>& nodes,
              ObjectGraph& graph) {
@@ -71,7 +70,6 @@ namespace {
 constexpr size_t kConflictsShown = 10;
 constexpr size_t kRanksShown = 4;
 
-// A node of one of the graphs.
 struct Member {
   int32_t graph = 0;
   int32_t node = 0;
@@ -97,7 +95,7 @@ class PathClasses {
       next_.push_back(static_cast<int32_t>(i));
     }
     edges_.resize(members_.size());
-    // The empty path leads to all roots; everything else follows from that.
+    // The empty path leads to all roots; the rest follows from that.
     for (size_t g = 1; g < graphs_.size(); ++g) Unite(first_[0], first_[g]);
     for (size_t i = 0; i < members_.size(); ++i) {
       for (const GraphChild& child : NodeAt(i).children) {
@@ -144,7 +142,7 @@ class PathClasses {
     return i;
   }
 
-  // An edge of one name from one class leads to one class.
+  // Edges of one name from one class lead to one class.
   void AddEdge(int32_t from, absl::string_view name, int32_t to) {
     const auto [edge, is_new] = edges_[At(Leader(from))].emplace(name, to);
     if (!is_new) Unite(edge->second, to);
@@ -230,7 +228,6 @@ int32_t NodeOfPath(const ObjectGraph& graph,
   return node;
 }
 
-// Makes the union out of the classes of nodes.
 class Merger {
  public:
   explicit Merger(std::vector<Source> sources)
@@ -258,7 +255,7 @@ class Merger {
     return SourceOf(member).graph->nodes[At(member.node)];
   }
 
-  // Returns the number of a class, and makes it `node` if it has none.
+  // Returns the node of a class, which becomes `node` if it has none.
   int32_t NumberOf(int32_t leader, GraphNode node) {
     const auto number = static_cast<int32_t>(merged_.nodes.size());
     const auto [found, is_new] = numbers_.emplace(leader, number);
@@ -275,8 +272,8 @@ class Merger {
     return number;
   }
 
-  // Whether what is one object on some ranks is two on others. A rank where it
-  // is empty cannot tell.
+  // Returns whether one object of some ranks is two on another. A rank on which
+  // it is empty cannot tell.
   bool IsSplit(const std::vector<Member>& members, bool report) {
     const Member* last = nullptr;
     for (const Member& member : members) {
@@ -328,7 +325,7 @@ class Merger {
   }
 
   void AddSlots(size_t i) {
-    // Until the slots are sorted, `node` is the class.
+    // `node` is the class until the slots are sorted.
     std::vector<GraphSlot> slots;
     absl::flat_hash_set<int32_t> known;
     for (const Member& member : members_[i]) {
@@ -402,7 +399,7 @@ class Merger {
 
 using Renames = std::vector<std::pair<std::string, std::string>>;
 
-// The keys of a source that are other ones in the union.
+// Returns the keys of a source that differ in the union.
 Renames RenamesOf(const Source& source,
                   const std::vector<std::string>& merged_names) {
   const std::vector<std::string> names = ObjectNames(*source.graph);

@@ -1,4 +1,4 @@
-// Object graphs that are put together: those of ranks, and that of a copy.
+// Merges the object graphs of ranks, and makes that of a copy.
 
 #ifndef BELAY_GRAPH_MERGE_H_
 #define BELAY_GRAPH_MERGE_H_
@@ -16,20 +16,15 @@
 
 namespace belay {
 
-// The object graph of a copy.
-
-// The graph of the source with the values that the copy has. Those that rules
-// make become values of the object that their key names; nothing, if there is
-// no such object. Requires that the source has a graph. Errors: those of
+// Returns the graph of the source with the values of the copy. Values that
+// rules compute become values of the object that their key names; nothing if
+// there is no such object. The source must have a graph. Errors: those of
 // FromStoredGraph.
 StatusOr<std::optional<ObjectGraph>> CopiedGraph(const SavedCheckpoint& saved,
                                                  const CopyPlan& plan);
 
-// The object graphs of all ranks as one.
-
-// The graph of a rank. `fingerprint` is any number that equal graphs have, and
-// no others: only the first rank with it needs to bring its graph along, that
-// of the others may be null.
+// The graph of a rank. Graphs are equal if their fingerprints are; only the
+// first of equal graphs must be given, the others may be null.
 struct RankGraph {
   int rank = 0;
   uint64_t fingerprint = 0;
@@ -38,19 +33,19 @@ struct RankGraph {
 
 struct MergedGraph {
   ObjectGraph graph;
-  // For each rank given: the keys that its own graph has, and what they are in
-  // the merged graph, where the two differ. They do where another rank reaches
-  // an object by a path that comes earlier.
+  // By rank given: the keys of its own graph that differ in the merged one, and
+  // what they are there. They differ where another rank reaches an object by an
+  // earlier path.
   std::vector<std::vector<std::pair<std::string, std::string>>> renames;
 };
 
 // Returns the union by path: objects of two ranks are one if one path leads to
 // both. Ranks may hold different objects, and may reach one object by different
-// paths. Nodes are ordered as in every object graph; what has no order comes in
-// the order of `ranks`.
-// Errors: InvalidArgument - all conflicts, each with path or key, and ranks:
-//   another dtype or shape, opaque bytes and a value, one object under two
-//   paths here and two objects there; and no rank at all.
+// paths. Nodes are in the order of every object graph; the order of `ranks`
+// decides the rest.
+// Errors: InvalidArgument - no rank, or all conflicts, each with path or key,
+//   and ranks: other dtypes or shapes, opaque bytes and a value, one object
+//   under two paths here and two objects there.
 StatusOr<MergedGraph> MergeGraphs(const std::vector<RankGraph>& ranks);
 
 }  // namespace belay

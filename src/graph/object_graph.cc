@@ -117,7 +117,7 @@ std::vector<bool> HaveValues(const ObjectGraph& graph) {
 }
 
 std::vector<bool> LeadToThem(const ObjectGraph& graph, std::vector<bool> have) {
-  // Back along the edges, which may form circles.
+  // Goes back along the edges, which may form circles.
   std::vector<std::vector<int32_t>> holders(graph.nodes.size());
   std::vector<int32_t> found;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -156,7 +156,7 @@ void SortSlots(std::vector<GraphSlot>& slots) {
 
 namespace {
 
-// Checks one node, given how long the paths of those before it are.
+// Checks one node. `lengths` has those of the paths of the nodes before it.
 Status CheckNode(const ObjectGraph& graph, size_t i,
                  const std::vector<int>& lengths) {
   const auto is_node = [&](int32_t node) {
@@ -212,7 +212,7 @@ Status CheckGraph(const ObjectGraph& graph) {
     if (!status.ok()) return status;
     const GraphNode& node = graph.nodes[i];
     lengths.push_back(i == 0 ? 0 : lengths[At(node.parent)] + 1);
-    // The edges and slots that lead to where the path says.
+    // Note which nodes the last edge of their path leads to.
     for (const GraphChild& child : node.children) {
       const GraphNode& to = NodeAt(graph, child.node);
       if (to.parent == static_cast<int32_t>(i) && to.name == child.name) {
@@ -299,7 +299,7 @@ void PutEntries(const ObjectGraph& graph, WireWriter& out,
   Expected expected;
   const auto put = [&](EntryKind kind, const auto& entry) {
     out.Put(kind);
-    // A writer changes nothing.
+    // Writing changes nothing.
     EntryFields(out, expected,
                 const_cast<std::remove_cvref_t<decltype(entry)>&>(entry));
     ended();
@@ -394,7 +394,7 @@ uint64_t GraphFingerprint(const ObjectGraph& graph) {
 // --- Object listing ---
 
 int64_t PathBytes(const ObjectGraph& graph) {
-  // What PrettyName puts around names, at most.
+  // The most bytes that PrettyName adds to a name.
   constexpr double kBetween = 16;
   std::vector<double> lengths;
   double sum = 0;
@@ -449,7 +449,7 @@ std::vector<ObjectInfo> ListObjects(const ObjectGraph& graph) {
 
 namespace {
 
-// The row of a value in the array table.
+// Returns the row of a value in the array table.
 StatusOr<uint32_t> RowOf(const GraphAttribute& attribute,
                          const std::vector<StoredArray>& arrays) {
   const auto found =
@@ -474,7 +474,7 @@ StatusOr<uint32_t> RowOf(const GraphAttribute& attribute,
   return static_cast<uint32_t>(found - arrays.begin());
 }
 
-// Notes whose value it is. Returns whether it is one that has a row.
+// Notes the object of a value. Returns whether the value has a row.
 bool NoteValue(const GraphAttribute& attribute, int32_t node,
                StoredValues& values) {
   const auto found =
@@ -518,7 +518,7 @@ Status AddNode(const ObjectGraph& graph, int32_t number,
   return absl::OkStatus();
 }
 
-// Of columns without damage.
+// Requires columns without damage.
 ObjectGraph GraphOf(const StoredGraph& stored,
                     const std::vector<StoredArray>& arrays,
                     const StoredValues& values) {
