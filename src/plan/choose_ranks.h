@@ -1,11 +1,16 @@
-// Which of the ranks that hold the same box writes or reads it.
+// Which of the ranks that hold or want the same values writes or reads them.
 
 #ifndef BELAY_PLAN_CHOOSE_RANKS_H_
 #define BELAY_PLAN_CHOOSE_RANKS_H_
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
+#include "belay/arrays/box.h"
+#include "belay/status.h"
 #include "plan/coverage.h"
 
 namespace belay {
@@ -42,6 +47,82 @@ struct WritePiece {
 
 std::vector<WritePiece> ChooseWriters(const std::vector<ArrayBoxes>& arrays,
                                       int num_ranks);
+
+// Shared reads: which of the ranks that want the same values read them.
+//
+// In:  the boxes that ranks want of each array, with any overlaps.
+// Out: parts that tile the union of these boxes, each with the ranks that want
+//      all of it. One of them reads it, or each a slice of it, chosen as for
+//      saving (choose_ranks.h), so that bytes per rank are as equal as the
+//      wants allow.
+
+// A box that a rank wants of one array, as io box.
+struct Want {
+  int32_t rank = 0;
+  int32_t shard = 0;
+  int64_t replica = 0;
+  Box box;
+};
+
+// All that is wanted of one array; by rank, no box is empty.
+struct WantedArray {
+  int32_t array = 0;
+  std::string_view key;
+  int64_t element_size = 0;
+  bool can_split = true;  // not for texts
+  // Whether reading for others may help: boxes overlap, or lie side by side.
+  bool can_share = true;
+  std::vector<Want> wants;
+};
+
+// Boxes of one array, by rank: whether they follow each other along the first
+// axis, as rows do, and how many do. Empty ones count for nothing; a scalar
+// follows no other.
+class BoxesInRows {
+ public:
+  void Add(const Box& box);
+  bool in_rows() const { return in_rows_; }
+  int64_t count() const { return in_rows_ ? count_ : 0; }
+
+ private:
+  bool in_rows_ = true;
+  int64_t end_ = 0;
+  int64_t count_ = 0;
+};
+
+// Whether reading for others may help: unless boxes follow each other along the
+// first axis, as rows do. May err on the side of yes.
+bool CanShare(const std::vector<Want>& wants);
+
+// Returns the distinct boxes, the largest first, with all who want them.
+std::vector<HeldBox> DistinctBoxes(const std::vector<Want>& wants);
+
+// `boxes` without `hole`.
+std::vector<Box> Without(const std::vector<Box>& boxes, const Box& hole);
+
+// Returns for each array what has to be read, with those who may read it. With
+// `primary` only shards with that replica number do.
+// Errors: InvalidArgument - no shard has that number, or those that have it do
+//   not hold all that is wanted; names key, box and rank of the first one.
+StatusOr<std::vector<ArrayBoxes>> PartsToRead(
+    const std::vector<WantedArray>& arrays, std::optional<int64_t> primary);
+
+// Counting parts: where every rank reads for itself, which reads count for the
+// checksums, so that each byte counts once.
+
+// A part of a wanted box, and whether it counts for the checksum.
+struct Part {
+  Box box;
+  bool counts = false;
+};
+
+// Most boxes need not be cut.
+using Parts = absl::InlinedVector<Part, 1>;
+
+// Cuts the wanted boxes of one array into disjoint parts so that those that
+// count are disjoint over all wants and have the same union as all.
+// result[i] belongs to wants[i].
+std::vector<Parts> ChooseCounting(const std::vector<Want>& wants);
 
 }  // namespace belay
 

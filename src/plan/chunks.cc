@@ -571,11 +571,6 @@ Status CheckBytes(const ChunkRequest& request, const Shape& chunk) {
 
 }  // namespace
 
-bool DividesShape(const Shape& part, const Shape& whole) {
-  return part.size() == whole.size() &&
-         FirstNotDividing(part, whole) == part.size();
-}
-
 StatusOr<ChunkShapes> GivenChunkShapes(const ChunkRequest& request,
                                        const std::optional<Shape>& write,
                                        const std::optional<Shape>& read) {

@@ -96,10 +96,6 @@ struct ChunkShapes {
   Shape read;
 };
 
-// Returns whether `part` has as many axes as `whole` and each length divides
-// the one there. A length of 0 or less divides nothing.
-bool DividesShape(const Shape& part, const Shape& whole);
-
 // Fills in what is not given: the write chunk is the shard, the read chunk is
 // the write chunk.
 // Errors: InvalidArgument - a write chunk that does not divide the shard, or a

@@ -167,15 +167,13 @@ Status CheckTiling(const std::vector<HeldBox>& boxes,
   if (!boxes.empty() && (IsStack(boxes, shape) || IsGrid(boxes, shape))) {
     return absl::OkStatus();
   }
-  std::vector<const Box*> plain;
-  int64_t volume = 0;
-  for (const HeldBox& held : boxes) plain.push_back(&held.box);
-  if (const auto pair = FindOverlap(plain)) {
+  if (const auto pair = FindOverlap(BoxesOf(boxes))) {
     return absl::InvalidArgumentError(
         absl::StrFormat("plan \"%s\": shards overlap: %s and %s", array.key,
                         Held(boxes[pair->first].holders[0]),
                         Held(boxes[pair->second].holders[0])));
   }
+  int64_t volume = 0;
   for (const HeldBox& held : boxes) volume += NumElements(held.box.shape);
   if (volume == NumElements(shape)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(

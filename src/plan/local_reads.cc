@@ -9,7 +9,7 @@
 #include "core/checksum.h"
 #include "core/keys.h"
 #include "core/strided_copy.h"
-#include "plan/parts_to_read.h"
+#include "plan/choose_ranks.h"
 #include "plan/restore_planner.h"
 
 namespace belay {

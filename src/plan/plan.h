@@ -271,9 +271,6 @@ Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
 // corner. Requires a chunked dataset, and a piece that is not empty.
 Box ChunksOf(const StoredDataset& dataset, const Box& piece);
 
-// The extent of all of a contiguous dataset, or of one with filters.
-Extent WholeExtent(const StoredDataset& dataset);
-
 // Calls `visit` with each extent of a dataset that holds a part of `box`,
 // ascending, offsets relative to the dataset. Keeps none: a file of a few bytes
 // can claim to have billions of chunks.
@@ -296,11 +293,6 @@ std::vector<std::string> WorkOfRanks(const SavePlan& plan);
 // Takes out of the plan what a rank writes into each file of its team; datasets
 // are then counted from the first of their file.
 std::vector<RankWrites> TakeWritesByFile(SavePlan& plan, int32_t rank);
-
-// Plans as text, one line per array, file, dataset and order; at most
-// `max_orders` orders per rank.
-std::string ToString(const SavePlan& plan, int64_t max_orders = 20);
-std::string ToString(const RestorePlan& plan, int64_t max_orders = 20);
 
 // Fields of messages between ranks.
 template <typename Archive>

@@ -3,20 +3,35 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
+#include <numeric>
 #include <optional>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
-#include "belay/values/sharding_policy.h"
+#include "core/box_tiling.h"
 #include "core/integers.h"
 #include "core/status_macros.h"
+#include "core/text.h"
 #include "core/wire.h"
 #include "plan/coverage.h"
+#include "plan/shards.h"
 
 namespace belay {
 namespace {
+
+// The pieces of one task, at least one. They may be of several replicas, as
+// those of a rank are that holds values with layouts.
+using TaskPieces = std::vector<ShardableTensor>;
+
+// Returns the bytes of a box of the array of `like`; a string's are those of
+// `like`.
+int64_t PieceBytes(const ShardableTensor& like, const Box& box) {
+  if (like.dtype == DType::kString) return like.bytes;
+  return NumElements(box.shape) * DTypeSize(like.dtype);
+}
 
 // The cause only; the caller names the piece.
 Status CheckPiece(const ShardableTensor& piece) {
@@ -49,13 +64,7 @@ Status CheckPiece(const ShardableTensor& piece) {
       "bytes are not those of the box (need %d, found %d)", need, piece.bytes));
 }
 
-}  // namespace
-
-int64_t PieceBytes(const ShardableTensor& like, const Box& box) {
-  if (like.dtype == DType::kString) return like.bytes;
-  return NumElements(box.shape) * DTypeSize(like.dtype);
-}
-
+// Returns the job, replica and task of a device, without its type.
 DeviceSpec TaskOf(const DeviceSpec& device) {
   return {.job = device.job,
           .replica = device.replica,
@@ -64,6 +73,8 @@ DeviceSpec TaskOf(const DeviceSpec& device) {
           .device_index = std::nullopt};
 }
 
+// Returns whether two devices belong to one process, which may hold copies of
+// several replicas.
 bool SameTask(const DeviceSpec& a, const DeviceSpec& b) {
   return a.task == b.task && a.job == b.job;
 }
@@ -72,6 +83,7 @@ bool SameReplica(const DeviceSpec& a, const DeviceSpec& b) {
   return SameTask(a, b) && a.replica == b.replica;
 }
 
+// Checks each piece by itself.
 Status CheckListed(const std::vector<ShardableTensor>& listed) {
   for (const ShardableTensor& piece : listed) {
     const Status cause = CheckPiece(piece);
@@ -83,6 +95,7 @@ Status CheckListed(const std::vector<ShardableTensor>& listed) {
   return absl::OkStatus();
 }
 
+// Checks the pieces of one key, one or more, against each other.
 Status CheckListedKey(const std::vector<const ShardableTensor*>& listed) {
   const ShardableTensor& first = *listed[0];
   if (listed.size() == 1) return absl::OkStatus();
@@ -103,6 +116,291 @@ Status CheckListedKey(const std::vector<const ShardableTensor*>& listed) {
         BoxText(*boxes[pair->first]), BoxText(*boxes[pair->second])));
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+// ValidateGroups: does a grouping hold exactly what was listed?
+//
+// Returned boxes are sorted to the listed boxes that they are parts of; then
+// each listed box is looked at alone. Near-linear in the number of boxes.
+
+namespace {
+
+constexpr int64_t kMaxLines = 20;
+
+// Collects violations, a line each, and counts those that are too many.
+class Violations {
+ public:
+  explicit Violations(std::string_view description)
+      : description_(description) {}
+
+  void Add(std::string_view where, std::string_view cause) {
+    if (++count_ > kMaxLines) return;
+    text_ += Cat(count_ == 1 ? "" : "\n", "policy \"", description_,
+                 "\": ", where, ": ", cause);
+  }
+
+  Status ToStatus() const {
+    if (count_ == 0) return absl::OkStatus();
+    if (count_ <= kMaxLines) return absl::InvalidArgumentError(text_);
+    return absl::InvalidArgumentError(
+        Cat(text_, "\nand ", count_ - kMaxLines, " more"));
+  }
+
+ private:
+  std::string_view description_;
+  std::string text_;
+  int64_t count_ = 0;
+};
+
+// A piece that a policy returned.
+struct ReturnedPiece {
+  const ShardableTensor* piece = nullptr;
+  size_t group = 0;
+};
+
+struct KeyPieces {
+  std::vector<const ShardableTensor*> listed;
+  std::vector<ReturnedPiece> returned;  // whose boxes lie in the array
+};
+
+struct ListedKeys {
+  std::vector<KeyPieces> pieces;  // in the order in which they were listed
+  absl::flat_hash_map<std::string_view, size_t> positions;
+};
+
+std::string Name(const ShardableTensor& piece) {
+  return absl::StrFormat("key \"%s\" box \"%s\"", piece.key,
+                         BoxText(piece.box));
+}
+
+std::string Name(const ReturnedPiece& returned) {
+  return absl::StrFormat("group %d: %s", returned.group, Name(*returned.piece));
+}
+
+std::string NeedFound(std::string_view cause, std::string_view need,
+                      std::string_view found) {
+  return Cat(cause, " (need ", need, ", found ", found, ")");
+}
+
+std::string NeedFound(std::string_view cause, int64_t need, int64_t found) {
+  return Cat(cause, " (need ", need, ", found ", found, ")");
+}
+
+std::string TaskText(const DeviceSpec& device) {
+  return Cat("\"", DeviceText(TaskOf(device)), "\"");
+}
+
+StatusOr<ListedKeys> SortListed(const std::vector<ShardableTensor>& listed) {
+  BELAY_RETURN_IF_ERROR(CheckListed(listed));
+  ListedKeys keys;
+  for (const ShardableTensor& piece : listed) {
+    const auto [it, fresh] =
+        keys.positions.try_emplace(piece.key, keys.pieces.size());
+    if (fresh) keys.pieces.emplace_back();
+    keys.pieces[it->second].listed.push_back(&piece);
+  }
+  for (const KeyPieces& key : keys.pieces) {
+    BELAY_RETURN_IF_ERROR(CheckListedKey(key.listed));
+  }
+  return keys;
+}
+
+// Checks what needs no look at the boxes of other pieces.
+void CheckReturned(const ReturnedPiece& returned, ListedKeys& keys,
+                   Violations& violations) {
+  const ShardableTensor& piece = *returned.piece;
+  const auto key = keys.positions.find(piece.key);
+  if (key == keys.positions.end()) {
+    violations.Add(Name(returned), "added: no such key was listed");
+    return;
+  }
+  KeyPieces& pieces = keys.pieces[key->second];
+  const ShardableTensor& listed = *pieces.listed[0];
+  if (piece.dtype != listed.dtype) {
+    violations.Add(Name(returned),
+                   NeedFound("dtype altered", DTypeName(listed.dtype),
+                             DTypeName(piece.dtype)));
+  }
+  if (piece.global_shape != listed.global_shape) {
+    violations.Add(Name(returned), NeedFound("global shape altered",
+                                             ShapeText(listed.global_shape),
+                                             ShapeText(piece.global_shape)));
+  }
+  const Status inside = CheckBox(piece.box, listed.global_shape);
+  if (!inside.ok()) {
+    violations.Add(Name(returned), std::string(inside.message()));
+    return;
+  }
+  pieces.returned.push_back(returned);
+}
+
+void CheckGroup(const ShardGroup& group, size_t number, ListedKeys& keys,
+                Violations& violations) {
+  if (group.empty()) {
+    violations.Add(absl::StrFormat("group %d", number),
+                   "empty (need 1 piece or more, found 0)");
+    return;
+  }
+  bool mixed = false;
+  for (const ShardableTensor& piece : group) {
+    if (!mixed && !SameTask(piece.device, group[0].device)) {
+      mixed = true;
+      violations.Add(
+          Name(ReturnedPiece{&piece, number}),
+          NeedFound("different tasks in one group",
+                    Cat(TaskText(group[0].device), " as ", Name(group[0])),
+                    TaskText(piece.device)));
+    }
+    CheckReturned({&piece, number}, keys, violations);
+  }
+}
+
+// A listed box and what was made of it.
+struct ListedBox {
+  const ShardableTensor* listed = nullptr;
+  std::vector<ReturnedPiece> parts;
+};
+
+// Checks what a part inherits from the listed piece that it is of.
+void CheckPart(const ShardableTensor& listed, const ReturnedPiece& part,
+               Violations& violations) {
+  const ShardableTensor& piece = *part.piece;
+  if (!SameReplica(piece.device, listed.device)) {
+    violations.Add(Name(part),
+                   NeedFound("task altered", TaskText(listed.device),
+                             TaskText(piece.device)));
+  }
+  if (piece.dtype != listed.dtype) return;  // said before
+  const int64_t bytes = PieceBytes(listed, piece.box);
+  if (piece.bytes != bytes) {
+    violations.Add(Name(part), NeedFound("bytes altered", bytes, piece.bytes));
+  }
+}
+
+// Leaves the first of equal parts.
+void CheckDoubled(ListedBox& box, Violations& violations) {
+  absl::flat_hash_map<Box, size_t> seen;  // and in which group
+  std::vector<ReturnedPiece> distinct;
+  for (const ReturnedPiece& part : box.parts) {
+    const auto [it, fresh] = seen.try_emplace(part.piece->box, part.group);
+    if (fresh) {
+      distinct.push_back(part);
+    } else {
+      violations.Add(Name(part),
+                     absl::StrFormat("doubled: group %d has it too (need 1, "
+                                     "found 2)",
+                                     it->second));
+    }
+  }
+  box.parts = std::move(distinct);
+}
+
+// Whether the parts, which are distinct, are exactly the listed box.
+void CheckTiling(const ListedBox& listed, Violations& violations) {
+  const Box& whole = listed.listed->box;
+  if (listed.parts.empty()) {
+    violations.Add(Name(*listed.listed),
+                   NeedFound("dropped: no group has elements of it",
+                             NumElements(whole.shape), 0));
+    return;
+  }
+  if (listed.parts.size() == 1 && listed.parts[0].piece->box == whole) return;
+  std::vector<const Box*> boxes;
+  int64_t found = 0;
+  for (const ReturnedPiece& part : listed.parts) {
+    boxes.push_back(&part.piece->box);
+    found += NumElements(part.piece->box.shape);
+  }
+  const auto overlaps = FindOverlaps(boxes, kMaxLines);
+  for (const auto& [a, b] : overlaps) {
+    violations.Add(Name(listed.parts[b]),
+                   Cat("doubled: overlaps ", Name(listed.parts[a])));
+  }
+  const int64_t need = NumElements(whole.shape);
+  if (overlaps.empty() && found == need) return;
+  const std::optional<Box> gap = FindGap(whole, boxes, overlaps.empty());
+  if (!gap.has_value()) return;
+  const std::string cause =
+      Cat("dropped in part: no group has box \"", BoxText(*gap), "\"");
+  violations.Add(Name(*listed.listed),
+                 overlaps.empty() ? NeedFound(cause, need, found) : cause);
+}
+
+// Boxes without elements cannot tile anything: each has to be there by itself.
+void CheckEmptyBoxes(const KeyPieces& key, Violations& violations) {
+  absl::flat_hash_map<Box, std::vector<const ShardableTensor*>> open;
+  for (const ShardableTensor* listed : key.listed) {
+    if (IsEmpty(listed->box)) open[listed->box].push_back(listed);
+  }
+  for (const ReturnedPiece& returned : key.returned) {
+    if (!IsEmpty(returned.piece->box)) continue;
+    const auto it = open.find(returned.piece->box);
+    if (it == open.end() || it->second.empty()) {
+      violations.Add(
+          Name(returned),
+          it == open.end()
+              ? "added: no such box without elements was listed"
+              : "doubled: the box without elements is there already");
+      continue;
+    }
+    std::vector<const ShardableTensor*>& left = it->second;
+    auto match = std::find_if(
+        left.begin(), left.end(), [&](const ShardableTensor* listed) {
+          return SameReplica(listed->device, returned.piece->device);
+        });
+    if (match == left.end()) match = left.begin();
+    CheckPart(**match, returned, violations);
+    left.erase(match);
+  }
+  for (const ShardableTensor* listed : key.listed) {
+    if (!IsEmpty(listed->box)) continue;
+    std::vector<const ShardableTensor*>& left = open[listed->box];
+    const auto it = std::find(left.begin(), left.end(), listed);
+    if (it == left.end()) continue;
+    violations.Add(Name(*listed), NeedFound("dropped", 1, 0));
+  }
+}
+
+void CheckBoxes(const KeyPieces& key, Violations& violations) {
+  CheckEmptyBoxes(key, violations);
+  std::vector<ListedBox> boxes;
+  for (const ShardableTensor* listed : key.listed) {
+    if (!IsEmpty(listed->box)) boxes.push_back({listed, {}});
+  }
+  std::vector<const Box*> plain;
+  plain.reserve(boxes.size());
+  for (const ListedBox& box : boxes) plain.push_back(&box.listed->box);
+  BoxOwners owners(std::move(plain));
+  for (const ReturnedPiece& returned : key.returned) {
+    if (IsEmpty(returned.piece->box)) continue;
+    const std::optional<size_t> owner = owners.Find(returned.piece->box);
+    if (!owner.has_value()) {
+      violations.Add(Name(returned), "added: not part of one listed box");
+      continue;
+    }
+    boxes[*owner].parts.push_back(returned);
+    CheckPart(*boxes[*owner].listed, returned, violations);
+  }
+  for (ListedBox& box : boxes) {
+    if (box.parts.size() > 1) CheckDoubled(box, violations);
+    CheckTiling(box, violations);
+  }
+}
+
+}  // namespace
+
+Status ValidateGroups(const std::vector<ShardGroup>& groups,
+                      const std::vector<ShardableTensor>& listed,
+                      std::string_view description) {
+  BELAY_ASSIGN_OR_RETURN(ListedKeys keys, SortListed(listed));
+  Violations violations(description);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    CheckGroup(groups[i], i, keys, violations);
+  }
+  for (const KeyPieces& key : keys.pieces) CheckBoxes(key, violations);
+  return violations.ToStatus();
 }
 
 // --- Sharding policy ---
@@ -149,6 +447,40 @@ StatusOr<Grouping> CallGuarded(const ShardingPolicy& policy,
   }
 }
 
+// Calls the policy for each task.
+StatusOr<std::vector<Grouping>> ApplyToTasks(
+    const ShardingPolicy& policy, const std::vector<TaskPieces>& tasks) {
+  BELAY_RETURN_IF_ERROR(CheckDescription(policy));
+  if (policy.group == nullptr) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "policy \"%s\": no function to call; set `group`", policy.description));
+  }
+  for (const TaskPieces& pieces : tasks) {
+    BELAY_RETURN_IF_ERROR(CheckListed(pieces));
+  }
+  std::vector<Grouping> groupings;
+  std::string violations;  // of all tasks
+  for (const TaskPieces& pieces : tasks) {
+    StatusOr<Grouping> made = CallGuarded(policy, pieces);
+    if (!made.ok()) {
+      return Status(
+          made.status().code(),
+          absl::StrFormat("policy \"%s\": task \"%s\": %s", policy.description,
+                          DeviceText(TaskOf(pieces[0].device)),
+                          made.status().message()));
+    }
+    const Status valid =
+        ValidateGroups(made->groups, pieces, policy.description);
+    if (!valid.ok()) {
+      if (!violations.empty()) violations += '\n';
+      violations += std::string(valid.message());
+    }
+    groupings.push_back(std::move(*made));
+  }
+  if (!violations.empty()) return absl::InvalidArgumentError(violations);
+  return groupings;
+}
+
 }  // namespace
 
 StatusOr<Grouping> GroupByTask::operator()(
@@ -188,39 +520,6 @@ bool VouchesForItself(const ShardingPolicy& policy) {
 StatusOr<std::vector<Grouping>> ApplyPolicy(
     const ShardingPolicy& policy, const std::vector<ShardableTensor>& listed) {
   return ApplyToTasks(policy, SortByTask(listed));
-}
-
-StatusOr<std::vector<Grouping>> ApplyToTasks(
-    const ShardingPolicy& policy, const std::vector<TaskPieces>& tasks) {
-  BELAY_RETURN_IF_ERROR(CheckDescription(policy));
-  if (policy.group == nullptr) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "policy \"%s\": no function to call; set `group`", policy.description));
-  }
-  for (const TaskPieces& pieces : tasks) {
-    BELAY_RETURN_IF_ERROR(CheckListed(pieces));
-  }
-  std::vector<Grouping> groupings;
-  std::string violations;  // of all tasks
-  for (const TaskPieces& pieces : tasks) {
-    StatusOr<Grouping> made = CallGuarded(policy, pieces);
-    if (!made.ok()) {
-      return Status(
-          made.status().code(),
-          absl::StrFormat("policy \"%s\": task \"%s\": %s", policy.description,
-                          DeviceText(TaskOf(pieces[0].device)),
-                          made.status().message()));
-    }
-    const Status valid =
-        ValidateGroups(made->groups, pieces, policy.description);
-    if (!valid.ok()) {
-      if (!violations.empty()) violations += '\n';
-      violations += std::string(valid.message());
-    }
-    groupings.push_back(std::move(*made));
-  }
-  if (!violations.empty()) return absl::InvalidArgumentError(violations);
-  return groupings;
 }
 
 // MaxShardSize: a greedy packer that cuts what does not fit.
@@ -398,6 +697,233 @@ ShardingPolicy MaxShardSize(int64_t max_bytes) {
         for (const ShardableTensor& piece : pieces) packer.Add(piece);
         return packer.Take();
       }};
+}
+
+// --- Groups and files ---
+
+namespace {
+
+// The device of a shard, as it was completed on its rank.
+StatusOr<DeviceSpec> DeviceOf(const RankShards& listed,
+                              const WritePiece& piece) {
+  const ShardInfo& info = listed.shards[piece.shard];
+  DeviceSpec base =
+      DefaultDevice(listed.job, piece.rank, info.layout, info.replica);
+  if (info.device.empty()) return base;
+  BELAY_ASSIGN_OR_RETURN(const DeviceSpec own, ParseDevice(info.device));
+  return MergeDevice(base, own);
+}
+
+StatusOr<ShardableTensor> Describe(const StoredArray& array,
+                                   const RankShards& listed,
+                                   const WritePiece& piece) {
+  BELAY_ASSIGN_OR_RETURN(DeviceSpec device, DeviceOf(listed, piece));
+  const bool is_text = array.dtype == DType::kString;
+  return ShardableTensor{
+      .key = array.key,
+      .dtype = array.dtype,
+      .global_shape = array.shape,
+      .box = is_text ? Box{} : piece.box,
+      .device = std::move(device),
+      .bytes = NumElements(piece.box.shape) * IoElementSize(array.dtype),
+      .node = listed.node};
+}
+
+// The pieces as a policy sees them: by rank, and as the rank listed them.
+StatusOr<std::vector<TaskPieces>> Listed(
+    const ListedRanks& ranks, const SavePlan& plan,
+    const std::vector<WritePiece>& pieces) {
+  std::vector<const WritePiece*> sorted;
+  for (const WritePiece& piece : pieces) sorted.push_back(&piece);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const WritePiece* a, const WritePiece* b) {
+              return std::tie(a->rank, a->shard, a->box.offset) <
+                     std::tie(b->rank, b->shard, b->box.offset);
+            });
+  std::vector<TaskPieces> listed;
+  RankShards shards;
+  int32_t rank = -1;  // whose they are
+  for (const WritePiece* piece : sorted) {
+    if (piece->rank != rank) {
+      rank = piece->rank;
+      shards = ShardsOf(ranks, rank);
+      listed.emplace_back();
+    }
+    BELAY_ASSIGN_OR_RETURN(listed.back().emplace_back(),
+                           Describe(plan.arrays[piece->array], shards, *piece));
+  }
+  return listed;
+}
+
+// Finds the pieces that the tensors of a policy are parts of.
+class PieceFinder {
+ public:
+  PieceFinder(const SavePlan& plan, const std::vector<WritePiece>& pieces)
+      : plan_(plan) {
+    for (const WritePiece& piece : pieces) {
+      pieces_[{piece.rank, piece.array}].push_back(&piece);
+    }
+  }
+
+  // Adds `tensor` as a part of the piece that it was cut from.
+  void AddParts(const ShardableTensor& tensor, int32_t group,
+                std::vector<WritePiece>& parts) const {
+    const int32_t array = ArrayOf(tensor.key);
+    const Box box = tensor.dtype == DType::kString
+                        ? WholeBox(IoShape(plan_.arrays[array]))
+                        : tensor.box;
+    for (const WritePiece* piece :
+         pieces_.at({tensor.device.task.value(), array})) {
+      const std::optional<Box> part = Intersect(piece->box, box);
+      if (!part) continue;
+      parts.push_back(*piece);
+      parts.back().box = *part;
+      parts.back().group = group;
+    }
+  }
+
+ private:
+  int32_t ArrayOf(std::string_view key) const {
+    const auto found =
+        std::lower_bound(plan_.arrays.begin(), plan_.arrays.end(), key,
+                         [](const StoredArray& array, std::string_view k) {
+                           return array.key < k;
+                         });
+    return static_cast<int32_t>(found - plan_.arrays.begin());
+  }
+
+  const SavePlan& plan_;
+  absl::flat_hash_map<std::pair<int32_t, int32_t>,
+                      std::vector<const WritePiece*>>
+      pieces_;  // by rank and array
+};
+
+// Ranks that write files together.
+struct FileTeam {
+  std::vector<int32_t> creators;
+  std::vector<int32_t> writers;  // of each group, how many
+};
+
+// What the ranks of one team have in common.
+int32_t TeamKey(const std::vector<int32_t>& nodes, FileLayout layout,
+                int32_t rank) {
+  switch (layout) {
+    case FileLayout::kShared:
+      return 0;
+    case FileLayout::kPerNode:
+      return nodes[rank];
+    case FileLayout::kPerTask:
+      return rank;
+  }
+  return 0;
+}
+
+// For each rank and each of its groups, whether there is anything in it.
+std::vector<std::vector<bool>> GroupsOfRanks(
+    size_t num_ranks, const std::vector<WritePiece>& pieces) {
+  std::vector<std::vector<bool>> groups(num_ranks);
+  for (const WritePiece& piece : pieces) {
+    std::vector<bool>& mine = groups[piece.rank];
+    const auto group = static_cast<size_t>(piece.group);
+    if (group >= mine.size()) mine.resize(group + 1, false);
+    mine[group] = true;
+  }
+  return groups;
+}
+
+// Gives every rank that writes its team.
+std::vector<FileTeam> MakeTeams(const std::vector<int32_t>& nodes,
+                                const std::vector<std::vector<bool>>& groups,
+                                SavePlan& plan) {
+  const bool shared = plan.file_layout == FileLayout::kShared;
+  std::vector<FileTeam> teams;
+  absl::flat_hash_map<int32_t, int32_t> numbers;
+  plan.teams.assign(nodes.size(), -1);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (groups[i].empty()) continue;
+    const auto rank = static_cast<int32_t>(i);
+    const auto [it, fresh] = numbers.try_emplace(
+        TeamKey(nodes, plan.file_layout, rank), teams.size());
+    if (fresh) teams.emplace_back();
+    FileTeam& team = teams[it->second];
+    plan.teams[i] = it->second;
+    if (!shared) team.creators.push_back(rank);
+    if (groups[i].size() > team.writers.size()) {
+      team.writers.resize(groups[i].size(), 0);
+    }
+    for (size_t k = 0; k < groups[i].size(); ++k) {
+      team.writers[k] += groups[i][k] ? 1 : 0;
+    }
+  }
+  if (!shared || teams.empty()) return teams;
+  // All take part, also those that write nothing. Rank 0 has the index to
+  // make, so its turn comes last.
+  plan.teams.assign(nodes.size(), 0);
+  teams[0].creators.resize(nodes.size(), 0);
+  std::iota(teams[0].creators.begin(), teams[0].creators.end() - 1, 1);
+  return teams;
+}
+
+}  // namespace
+
+bool MakesOneGroup(const ShardingPolicy& policy) {
+  return policy.group.target<GroupByTask>() != nullptr;
+}
+
+Status GroupPieces(const ShardingPolicy& policy, const ListedRanks& ranks,
+                   SavePlan& plan, std::vector<WritePiece>& pieces) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<TaskPieces> listed,
+                         Listed(ranks, plan, pieces));
+  BELAY_ASSIGN_OR_RETURN(const std::vector<Grouping> made,
+                         ApplyToTasks(policy, listed));
+  const PieceFinder finder(plan, pieces);
+  std::vector<WritePiece> parts;
+  for (const Grouping& grouping : made) {
+    for (size_t i = 0; i < grouping.groups.size(); ++i) {
+      for (const ShardableTensor& tensor : grouping.groups[i]) {
+        finder.AddParts(tensor, static_cast<int32_t>(i), parts);
+      }
+    }
+    plan.warnings.insert(plan.warnings.end(), grouping.warnings.begin(),
+                         grouping.warnings.end());
+  }
+  pieces = std::move(parts);
+  return absl::OkStatus();
+}
+
+Status NumberFiles(const std::vector<int32_t>& nodes, SavePlan& plan,
+                   std::vector<WritePiece>& pieces) {
+  const std::vector<FileTeam> teams =
+      MakeTeams(nodes, GroupsOfRanks(nodes.size(), pieces), plan);
+  int64_t files = 0;
+  for (const FileTeam& team : teams) {
+    files += static_cast<int64_t>(team.writers.size());
+  }
+  if (files > kMaxFiles) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("plan: the groups of the sharding policy make too many "
+                        "data files (need "
+                        "at most %d, found %d)",
+                        kMaxFiles, files));
+  }
+  std::vector<int32_t> first_file;
+  for (size_t team = 0; team < teams.size(); ++team) {
+    first_file.push_back(static_cast<int32_t>(plan.files.size()));
+    const std::vector<int32_t>& creators = teams[team].creators;
+    for (size_t i = 0; i < teams[team].writers.size(); ++i) {
+      plan.files.push_back({.creator = creators[i % creators.size()],
+                            .num_writers = teams[team].writers[i],
+                            .team = static_cast<int32_t>(team)});
+    }
+  }
+  for (size_t i = 0; i < plan.files.size(); ++i) {
+    plan.files[i].name =
+        absl::StrFormat("data_%05d_of_%05d.h5", i, plan.files.size());
+  }
+  for (WritePiece& piece : pieces) {
+    piece.file = first_file[plan.teams[piece.rank]] + piece.group;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace belay

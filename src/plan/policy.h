@@ -1,4 +1,4 @@
-// Sharding policies: how they are asked, and what they return.
+// Sharding policies, and the files in which ranks store the groups they make.
 
 #ifndef BELAY_PLAN_POLICY_H_
 #define BELAY_PLAN_POLICY_H_
@@ -8,63 +8,51 @@
 
 #include "belay/status.h"
 #include "belay/values/sharding_policy.h"
+#include "plan/choose_ranks.h"
+#include "plan/listed_ranks.h"
+#include "plan/plan.h"
 
 namespace belay {
 
-// The function of the policy ShardByTask.
-
-// By its type a plan knows the default policy. The command has this code beside
-// the library that it links: lambdas would have a type in each of them.
+// The function of the policy ShardByTask, which a plan recognizes by its type.
+// The command has a copy of this code beside the library that it links: a
+// lambda would have another type in each of them.
 struct GroupByTask {
   StatusOr<Grouping> operator()(
       const std::vector<ShardableTensor>& pieces) const;
 };
 
-// Pieces as they are listed for a sharding policy: are they sound?
-//
-// In:  the pieces of any tasks, before a policy has seen them.
-// Out: one Status. Policies and the checks of their results rely on it.
-
-// The bytes of a box of `like`'s array: a string's are those of `like`.
-int64_t PieceBytes(const ShardableTensor& like, const Box& box);
-
-// The job, replica and task of a device, without its type.
-DeviceSpec TaskOf(const DeviceSpec& device);
-
-// Whether two devices belong to one task, as process: it may hold copies of
-// several replicas.
-bool SameTask(const DeviceSpec& a, const DeviceSpec& b);
-// Whether they also name the same replica.
-bool SameReplica(const DeviceSpec& a, const DeviceSpec& b);
-
-// Checks each piece for itself.
-// Errors: InvalidArgument - an unknown dtype, a shape that is no array, a box
-//   outside of it, or bytes that are not those of the box.
-Status CheckListed(const std::vector<ShardableTensor>& listed);
-
-// Checks the pieces of one key, one or more, against each other.
-// Errors: InvalidArgument - another dtype or global shape, or boxes overlap.
-Status CheckListedKey(const std::vector<const ShardableTensor*>& listed);
-
-// A sharding policy: what is known of it, and its call for tasks that are known
-// to be such.
-
-// The pieces of one task, at least one.
-using TaskPieces = std::vector<ShardableTensor>;
-
-// Checks what is wrong with a policy before it is called.
-// Errors: InvalidArgument - it has no description.
+// Errors: InvalidArgument - the policy has no description.
 Status CheckDescription(const ShardingPolicy& policy);
 
-// Whether equal parameters promise an equal result, so that a plan may be
-// reused.
+// Returns whether equal parameters promise an equal result, so that a plan may
+// be reused.
 bool VouchesForItself(const ShardingPolicy& policy);
 
-// As ApplyPolicy, once for each of these tasks. The pieces of one may be of
-// several replicas, as those of a rank are that holds values with layouts.
+// Returns whether the policy is ShardByTask, which need not be called.
+bool MakesOneGroup(const ShardingPolicy& policy);
+
+// Asks the policy for the groups of each rank, cuts `pieces` accordingly and
+// numbers their groups. The policy sees the pieces in the order in which the
+// rank listed its shards, with their devices. Its warnings go to the plan.
 // Errors: those of ApplyPolicy.
-StatusOr<std::vector<Grouping>> ApplyToTasks(
-    const ShardingPolicy& policy, const std::vector<TaskPieces>& tasks);
+Status GroupPieces(const ShardingPolicy& policy, const ListedRanks& ranks,
+                   SavePlan& plan, std::vector<WritePiece>& pieces);
+
+// More than any directory should hold.
+inline constexpr int64_t kMaxFiles = int64_t{1} << 20;
+
+// Makes the files for the groups of `pieces`, and the teams that write them;
+// `nodes` has the node of each rank:
+//   kShared   one team; file i holds group i of all ranks
+//   kPerNode  a team per node; its file i holds group i of its ranks
+//   kPerTask  a team per rank; its file i holds its group i
+// Files are numbered by team, then by group; teams by the lowest rank that
+// writes. The ranks of a team create its files in turn. Shared files start with
+// rank 1 and end with rank 0, which makes the index at that time.
+// Errors: InvalidArgument - more than kMaxFiles files.
+Status NumberFiles(const std::vector<int32_t>& nodes, SavePlan& plan,
+                   std::vector<WritePiece>& pieces);
 
 }  // namespace belay
 

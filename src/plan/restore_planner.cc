@@ -17,8 +17,8 @@
 #include "core/checksum.h"
 #include "core/keys.h"
 #include "core/status_macros.h"
+#include "plan/choose_ranks.h"
 #include "plan/local_reads.h"
-#include "plan/parts_to_read.h"
 #include "plan/shared_targets.h"
 #include "plan/stored_arrays.h"
 #include "plan/stored_values.h"
@@ -124,8 +124,8 @@ StatusOr<ShardArrays> FindArrays(const SavedCheckpoint& saved,
   return found;
 }
 
-}  // namespace
-
+// Returns the wanted boxes, those without elements left out, and sets the
+// lengths of texts in `ranks`.
 StatusOr<std::vector<WantedArray>> CollectWants(
     const SavedCheckpoint& saved, const std::vector<RankShards>& wanted,
     std::vector<RankReads>& ranks) {
@@ -168,8 +168,6 @@ StatusOr<std::vector<WantedArray>> CollectWants(
 }
 
 // --- Sort reads ---
-
-namespace {
 
 // Where an order reads. Orders are large, so these are sorted in their place.
 struct ReadPlace {

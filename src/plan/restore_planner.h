@@ -9,19 +9,10 @@
 
 #include "belay/options.h"
 #include "belay/status.h"
-#include "plan/parts_to_read.h"
+#include "plan/choose_ranks.h"
 #include "plan/plan.h"
 
 namespace belay {
-
-// Wanted arrays: what ranks want of a checkpoint, array by array.
-
-// Returns the wanted boxes, those without elements left out, and sets the
-// lengths of texts in `ranks`, which has one entry per rank, as `wanted` has.
-// Errors: those of PlanRestore that concern what is wanted.
-StatusOr<std::vector<WantedArray>> CollectWants(
-    const SavedCheckpoint& saved, const std::vector<RankShards>& wanted,
-    std::vector<RankReads>& ranks);
 
 // Read places: the order in which a rank reads.
 

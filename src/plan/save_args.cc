@@ -54,9 +54,7 @@ bool IsNameOf(std::string_view key, std::string_view expression) {
 // The shape of an array's shards: of the cells of the grid that they make, or
 // of the array.
 Shape ShardShape(const StoredArray& array, const ArrayBoxes& boxes) {
-  std::vector<const Box*> pointers;
-  for (const HeldBox& held : boxes.boxes) pointers.push_back(&held.box);
-  Shape cell = CellShape(array.shape, pointers);
+  Shape cell = CellShape(array.shape, BoxesOf(boxes.boxes));
   return cell.empty() ? array.shape : cell;
 }
 

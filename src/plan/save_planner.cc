@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
-#include <numeric>
 #include <set>
 #include <span>
 #include <string>
@@ -21,7 +20,7 @@
 #include "plan/choose_ranks.h"
 #include "plan/chunks.h"
 #include "plan/coverage.h"
-#include "plan/group_files.h"
+#include "plan/policy.h"
 #include "plan/replica_check.h"
 #include "plan/save_args.h"
 #include "plan/stored_arrays.h"
@@ -29,14 +28,6 @@
 
 namespace belay {
 namespace {
-
-void SortByPlace(std::vector<WritePiece>& pieces) {
-  std::sort(pieces.begin(), pieces.end(),
-            [](const WritePiece& a, const WritePiece& b) {
-              return std::tie(a.file, a.array, a.box.offset) <
-                     std::tie(b.file, b.array, b.box.offset);
-            });
-}
 
 StoredDataset DatasetOf(const WritePiece& piece) {
   return {.array = piece.array,
@@ -97,8 +88,11 @@ void NoteWriters(const std::vector<WritePiece>& pieces,
   }
 }
 
-}  // namespace
+// The two below add the datasets of all files to the plan, ascending by file,
+// array and box, and return the dataset of each piece.
 
+// Adds one dataset per array, in one file. Unless the layout is kCanonical,
+// which depends on no rank, a dataset says which rank writes it alone.
 std::vector<int32_t> AddWholeDatasets(const std::vector<ArrayBoxes>& arrays,
                                       const std::vector<WritePiece>& pieces,
                                       ArrayLayout layout, SavePlan& plan) {
@@ -108,9 +102,8 @@ std::vector<int32_t> AddWholeDatasets(const std::vector<ArrayBoxes>& arrays,
     const Shape shape = IoShape(plan.arrays[array.array]);
     StoredDataset dataset{.array = array.array, .box = WholeBox(shape)};
     if (layout == ArrayLayout::kAuto) {
-      std::vector<const Box*> boxes;
-      for (const HeldBox& held : array.boxes) boxes.push_back(&held.box);
-      dataset.chunk = ChooseChunkShape(shape, array.element_size, boxes);
+      dataset.chunk =
+          ChooseChunkShape(shape, array.element_size, BoxesOf(array.boxes));
     }
     of_array[array.array] = static_cast<int32_t>(plan.datasets.size());
     plan.datasets.push_back(std::move(dataset));
@@ -123,20 +116,16 @@ std::vector<int32_t> AddWholeDatasets(const std::vector<ArrayBoxes>& arrays,
   return of_piece;
 }
 
-std::vector<int32_t> AddPieceDatasets(std::vector<WritePiece>& pieces,
-                                      SavePlan& plan) {
-  SortByPlace(pieces);
-  for (const WritePiece& piece : pieces) {
-    plan.datasets.push_back(DatasetOf(piece));
-  }
-  std::vector<int32_t> of_piece(pieces.size());
-  std::iota(of_piece.begin(), of_piece.end(), 0);
-  return of_piece;
-}
-
-std::vector<int32_t> AddJoinedDatasets(std::vector<WritePiece>& pieces,
-                                       ArrayLayout layout, SavePlan& plan) {
-  SortByPlace(pieces);
+// Adds one dataset per array and file if the files are shared and the pieces of
+// that array in that file fill a box, else one per piece. Sorts `pieces`.
+std::vector<int32_t> AddDatasetsOfFiles(std::vector<WritePiece>& pieces,
+                                        ArrayLayout layout, SavePlan& plan) {
+  const bool joins = plan.file_layout == FileLayout::kShared;
+  std::sort(pieces.begin(), pieces.end(),
+            [](const WritePiece& a, const WritePiece& b) {
+              return std::tie(a.file, a.array, a.box.offset) <
+                     std::tie(b.file, b.array, b.box.offset);
+            });
   std::vector<int32_t> of_piece;
   for (size_t begin = 0, end = 0; begin < pieces.size(); begin = end) {
     while (end < pieces.size() && pieces[end].file == pieces[begin].file &&
@@ -145,7 +134,8 @@ std::vector<int32_t> AddJoinedDatasets(std::vector<WritePiece>& pieces,
     }
     const auto same = std::span(pieces).subspan(begin, end - begin);
     bool fills_box = false;
-    StoredDataset dataset = Joined(same, fills_box);
+    StoredDataset dataset;
+    if (joins) dataset = Joined(same, fills_box);
     if (fills_box && layout == ArrayLayout::kAuto) {
       const DType dtype = plan.arrays[dataset.array].dtype;
       dataset.chunk = ChunkOf(dataset, IoElementSize(dtype), same);
@@ -158,6 +148,8 @@ std::vector<int32_t> AddJoinedDatasets(std::vector<WritePiece>& pieces,
   }
   return of_piece;
 }
+
+}  // namespace
 
 Box FromCorner(Box box, const Shape& corner) {
   for (size_t i = 0; i < corner.size(); ++i) box.offset[i] -= corner[i];
@@ -288,7 +280,7 @@ void AddFilteredOrders(const WritePiece& piece, int32_t index,
          .dataset = index,
          .first_block = first_block,
          .box = *Intersect(ElementsOf(dataset, tile), piece.box),
-         .extent = WholeExtent(dataset)});
+         .extent = {.box = dataset.box}});
   });
 }
 
@@ -405,10 +397,7 @@ StatusOr<std::vector<HeldShard>> ShardsOfReplica(
     if (shard.info->replica == replica) kept.push_back(shard);
   }
   if (!kept.empty()) return kept;
-  std::vector<std::string> numbers;
-  for (const int64_t number : found) {
-    numbers.push_back(absl::StrFormat("%d", number));
-  }
+  const std::vector<int64_t> numbers(found.begin(), found.end());
   return absl::InvalidArgumentError(absl::StrFormat(
       "plan \"%s\": the value has no such replica (need primary_replica %d, "
       "found %s)",
@@ -538,10 +527,9 @@ StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
   WarnOfArrayLayout(options, one_group, plan);
   BELAY_RETURN_IF_ERROR(NumberFiles(NodesOf(listed), plan, pieces));
   const std::vector<int32_t> datasets =
-      options.file_layout != FileLayout::kShared
-          ? AddPieceDatasets(pieces, plan)
-      : one_group ? AddWholeDatasets(arrays, pieces, options.array_layout, plan)
-                  : AddJoinedDatasets(pieces, options.array_layout, plan);
+      options.file_layout == FileLayout::kShared && one_group
+          ? AddWholeDatasets(arrays, pieces, options.array_layout, plan)
+          : AddDatasetsOfFiles(pieces, options.array_layout, plan);
   BELAY_RETURN_IF_ERROR(
       ChunkAsAsked(options.args, options.array_layout, arrays, plan));
   BELAY_RETURN_IF_ERROR(CheckWholeStructs(plan));

@@ -11,7 +11,7 @@
 
 #include "belay/arrays/shard.h"
 #include "belay/status.h"
-#include "plan/parts_to_read.h"
+#include "plan/choose_ranks.h"
 #include "plan/plan.h"
 
 namespace belay {

@@ -10,7 +10,7 @@
 #include "graph/graph_match.h"
 #include "graph/load_report.h"
 #include "graph/object_graph.h"
-#include "plan/description.h"
+#include "plan/listed_ranks.h"
 #include "plan/replica_check.h"
 #include "plan/restore_planner.h"
 #include "plan/stored_values.h"

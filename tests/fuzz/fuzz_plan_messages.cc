@@ -9,7 +9,7 @@
 #include "core/wire.h"
 #include "fuzz_input.h"
 #include "fuzz_target.h"
-#include "plan/description.h"
+#include "plan/listed_ranks.h"
 #include "plan/plan.h"
 #include "plan/replica_check.h"
 #include "plan/stored_values.h"

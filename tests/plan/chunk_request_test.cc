@@ -28,17 +28,25 @@ void ExpectError(const StatusOr<ChunkShapes>& found, const std::string& cause) {
   EXPECT_THAT(std::string(found.status().message()), HasSubstr(cause));
 }
 
-TEST(DividesShapeTest, Table) {
-  EXPECT_TRUE(DividesShape({}, {}));
-  EXPECT_TRUE(DividesShape({5, 10}, {10, 10}));
-  EXPECT_TRUE(DividesShape({1, 3}, {0, 9}));
-  EXPECT_FALSE(DividesShape({3, 10}, {10, 10}));
-  EXPECT_FALSE(DividesShape({20, 10}, {10, 10}));
-  EXPECT_FALSE(DividesShape({5}, {10, 10}));
-  EXPECT_FALSE(DividesShape({5, 5, 1}, {10, 10}));
-  EXPECT_FALSE(DividesShape({0, 10}, {10, 10}));
-  EXPECT_FALSE(DividesShape({0}, {0}));
-  EXPECT_FALSE(DividesShape({-5, 10}, {10, 10}));
+bool Divides(const Shape& chunk, const Shape& shard) {
+  const ChunkRequest request{.key = "w",
+                             .global_shape = shard,
+                             .shard_shape = shard,
+                             .element_size = 1};
+  return GivenChunkShapes(request, chunk, std::nullopt).ok();
+}
+
+TEST(GivenChunkShapesTest, LengthsDivideThoseOfTheShard) {
+  EXPECT_TRUE(Divides({}, {}));
+  EXPECT_TRUE(Divides({5, 10}, {10, 10}));
+  EXPECT_TRUE(Divides({1, 3}, {0, 9}));
+  EXPECT_FALSE(Divides({3, 10}, {10, 10}));
+  EXPECT_FALSE(Divides({20, 10}, {10, 10}));
+  EXPECT_FALSE(Divides({5}, {10, 10}));
+  EXPECT_FALSE(Divides({5, 5, 1}, {10, 10}));
+  EXPECT_FALSE(Divides({0, 10}, {10, 10}));
+  EXPECT_FALSE(Divides({0}, {0}));
+  EXPECT_FALSE(Divides({-5, 10}, {10, 10}));
 }
 
 TEST(GivenChunkShapesTest, BothGiven) {

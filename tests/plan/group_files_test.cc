@@ -1,4 +1,3 @@
-#include "plan/group_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +11,7 @@
 #include "model_testing.h"
 #include "plan/policy.h"
 #include "plan/save_planner.h"
+#include "plan_text.h"
 
 namespace belay::group_files_test {
 namespace {

@@ -8,6 +8,7 @@
 #include "model_testing.h"
 #include "plan/restore_planner.h"
 #include "plan/save_planner.h"
+#include "plan_text.h"
 
 namespace belay::plan_test {
 namespace {

@@ -7,6 +7,7 @@
 #include "model_testing.h"
 #include "plan/local_reads.h"
 #include "plan/save_planner.h"
+#include "plan_text.h"
 
 namespace belay::restore_planner_test {
 namespace {

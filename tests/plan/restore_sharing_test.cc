@@ -12,6 +12,7 @@
 #include "plan/restore_planner.h"
 #include "plan/save_planner.h"
 #include "plan/shared_targets.h"
+#include "plan_text.h"
 
 namespace belay::restore_sharing_test {
 namespace {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/checksum.h"
 #include "model_testing.h"
+#include "plan_text.h"
 
 namespace belay::save_planner_test {
 namespace {
