@@ -13,7 +13,7 @@
 namespace belay {
 namespace {
 
-// Cuts are placed to 1/kCutsPerShare of a rank's bytes, so that parts are
+// Cuts are rounded to 1/kCutsPerShare of a rank's bytes, so that parts are
 // whole rows where rows are that fine.
 constexpr int64_t kCutsPerShare = 256;
 constexpr int kMaxPasses = 8;
@@ -26,7 +26,7 @@ struct Item {
   bool can_split = true;
 };
 
-// Boxes with the same holders.
+// Boxes that the same ranks hold.
 struct Group {
   std::vector<int32_t> ranks;  // ascending, each once
   std::vector<Item> items;
@@ -45,7 +45,6 @@ std::vector<int32_t> RanksOf(const HeldBox& held) {
   return ranks;
 }
 
-// Finds the group of those who hold a box.
 class Groups {
  public:
   explicit Groups(int num_ranks) : alone_(num_ranks, kNone) {}
@@ -75,7 +74,7 @@ class Groups {
   absl::flat_hash_map<std::vector<int32_t>, size_t> positions_;
 };
 
-// Groups with few holders come first: those with many level out what is left.
+// Groups with few holders come first: those with many level the rest.
 std::vector<Group> GroupByHolders(const std::vector<ArrayBoxes>& arrays,
                                   int num_ranks) {
   Groups found(num_ranks);
@@ -96,8 +95,8 @@ std::vector<Group> GroupByHolders(const std::vector<ArrayBoxes>& arrays,
   return groups;
 }
 
-// Gives out the bytes of a group so that the ranks with the least load are
-// raised to one level.
+// Distributes the bytes of a group so that the ranks with the least load rise
+// to one level.
 void RaiseToLevel(const std::vector<int64_t>& load, Group& group) {
   std::vector<int64_t> loads;
   for (int32_t rank : group.ranks) loads.push_back(load[rank]);
@@ -122,8 +121,8 @@ void AddGiven(const Group& group, int64_t sign, std::vector<int64_t>& load) {
   }
 }
 
-// Levels all groups. Where groups overlap without being nested, one that came
-// early could not know of a later one, so it is levelled again.
+// Levels all groups. Where groups overlap without being nested, an early one
+// could not know of a later one, so it is levelled again.
 void LevelGroups(std::vector<int64_t>& load, std::vector<Group>& groups) {
   int64_t highest = INT64_MAX;
   for (int pass = 0; pass < kMaxPasses; ++pass) {
@@ -138,8 +137,8 @@ void LevelGroups(std::vector<int64_t>& load, std::vector<Group>& groups) {
   }
 }
 
-// The number of elements between places where a box may be cut: whole rows of
-// an axis, with at least `grain` bytes.
+// Returns the elements between places where a box may be cut: whole rows of an
+// axis, of at least `grain` bytes.
 int64_t CutStep(const Item& item, int64_t grain) {
   if (!item.can_split) return item.elements;
   const Shape& shape = item.held->box.shape;
@@ -153,7 +152,7 @@ int64_t CutStep(const Item& item, int64_t grain) {
   return std::min(row * rows, item.elements);
 }
 
-// The place nearest to byte `at` of an item where it may be cut, as element.
+// Returns the element nearest to byte `at` where an item may be cut.
 int64_t NearestCut(const Item& item, int64_t at, int64_t step) {
   if (at <= 0) return 0;
   if (at >= item.elements * item.element_size) return item.elements;
@@ -172,8 +171,8 @@ void AddPieces(const Item& item, int32_t rank, int64_t begin, int64_t end,
   }
 }
 
-// Lays the items end to end and cuts them where each rank has what it was
-// given. Adds what the ranks really get to `load`.
+// Lays the items end to end and cuts them where a rank has its share. Adds the
+// bytes that the ranks get to `load`.
 void DealOut(const Group& group, std::vector<int64_t>& load,
              std::vector<WritePiece>& pieces) {
   if (group.ranks.size() == 1) {
@@ -227,8 +226,8 @@ std::vector<WritePiece> ChooseWriters(const std::vector<ArrayBoxes>& arrays,
 
 namespace {
 
-// The positions of the first want of each distinct box, the largest first, so
-// that later ones are often covered whole.
+// Returns the first want of each distinct box, the largest first, so that later
+// ones are often covered whole.
 std::vector<size_t> DistinctWants(const std::vector<Want>& wants) {
   absl::flat_hash_set<Box> seen;
   std::vector<std::pair<int64_t, size_t>> by_size;
@@ -242,7 +241,6 @@ std::vector<size_t> DistinctWants(const std::vector<Want>& wants) {
   return distinct;
 }
 
-// Whether it is seen at once that no two boxes overlap.
 bool AreApart(const std::vector<Want>& wants) {
   std::vector<const Box*> boxes;
   boxes.reserve(wants.size());
@@ -287,8 +285,8 @@ std::vector<Parts> ChooseCounting(const std::vector<Want>& wants) {
 
 namespace {
 
-// A box that overlaps more others than this is not cut along all of them: then
-// some ranks copy a part of what was read for them, and that is all.
+// A box that overlaps more boxes than this is not cut along them: some ranks
+// then copy a part of what was read for them.
 constexpr size_t kMostCuts = 16;
 
 // Cuts `boxes` along the borders of `other`.
@@ -306,7 +304,7 @@ std::vector<Box> CutAlong(const std::vector<Box>& boxes, const Box& other) {
   return pieces;
 }
 
-// Everyone who wants all of `part`, by rank.
+// Returns all who want the whole part, by rank.
 Holders HoldersOf(const Box& part, const std::vector<HeldBox>& distinct,
                   const BoxIndex::Positions& near) {
   Holders holders;
@@ -325,8 +323,8 @@ Holders HoldersOf(const Box& part, const std::vector<HeldBox>& distinct,
   return holders;
 }
 
-// Parts that tile the union of the boxes; each is cut so that whoever wants
-// some of it wants all of it, as far as that takes few cuts.
+// Returns parts that tile the union of the boxes. Each is cut so that whoever
+// wants some of it wants all of it, as far as few cuts allow.
 std::vector<HeldBox> DisjointParts(const std::vector<HeldBox>& distinct) {
   const BoxIndex index(BoxesOf(distinct));
   std::vector<HeldBox> parts;
@@ -350,7 +348,7 @@ std::vector<HeldBox> DisjointParts(const std::vector<HeldBox>& distinct) {
   return parts;
 }
 
-// Checks that `parts`, of the shards that may read, cover all that is wanted.
+// Checks that `parts`, which the primary replica holds, cover all wants.
 Status CheckCovered(const WantedArray& array, const std::vector<HeldBox>& parts,
                     int64_t primary) {
   const BoxIndex index(BoxesOf(parts));
@@ -368,7 +366,6 @@ Status CheckCovered(const WantedArray& array, const std::vector<HeldBox>& parts,
   return absl::OkStatus();
 }
 
-// Checks that any shard has the number.
 Status CheckPrimary(const std::vector<WantedArray>& arrays, int64_t primary) {
   int64_t least = INT64_MAX, most = INT64_MIN;
   for (const WantedArray& array : arrays) {

@@ -15,19 +15,15 @@
 
 namespace belay {
 
-// Replica choice: which of the ranks that hold the same box writes it, and
-// which of those that want it reads it.
-//
-// In:  the distinct boxes of all arrays with their holders.
-// Out: pieces, each written by one rank; together they tile the boxes. Bytes
-//      per rank are as equal as the holders allow. Boxes with the same holders
-//      lie end to end on one tape, which is cut once per holder: so a box is
-//      split only where a cut meets it, and there are few pieces.
+// Replica choice: the distinct boxes of all arrays with their holders, dealt
+// out as pieces that tile the boxes, each for one rank. Bytes per rank are as
+// equal as the holders allow. Boxes with the same holders lie end to end on one
+// tape, which is cut once per holder: so few boxes are split.
 
 // A box is not split into much smaller parts than this.
 inline constexpr int64_t kMinSplitBytes = int64_t{4} << 10;
 
-// One array's boxes, as CheckCoverage returned them.
+// The boxes of one array, as CheckCoverage returned them.
 struct ArrayBoxes {
   int32_t array = 0;
   int64_t element_size = 0;
@@ -35,7 +31,7 @@ struct ArrayBoxes {
   bool can_split = true;  // not for texts, which are one element in a file
 };
 
-// The part `box` of an array, written by `rank` from its shard `shard`.
+// The part `box` of an array that `rank` writes from its shard `shard`.
 struct WritePiece {
   int32_t array = 0;
   int32_t rank = 0;
@@ -48,15 +44,12 @@ struct WritePiece {
 std::vector<WritePiece> ChooseWriters(const std::vector<ArrayBoxes>& arrays,
                                       int num_ranks);
 
-// Shared reads: which of the ranks that want the same values read them.
-//
-// In:  the boxes that ranks want of each array, with any overlaps.
-// Out: parts that tile the union of these boxes, each with the ranks that want
-//      all of it. One of them reads it, or each a slice of it, chosen as for
-//      saving (choose_ranks.h), so that bytes per rank are as equal as the
-//      wants allow.
+// Shared reads: the boxes that ranks want of each array, with any overlaps,
+// divided into parts that tile their union, each with the ranks that want all
+// of it. One of them reads it, or each a slice of it, so that bytes per rank
+// are as equal as the wants allow.
 
-// A box that a rank wants of one array, as io box.
+// A box that a rank wants, as io box.
 struct Want {
   int32_t rank = 0;
   int32_t shard = 0;
@@ -64,19 +57,19 @@ struct Want {
   Box box;
 };
 
-// All that is wanted of one array; by rank, no box is empty.
+// The wants for one array, by rank; no box is empty.
 struct WantedArray {
   int32_t array = 0;
   std::string_view key;
   int64_t element_size = 0;
   bool can_split = true;  // not for texts
-  // Whether reading for others may help: boxes overlap, or lie side by side.
+  // Set if reading for others may help: boxes overlap, or lie side by side.
   bool can_share = true;
   std::vector<Want> wants;
 };
 
-// Boxes of one array, by rank: whether they follow each other along the first
-// axis, as rows do, and how many do. Empty ones count for nothing; a scalar
+// Checks whether the boxes of an array, by rank, follow each other along the
+// first axis, as rows do, and counts them. Empty ones are ignored; a scalar
 // follows no other.
 class BoxesInRows {
  public:
@@ -90,38 +83,36 @@ class BoxesInRows {
   int64_t count_ = 0;
 };
 
-// Whether reading for others may help: unless boxes follow each other along the
-// first axis, as rows do. May err on the side of yes.
+// Returns whether reading for others may help: not if the boxes follow each
+// other along the first axis, as rows do. May err on the side of yes.
 bool CanShare(const std::vector<Want>& wants);
 
 // Returns the distinct boxes, the largest first, with all who want them.
 std::vector<HeldBox> DistinctBoxes(const std::vector<Want>& wants);
 
-// `boxes` without `hole`.
 std::vector<Box> Without(const std::vector<Box>& boxes, const Box& hole);
 
-// Returns for each array what has to be read, with those who may read it. With
-// `primary` only shards with that replica number do.
+// Returns the parts to read of each array, with those who may read them: with
+// `primary`, only shards with that replica number.
 // Errors: InvalidArgument - no shard has that number, or those that have it do
 //   not hold all that is wanted; names key, box and rank of the first one.
 StatusOr<std::vector<ArrayBoxes>> PartsToRead(
     const std::vector<WantedArray>& arrays, std::optional<int64_t> primary);
 
-// Counting parts: where every rank reads for itself, which reads count for the
-// checksums, so that each byte counts once.
+// Counting parts: where every rank reads for itself, each byte counts once for
+// the checksums.
 
-// A part of a wanted box, and whether it counts for the checksum.
+// A part of a wanted box.
 struct Part {
   Box box;
   bool counts = false;
 };
 
-// Most boxes need not be cut.
 using Parts = absl::InlinedVector<Part, 1>;
 
-// Cuts the wanted boxes of one array into disjoint parts so that those that
-// count are disjoint over all wants and have the same union as all.
-// result[i] belongs to wants[i].
+// Cuts the wanted boxes of one array into disjoint parts. Those that count are
+// disjoint over all wants and have the same union as all. result[i] belongs to
+// wants[i].
 std::vector<Parts> ChooseCounting(const std::vector<Want>& wants);
 
 }  // namespace belay

@@ -21,13 +21,13 @@
 namespace belay {
 namespace {
 
-// As HDF5 registers them: those of its own are below 256.
+// Registered numbers; those of HDF5 itself are below 256.
 constexpr int kDeflate = 1;
 constexpr int kShuffle = 2;
 constexpr int kFletcher32 = 3;
 constexpr int kScaleOffset = 6;  // the last of HDF5's own
 constexpr int kMaxId = 65535;
-// HDF5 allows 32 filters; no filter that is registered has as many parameters.
+// HDF5 allows 32 filters; no registered filter has as many parameters.
 constexpr size_t kMaxFilters = 32;
 constexpr size_t kMaxParameters = 64;
 
@@ -42,7 +42,6 @@ std::string NameOf(int id) {
   return is_own ? std::string(kNames[id]) : Cat("filter ", id);
 }
 
-// Takes a number off the front of `text`.
 template <typename T>
 bool TakeNumber(std::string_view& text, T& number) {
   const char* end = text.data() + text.size();
@@ -58,7 +57,7 @@ bool Take(std::string_view& text, char c) {
   return true;
 }
 
-// Takes "2(4,5)" off the front of `text`.
+// Takes a filter such as "2(4,5)" off the front.
 bool TakeFilter(std::string_view& text, Filter& filter) {
   if (!TakeNumber(text, filter.id) || !Take(text, '(')) return false;
   while (!Take(text, ')')) {
@@ -68,7 +67,7 @@ bool TakeFilter(std::string_view& text, Filter& filter) {
   return true;
 }
 
-// Checks what holds for all filters that a checkpoint may have.
+// Checks the limits of stored filters.
 Status CheckNumbers(const std::vector<Filter>& filters) {
   if (filters.size() > kMaxFilters) {
     return absl::InvalidArgumentError(
@@ -114,8 +113,8 @@ Status CheckFilters(const std::vector<Filter>& filters) {
           filter.id, NameOf(filter.id)));
     }
   }
-  // A reader does not believe that few bytes have been deflated twice, and does
-  // not shuffle them over and over.
+  // A reader rejects bytes that were deflated twice, and does not shuffle them
+  // repeatedly.
   for (const int id : {kDeflate, kShuffle, kFletcher32}) {
     const auto found = std::ranges::count(filters, id, &Filter::id);
     if (found <= 1) continue;
@@ -168,7 +167,6 @@ StatusOr<std::vector<Filter>> ParseFilters(std::string_view text) {
 
 namespace {
 
-// Removes all factors `prime` from `rest`.
 template <typename Number>
 void MovePrime(Number prime, Number& rest, PrimePowers& powers) {
   int exponent = 0;
@@ -252,11 +250,10 @@ bool IsCut(const ChunkRequest& request, size_t axis) {
   return request.global_shape[axis] != request.shard_shape[axis];
 }
 
-// Divisors of each axis, ascending; the last ones are the lengths of the chunk.
+// Divisors of each axis, ascending; the last ones are the shape of the chunk.
 using AxisDivisors = std::vector<DivisorList>;
 
-// Returns the longest of these axes that is longer than 1, the first one of
-// several, or `none`.
+// Returns the first longest of these axes, or `none` if all have length 1.
 size_t LongestAxis(const AxisDivisors& divisors, const Axes& axes,
                    size_t none) {
   size_t longest = none;
@@ -291,7 +288,7 @@ Shape ReducedChunk(const ChunkRequest& request, int64_t limit) {
   return chunk;
 }
 
-// The lengths of the largest chunk, with the prime powers of each.
+// The shape of the largest chunk, and the prime powers of its lengths.
 struct Lengths {
   Shape shape;
   absl::InlinedVector<PrimePowers, 4> powers;
@@ -305,9 +302,9 @@ Lengths LengthsOf(const Shape& shape) {
   return lengths;
 }
 
-// Every divisor of the number of elements is a product of divisors of the
-// lengths, so the largest one is that of the largest chunk. What it has in
-// common with a length is the most that this axis can get.
+// The largest divisor of the number of elements that fits is a product of
+// divisors of the lengths: the last axes get the most that it has in common
+// with their length.
 Shape DividingChunk(const Lengths& lengths, int64_t limit) {
   PrimePowers all;
   for (const PrimePowers& powers : lengths.powers) MultiplyBy(powers, all);
@@ -320,14 +317,14 @@ Shape DividingChunk(const Lengths& lengths, int64_t limit) {
   return chunk;
 }
 
-// At most `limit`, and more than half of it if the length is: as few pieces as
-// possible, and the last one nearly as long as the others.
+// Returns at most `limit`, and more than half of it if the length is: as few
+// pieces as possible, and the last one nearly as long as the others.
 int64_t NearlyEqualLength(int64_t length, int64_t limit) {
   const int64_t pieces = (length - 1) / limit + 1;
   return (length - 1) / pieces + 1;
 }
 
-// Gives each axis, in that order, as much of its length as the limit leaves.
+// Gives each axis, in this order, as much of its length as the limit leaves.
 // The first `num_dividing` axes get divisors only.
 Shape FilledChunk(const Lengths& lengths, const Axes& order,
                   size_t num_dividing, int64_t limit) {
@@ -344,7 +341,7 @@ Shape FilledChunk(const Lengths& lengths, const Axes& order,
   return chunk;
 }
 
-// Returns the chunk with one writer, and the one without regard to writers.
+// Returns the chunk with one writer, and the one that ignores writers.
 std::pair<Shape, Shape> RaggedChunks(const ChunkRequest& request,
                                      const Lengths& lengths, int64_t limit) {
   Axes order(lengths.shape.size());
@@ -508,7 +505,6 @@ Status CheckShardAxes(const ChunkRequest& request) {
   return absl::OkStatus();
 }
 
-// The most elements that a chunk may have.
 StatusOr<int64_t> MaxElements(const ChunkRequest& request) {
   if (request.chunk_byte_size == 0) {
     return kMaxChunkBytes / request.element_size;
@@ -538,7 +534,6 @@ size_t FirstNotDividing(const Shape& part, const Shape& whole) {
   return axis;
 }
 
-// `what` and `of_what` are the names of the two shapes.
 Status CheckDivides(const ChunkRequest& request, std::string_view what,
                     const Shape& part, std::string_view of_what,
                     const Shape& whole) {

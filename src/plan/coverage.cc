@@ -61,7 +61,6 @@ Status WithShard(const HeldShard& held, const Status& cause) {
                                 held.rank, cause.message()));
 }
 
-// What all shards of a key have in common.
 Status CheckArray(const ShardInfo& shard) {
   const StatusOr<int64_t> elements = CheckedNumElements(shard.global_shape);
   BELAY_RETURN_IF_ERROR(elements.status());
@@ -78,8 +77,7 @@ Status CheckArray(const ShardInfo& shard) {
                       *elements, DTypeSize(shard.dtype)));
 }
 
-// Replicas must be told apart by their number: the same box twice with one
-// number is two shards that overlap.
+// The same box twice with one replica number is two shards that overlap.
 Status CheckReplicas(const HeldBox& held) {
   if (held.holders.size() == 1) return absl::OkStatus();
   absl::flat_hash_map<int64_t, const HeldShard*> seen;
@@ -99,8 +97,8 @@ Status CheckReplicas(const HeldBox& held) {
   return absl::OkStatus();
 }
 
-// Whether the boxes, all distinct and in order, are whole but for one axis, and
-// follow each other along that: the most common case.
+// Returns whether the boxes, which are distinct and in order, are whole along
+// all axes but one and follow each other along that: the most common case.
 bool IsStack(const std::vector<HeldBox>& boxes, const Shape& shape) {
   const auto cut =
       std::mismatch(shape.begin(), shape.end(), boxes[0].box.shape.begin());
@@ -117,7 +115,8 @@ bool IsStack(const std::vector<HeldBox>& boxes, const Shape& shape) {
   return next == shape[axis];
 }
 
-// Whether intervals, as length by start, follow each other from 0 to `length`.
+// Returns whether intervals (length by start) follow each other from 0 to
+// `length`.
 bool IsChain(const absl::flat_hash_map<int64_t, int64_t>& intervals,
              int64_t length) {
   int64_t end = 0;
@@ -129,8 +128,8 @@ bool IsChain(const absl::flat_hash_map<int64_t, int64_t>& intervals,
   return end == length;
 }
 
-// Whether the boxes, all distinct, are exactly the cells of a grid, in linear
-// time.
+// Returns whether the boxes, which are distinct, are exactly the cells of a
+// grid, in linear time.
 bool IsGrid(const std::vector<HeldBox>& boxes, const Shape& shape) {
   size_t cells = 1;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -148,7 +147,7 @@ bool IsGrid(const std::vector<HeldBox>& boxes, const Shape& shape) {
   return cells == boxes.size();
 }
 
-// Some box of the array that no shard covers.
+// Returns a box of the array that no shard covers.
 Box FindGap(const std::vector<HeldBox>& boxes, const Shape& shape) {
   std::vector<Box> open = {WholeBox(shape)};
   for (const HeldBox& held : boxes) {
@@ -183,7 +182,7 @@ Status CheckTiling(const std::vector<HeldBox>& boxes,
       ShapeText(shape), volume));
 }
 
-// The shards of a key are far apart in memory, one in what each rank listed.
+// The shards of a key are far apart in memory: one in the list of each rank.
 void FetchAhead(const std::vector<HeldShard>& shards, size_t i) {
   constexpr size_t kAhead = 12;
   constexpr size_t kCacheLine = 64;
@@ -199,10 +198,10 @@ bool IsBefore(const Box& a, const Box& b) {
   return std::tie(a.offset, a.shape) < std::tie(b.offset, b.shape);
 }
 
-// The distinct boxes of shards, in order.
+// Collects the distinct boxes of shards, in order.
 class BoxGroups {
  public:
-  // Replicas mostly follow each other: where the first two differ, most do.
+  // Replicas mostly follow each other: if the first two differ, most do.
   explicit BoxGroups(const std::vector<HeldShard>& shards) {
     if (shards.size() > 1 && shards[0].info->box != shards[1].info->box) {
       boxes_.reserve(shards.size());

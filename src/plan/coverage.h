@@ -1,8 +1,5 @@
-// Coverage: do the shards of one array agree, and do their boxes tile it?
-//
-// In:  all shards of one key, with their ranks.
-// Out: the distinct boxes with their holders, or one Status that names the
-//      key, the ranks and the boxes. Never by looking at all pairs.
+// Checks that the shards of an array agree and that their boxes tile it,
+// without looking at all pairs.
 
 #ifndef BELAY_PLAN_COVERAGE_H_
 #define BELAY_PLAN_COVERAGE_H_
@@ -18,7 +15,7 @@
 
 namespace belay {
 
-// One shard of a key: `info` is the `shard`-th that `rank` listed.
+// One shard of a key: `info` is shard number `shard` of `rank`.
 struct HeldShard {
   int32_t rank = 0;
   int32_t shard = 0;
@@ -28,25 +25,23 @@ struct HeldShard {
 // Most boxes have one holder, and need no memory of their own for it.
 using Holders = absl::InlinedVector<HeldShard, 1>;
 
-// A distinct box of an array and everyone who holds it, by rank.
+// A distinct box of an array and all who hold it, by rank.
 struct HeldBox {
   Box box;  // io box
   Holders holders;
 };
 
-// Checks the shards of one key against each other and returns its distinct
-// boxes in row-major order of their offsets, empty ones left out.
+// Checks the shards of one key against each other. Returns its distinct boxes
+// that are not empty, in row-major order of their offsets.
 // Errors: InvalidArgument - dtype, shape or text length differ, two replicas
 //   with one number, boxes overlap, or a gap; OutOfRange - a box leaves the
 //   array.
 StatusOr<std::vector<HeldBox>> CheckCoverage(
     const std::vector<HeldShard>& shards);
 
-// The boxes, which stay where they are.
 std::vector<const Box*> BoxesOf(const std::vector<HeldBox>& held);
 
-// Returns the first pair of boxes that overlap, as ascending positions in
-// `boxes`, or nothing.
+// Returns the first pair of boxes that overlap, as ascending positions, if any.
 std::optional<std::pair<size_t, size_t>> FindOverlap(
     const std::vector<const Box*>& boxes);
 

@@ -47,9 +47,8 @@ int64_t Progressions::UpperBound(int64_t value) const {
 
 namespace {
 
-// What an entry begins with: the place of a shard, perhaps with these bits if
-// the shard is to be on all ranks, has a device of its own, is structs, or is
-// saved from rank 0, or one of the others.
+// The first byte of an entry is one of the last three, or the place of a shard
+// with any of the others.
 constexpr uint8_t kOnAllRanks = 8;
 constexpr uint8_t kHasDevice = 16;
 constexpr uint8_t kHasFields = 32;
@@ -60,7 +59,7 @@ constexpr uint8_t kValue = 255;
 
 using Layouts = absl::flat_hash_map<std::string, std::shared_ptr<const Layout>>;
 
-// The layout of that text, or null: a text that a caller has made up.
+// Returns null for a text that is no layout: a caller has made it up.
 std::shared_ptr<const Layout> LayoutOf(const std::string& text,
                                        Layouts& known) {
   const auto [found, is_new] = known.try_emplace(text);
@@ -82,7 +81,7 @@ bool LiesAsLaidOut(const ShardInfo& shard, int rank, Layouts& layouts) {
          layout->Replica(rank) == shard.replica;
 }
 
-// The rows of a rank if so many have them evenly. Requires an axis.
+// Returns the rows of a rank that are divided evenly. Requires an axis.
 Box EvenRows(const Shape& shape, int rank, int num_ranks) {
   Box box = WholeBox(shape);
   box.offset[0] = FirstOfEven(shape[0], rank, num_ranks);
@@ -154,7 +153,7 @@ bool IsSound(const ListedShard& shard) {
          (shard.num_ranks > 0 && !shard.info.global_shape.empty());
 }
 
-// Adds one entry; returns whether it was one.
+// Returns whether it is an entry.
 bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
   WireReader in(entry);
   const auto begin = in.Get<uint8_t>();
@@ -245,20 +244,19 @@ ShardInfo OnRank(const ListedShard& listed, int rank) {
 
 namespace {
 
-// An entry of the table.
 struct Row {
   int32_t list = 0;
   int32_t shard = 0;
 };
 
-// The entries of one key, a part of RowsByKey::rows.
+// A range of RowsByKey::rows.
 struct KeyRows {
   std::string_view key;
   int64_t begin = 0;
   int64_t count = 0;
 };
 
-// The entries of all lists, those of one key together.
+// The entries of all lists, grouped by key.
 struct RowsByKey {
   std::vector<KeyRows> keys;  // ascending
   std::vector<Row> rows;
@@ -268,10 +266,10 @@ struct RowsByKey {
   }
 };
 
-// Numbers the keys in the order in which they are first listed.
+// Numbers the keys in order of first appearance.
 class KeyNumbers {
  public:
-  // Adds the entries of the next list; returns the number of each one's key.
+  // Adds the entries of the next list. Returns the number of the key of each.
   std::vector<int32_t> Add(const std::vector<ListedShard>& shards) {
     if (keys_.empty()) {
       numbers_.reserve(shards.size());
@@ -336,7 +334,8 @@ RowsByKey GroupByKey(const std::vector<ShardList>& lists) {
   return all;
 }
 
-// Where the rank has listed the i-th shared shard, and the i-th own one.
+// Returns the place of shared shard i in what the rank listed, and of own shard
+// i.
 int32_t PlaceOfShared(const ShardList& own, int32_t i) {
   const auto end = std::upper_bound(own.before.begin(), own.before.end(), i);
   return i + static_cast<int32_t>(end - own.before.begin());
@@ -345,7 +344,7 @@ int32_t PlaceOfOwn(const ShardList& own, int32_t i) {
   return static_cast<int32_t>(own.before[i]) + i;
 }
 
-// The ranks that have told each list, as shared and as own ones.
+// The ranks that have told a list.
 struct Tellers {
   std::vector<int32_t> shared, own;
 };
@@ -360,7 +359,7 @@ std::vector<Tellers> TellersOf(const ListedRanks& listed) {
   return tellers;
 }
 
-// A shard of a key, without what it points to, and where that is.
+// A shard of a key whose `info` is not set yet.
 struct HeldEntry {
   HeldShard held;
   const ListedShard* shard = nullptr;

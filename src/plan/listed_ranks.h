@@ -1,4 +1,4 @@
-// What all ranks list, where most of them list the same.
+// The shards of all ranks as they tell rank 0, once where they tell the same.
 
 #ifndef BELAY_PLAN_LISTED_RANKS_H_
 #define BELAY_PLAN_LISTED_RANKS_H_
@@ -21,9 +21,8 @@
 
 namespace belay {
 
-// Progressions: a sequence of integers as runs of equal steps. What follows a
-// rule, as the ends of rows that are equally long do, takes a few words however
-// long it is.
+// A sequence of integers as runs of equal steps. A regular one, such as the
+// ends of equally long rows, takes a few words however long it is.
 
 class Progressions {
  public:
@@ -33,8 +32,8 @@ class Progressions {
   int64_t back() const { return runs_.back().Last(); }  // requires one
   int64_t operator[](int64_t position) const;
 
-  // Of an ascending sequence, the first position whose value is greater than
-  // `value`; size() if there is none. In logarithmic time of the runs.
+  // Returns the first position with a value greater than `value`, or size(), in
+  // logarithmic time of the runs. Requires an ascending sequence.
   int64_t UpperBound(int64_t value) const;
 
   size_t num_runs() const { return runs_.size(); }
@@ -71,7 +70,7 @@ class Progressions {
 // arrays in the same way tell the same bytes. Only pieces that are cut in
 // another way are told with their boxes.
 
-// What one rank lists. With its number that says all.
+// What a rank tells.
 struct Description {
   Entries
       shared;   // what names no rank, all values, and the job if it has a name
@@ -80,7 +79,7 @@ struct Description {
 
 Description Describe(const RankShards& mine, int rank, int num_ranks);
 
-// How it is known where a shard lies.
+// How the box of a shard is known.
 enum class Place : uint8_t {
   kBox = 0,     // box and replica number are told
   kLayout = 1,  // by the layout
@@ -95,28 +94,27 @@ struct ListedShard {
   int32_t num_ranks = 0;                 // of kRows, the first ones
 };
 
-// One list of entries, which any number of ranks have told.
+// One list of entries, told by any number of ranks.
 struct ShardList {
   std::vector<ListedShard> shards;
-  // Of own ones: how many shared ones the rank has listed before each.
+  // For own entries: the number of shared ones that the rank lists before each.
   std::vector<int64_t> before;
   std::vector<ListedValue> values;
   int32_t node = 0;
   std::string job = std::string(kDefaultJob);  // of shared ones
 };
 
-// Errors: Internal - these are no entries of a description.
+// Errors: Internal - an entry is damaged.
 StatusOr<ShardList> DecodeList(const Entries& entries);
 
-// The shard as this rank holds it, or its box alone. Require that the
-// rank has listed it.
+// Return the shard as this rank holds it, or its box. The rank must have listed
+// it.
 Box BoxOnRank(const ListedShard& listed, int rank);
 ShardInfo OnRank(const ListedShard& listed, int rank);
 
-// The shards of all ranks, told once where they are told alike: memory grows
-// with what differs, not with the number of ranks.
+// Memory grows with the differences, not with the number of ranks.
 
-// The lists of one rank, as rows of the table of all.
+// The lists of a rank, as positions in ListedRanks::lists.
 struct RankLists {
   int32_t shared = 0;
   int32_t own = 0;
@@ -127,26 +125,25 @@ struct ListedRanks {
   std::vector<RankLists> ranks;
 };
 
-// Makes the table of what rank 0 has heard: the two lists of a Description.
+// Decodes what rank 0 has heard: the two lists of each Description.
 // Errors: those of DecodeList.
 StatusOr<ListedRanks> ListRanks(const Heard& heard);
 
-// The node of each rank.
 std::vector<int32_t> NodesOf(const ListedRanks& listed);
 
-// What one rank has listed, in its order.
+// Returns what a rank has listed, in its order.
 RankShards ShardsOf(const ListedRanks& listed, int rank);
 
-// Some entries of each list, as ascending positions in it.
+// Selected entries of each list, as ascending positions.
 using RankSelection = std::vector<std::vector<int32_t>>;
 
-// Calls fn(shard, its number at the rank) for those of them that one rank has
-// told, in its order.
+// Calls fn(shard, its number at the rank) for the selected entries that the
+// rank has told, in its order.
 void ForEachSelected(const ListedRanks& listed, const RankSelection& selection,
                      int rank,
                      absl::FunctionRef<void(const ListedShard&, int32_t)> fn);
 
-// One entry of the table, and who has told it, ascending.
+// An entry, and the ranks that told it, ascending.
 struct ToldShard {
   const ListedShard* shard = nullptr;
   const std::vector<int32_t>* ranks = nullptr;
@@ -154,14 +151,13 @@ struct ToldShard {
   int32_t entry = 0;  // in that list
 };
 
-// Calls fn(entries of one key) for each key, ascending. What `ranks` points to
-// lasts as long as the call.
+// Calls fn(entries of one key) for each key, ascending. `ranks` is valid during
+// the call.
 void ForEachToldKey(const ListedRanks& listed,
                     absl::FunctionRef<void(const std::vector<ToldShard>&)> fn);
 
 // Calls fn(shards of one key) for each key, ascending; by rank, and then in the
-// order of listing. The descriptions that the shards point to last as long as
-// the call. Ends with the first error.
+// order of listing. `info` is valid during the call. Ends with the first error.
 Status ForEachKey(const ListedRanks& listed,
                   absl::FunctionRef<Status(const std::vector<HeldShard>&)> fn);
 

@@ -15,8 +15,7 @@
 namespace belay {
 namespace {
 
-// Whether two boxes differ along `axis` only, or the order of those that do
-// not: -1, 0 or 1.
+// Returns 0 if two boxes differ along `axis` only, else their order.
 int CompareBut(size_t axis, const Box& a, const Box& b) {
   for (size_t i = 0; i < a.offset.size(); ++i) {
     if (i == axis) continue;
@@ -27,7 +26,6 @@ int CompareBut(size_t axis, const Box& a, const Box& b) {
   return 0;
 }
 
-// Whether `b` begins where `a` ends.
 bool IsNext(size_t axis, const Box& a, const Box& b) {
   return CompareBut(axis, a, b) == 0 &&
          a.offset[axis] + a.shape[axis] == b.offset[axis];
@@ -53,8 +51,8 @@ void JoinAlong(size_t axis, std::vector<HeldBox>& boxes) {
   boxes.resize(last + 1);
 }
 
-// Whether all boxes have the same place along all axes but the first: nothing
-// lies side by side.
+// Returns whether all boxes have the same place along all axes but the first,
+// so that none lie side by side.
 bool AreRows(const std::vector<HeldBox>& boxes) {
   const Box& first = boxes[0].box;
   return std::all_of(boxes.begin(), boxes.end(), [&](const HeldBox& held) {
@@ -65,7 +63,7 @@ bool AreRows(const std::vector<HeldBox>& boxes) {
   });
 }
 
-// Runs of files that hold the boxes.
+// Counts the runs in files that hold the boxes.
 int64_t CountRequests(const ArrayDatasets& stored, int64_t element_size,
                       const std::vector<HeldBox>& boxes) {
   int64_t requests = 0;
@@ -121,13 +119,13 @@ namespace {
 
 using ToldShards = std::vector<ToldShard>;
 
-// Tells all ranks of an array may take so many bytes for each order that
-// rank 0 would send otherwise. An order takes about 100.
+// Telling all ranks of an array may take so many bytes per order that rank 0
+// would send otherwise, which takes about 100.
 constexpr int64_t kMostToldPerOrder = 400;
-// Own arrays have at least so many times the bytes of what rank 0 plans.
+// Own arrays have at least so many times the bytes that rank 0 plans.
 constexpr int64_t kLeastOwnToRest = 16;
 
-// Whether an entry is sound, and wants the array as it is stored.
+// Returns whether an entry is valid, and wants the array as it is stored.
 bool WantsAsStored(const ListedShard& shard, const StoredArray& array) {
   return shard.info.dtype == array.dtype && array.dtype != DType::kString &&
          shard.info.global_shape == array.shape &&
@@ -144,14 +142,14 @@ int64_t CountOfOne(const ToldShard& told) {
   return rows.count();
 }
 
-// Counts the wants of an array of which no byte is wanted twice, else 0; of
-// arrays that are laid out alike once.
+// Counts the wants of an array, 0 if any byte is wanted twice. Counts once for
+// arrays of the same layout.
 class WantCounts {
  public:
   int64_t Of(const ToldShards& told) {
     if (told.size() > 1) return OfSeveral(told);
     const ListedShard& shard = *told[0].shard;
-    // Of the rows of all ranks there is one division.
+    // Rows of all ranks have one division.
     const bool is_divided =
         shard.place == Place::kLayout || shard.place == Place::kRows;
     if (!is_divided) return CountOfOne(told[0]);
@@ -164,7 +162,7 @@ class WantCounts {
  private:
   using Likeness = std::tuple<const Layout*, const void*, Shape>;
 
-  // Of an array that several entries want.
+  // Counts for an array that several entries want.
   int64_t OfSeveral(const ToldShards& told) {
     by_rank_.clear();
     for (const ToldShard& entry : told) {
@@ -194,7 +192,6 @@ class WantCounts {
   std::vector<std::pair<int32_t, const ListedShard*>> by_rank_;
 };
 
-// An array that may be an own one.
 struct Candidate {
   int32_t array = 0;
   StackedArray stacked;
@@ -209,8 +206,8 @@ size_t NumEntries(const ListedRanks& listed) {
   return entries;
 }
 
-// Those arrays that are wanted, each byte at most once; ascending by key. Adds
-// the bytes of all wanted arrays to `wanted_bytes`.
+// Returns the arrays of which each byte is wanted at most once. Adds the bytes
+// of all wanted arrays to `wanted_bytes`.
 std::vector<Candidate> FindCandidates(const SavedCheckpoint& saved,
                                       const ListedRanks& listed,
                                       int64_t& wanted_bytes) {
@@ -239,7 +236,7 @@ std::vector<Candidate> FindCandidates(const SavedCheckpoint& saved,
   return candidates;
 }
 
-// Leaves those of which all datasets are a stack.
+// Keeps the candidates whose datasets are a stack.
 void StackDatasets(const SavedCheckpoint& saved,
                    std::vector<Candidate>& candidates) {
   if (candidates.empty()) return;
@@ -257,8 +254,8 @@ void StackDatasets(const SavedCheckpoint& saved,
   });
 }
 
-// Leaves those of which all ranks are told in hardly more bytes than orders for
-// those who want them would take.
+// Keeps the candidates that take hardly more bytes to tell all ranks than
+// orders for those who want them.
 void LeaveShort(size_t num_ranks, std::vector<Candidate>& candidates) {
   std::erase_if(candidates, [&](const Candidate& one) {
     const int64_t told =
@@ -268,9 +265,8 @@ void LeaveShort(size_t num_ranks, std::vector<Candidate>& candidates) {
   });
 }
 
-// Whether rank 0 has little else to plan, of so many bytes that are wanted. If
-// it has much, it chooses who reads so that all read equally much, of all
-// arrays.
+// Returns whether rank 0 has little else to plan. If it has much, it had better
+// level the reads of all arrays.
 bool AreMost(const SavedCheckpoint& saved,
              const std::vector<Candidate>& candidates, int64_t wanted_bytes) {
   int64_t own = 0;
@@ -280,7 +276,7 @@ bool AreMost(const SavedCheckpoint& saved,
   return wanted_bytes - own <= own / kLeastOwnToRest;
 }
 
-// All entries but those of the candidates.
+// Selects all entries but those of the candidates.
 RankSelection AllBut(const ListedRanks& listed,
                      const std::vector<Candidate>& candidates) {
   std::vector<std::vector<bool>> is_own(listed.lists.size());
@@ -301,7 +297,6 @@ RankSelection AllBut(const ListedRanks& listed,
   return rest;
 }
 
-// What rank 0 plans.
 void ListRest(const ListedRanks& listed, const RankSelection& rest,
               DividedWants& wants) {
   wants.central.resize(listed.ranks.size());

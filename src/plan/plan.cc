@@ -9,7 +9,7 @@
 namespace belay {
 namespace {
 
-// The number of the first dataset of a file, or of one behind it.
+// Returns the first dataset of this file or of a later one.
 int32_t FirstDataset(const SavePlan& plan, int32_t file) {
   const auto first = std::lower_bound(
       plan.datasets.begin(), plan.datasets.end(), file,

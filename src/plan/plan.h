@@ -1,8 +1,6 @@
-// Plans: what is written where, and what is read from where. Plain values.
-//
-// In:  the shards of all ranks, without bytes.
-// Out: SavePlan and RestorePlan, made once on rank 0 by the pure functions in
-//      save_planner.h and restore_planner.h, printable, carried out by store/.
+// Plans as plain values: who writes and reads which bytes where. The pure
+// functions of save_planner.h and restore_planner.h make them once on rank 0,
+// from the shards of all ranks without bytes.
 //
 // Boxes in orders are io boxes: those of the array, except that a string of n
 // bytes counts as an array of n single bytes.
@@ -29,7 +27,6 @@
 
 namespace belay {
 
-// A shard without its bytes.
 struct ShardInfo {
   std::string key;
   DType dtype = DType::kU8;
@@ -40,14 +37,13 @@ struct ShardInfo {
   int64_t replica = 0;
   int64_t string_bytes = 0;  // length of the text; 0 for other types
   std::string layout = {};   // as text; "": not said
-  // What its device does not have from DefaultDevice (shard_device.h), as text.
+  // The difference of its device from DefaultDevice (shards.h), as text.
   std::string device = {};
   std::string fields = {};  // as of StoredArray
 
   friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
 };
 
-// What one rank lists.
 struct RankShards {
   int32_t node = 0;  // ranks with the same number share a node
   std::vector<ShardInfo> shards;
@@ -55,7 +51,6 @@ struct RankShards {
   std::string job = std::string(kDefaultJob);  // of its device
 };
 
-// One array of a checkpoint.
 struct StoredArray {
   std::string key;
   DType dtype = DType::kU8;
@@ -63,14 +58,14 @@ struct StoredArray {
   int64_t string_bytes = 0;
   std::string args = {};    // those it was saved with, as text; "": none
   std::string layout = {};  // as text; "": not said, or the graph says it
-  // Of structs, whose bytes are along the last axis (core/struct_text.h); "":
-  // it is made of numbers.
+  // The fields of structs (core/struct_text.h), whose bytes are along the last
+  // axis; "": the array is of numbers.
   std::string fields = {};
 
   friend bool operator==(const StoredArray&, const StoredArray&) = default;
 };
 
-// One dataset of a data file: the piece `box` of an array, contiguous or in
+// A dataset of a data file: the piece `box` of an array, contiguous or in
 // chunks.
 struct StoredDataset {
   int32_t array = 0;
@@ -80,7 +75,7 @@ struct StoredDataset {
   int64_t offset = -1;  // of its first byte in the file; -1 while unknown
   int32_t group = 0;    // of the sharding policy
   int32_t task = -1;    // the rank that wrote it all; -1: several, or unknown
-  // Of its chunks. HDF5 alone knows where these lie, so the offset stays -1.
+  // Of its chunks. Only HDF5 knows where these lie, so the offset stays -1.
   std::vector<Filter> filters = {};
   std::string path = {};  // in its file, of one with filters that is stored
 
@@ -98,14 +93,14 @@ struct StoredFile {
   friend bool operator==(const StoredFile&, const StoredFile&) = default;
 };
 
-// A region of a file that holds the elements of `box` row-major: a contiguous
-// dataset, or one chunk (whose box may overhang the array).
+// A region of a file with the elements of `box`, row-major: a contiguous
+// dataset, or one chunk, which may overhang the array.
 struct Extent {
   Box box;
   int64_t offset = 0;  // bytes; in a SavePlan relative to the dataset
 };
 
-// One rank writes the part `box` of one of its shards into one extent.
+// A rank writes the part `box` of a shard into an extent.
 struct WriteOrder {
   int32_t shard = 0;
   int32_t dataset = 0;
@@ -115,14 +110,13 @@ struct WriteOrder {
   Extent extent;  // of one with filters the dataset
 };
 
-// What one rank writes, into all files or into one of them.
+// The writes of a rank, into all files or into one.
 struct RankWrites {
   int64_t bytes = 0;
   std::vector<WriteOrder> orders;  // ascending by dataset, then box
 };
 
-// Shards of one rank, one behind the other in its list, that others hold as
-// well.
+// Successive shards of one rank that others hold as well.
 struct ReplicaRange {
   int32_t first = 0;
   int32_t count = 0;
@@ -131,11 +125,10 @@ struct ReplicaRange {
   friend bool operator==(const ReplicaRange&, const ReplicaRange&) = default;
 };
 
-// What one rank compares with others.
 struct ReplicaCheck {
   std::vector<ReplicaRange> ranges;  // ascending
-  // Of all ranks; equal on all of them: how many boxes there are, and the
-  // bytes, as they are stored, of the rank that holds most.
+  // The number of boxes of all ranks, and the stored bytes of the rank that
+  // holds most; equal on all ranks.
   int64_t num_boxes = 0;
   int64_t most_bytes = 0;
 };
@@ -146,10 +139,9 @@ struct SavePlan {
   std::vector<StoredDataset> datasets;  // ascending by file, array, box
   std::vector<StoredFile> files;        // ascending by team
   std::vector<RankWrites> ranks;
-  // Of each rank the team that it writes files with, one after the other; -1:
-  // it writes none.
+  // By rank, the team that it writes files with; -1: it writes none.
   std::vector<int32_t> teams;
-  // For each dataset, the largest number of orders that one rank has for it.
+  // By dataset, the most orders that one rank has for it.
   std::vector<int32_t> calls;
   int64_t rounds = 0;  // of all files of one team, the most of any team
   int64_t num_blocks = 0;
@@ -157,7 +149,7 @@ struct SavePlan {
   std::vector<ReplicaCheck> replicas;  // by rank
 };
 
-// What an index says.
+// The contents of an index.
 struct SavedCheckpoint {
   int64_t step = 0;
   int64_t time = 0;  // when it was saved, in seconds since 1970
@@ -174,23 +166,23 @@ struct SavedCheckpoint {
   std::vector<StoredRows> rows;  // ascending by array
 };
 
-// One rank reads the part `box` of one extent into one of its shards.
+// A rank reads the part `box` of an extent into a shard.
 struct ReadOrder {
   int32_t shard = 0;
   int32_t file = 0;
-  // Block 0 of the array in this restore's numbering; -1 where another order
-  // counts these bytes for the checksum already.
+  // The first block of the array in this restore; -1 where another order counts
+  // these bytes for the checksum.
   int64_t first_block = -1;
   Box box;
   Extent extent;  // offset from the start of the file, or of a filtered dataset
-  // Where these bytes begin in the stream that this rank reads for all; -1: it
-  // reads them for this shard alone.
+  // The position in the stream that this rank reads for others; -1: only this
+  // shard needs the bytes.
   int64_t position = -1;
   int32_t filtered = -1;  // the number of its dataset among those; -1: none
 };
 
-// What one rank has read, `box` dense and row-major, goes to a shard as far as
-// that wants it. The rank that reads gets its own share in the same way.
+// The part of `box`, dense and row-major, that a shard wants goes to it. The
+// rank that reads gets its own share in the same way.
 struct Delivery {
   int32_t shard = 0;
   int32_t reader = 0;    // the rank whose stream it is
@@ -199,15 +191,15 @@ struct Delivery {
   Box box;
 };
 
-// A part of a stream on its way from the rank that reads to the one rank of
-// another node that takes it in for all ranks there.
+// A part of a stream on its way from the rank that reads to the rank of another
+// node that receives it for all ranks there.
 struct Transit {
   int32_t peer = 0;  // the other one of the two
   int64_t position = 0;
   int64_t bytes = 0;
 };
 
-// A dataset that is read through HDF5, whose filters its chunks pass.
+// A dataset with filters, which HDF5 reads.
 struct FilteredDataset {
   std::string path;  // in its file
   DType dtype = DType::kU8;
@@ -216,7 +208,7 @@ struct FilteredDataset {
   std::string fields = {};  // as of StoredArray
 };
 
-// How long the text is that a shard of a rank wants.
+// The length of a text that a shard wants.
 struct TextLength {
   int32_t shard = 0;
   int64_t bytes = 0;
@@ -228,7 +220,7 @@ struct RankReads {
   std::vector<Delivery> deliveries;  // ascending by position
 };
 
-// How streams go from node to node. Ascending by position.
+// Streams from node to node, ascending by position.
 struct RankTransits {
   std::vector<Transit> sends;
   std::vector<Transit> receives;
@@ -241,57 +233,54 @@ struct RestorePlan {
   std::vector<FilteredDataset> filtered;  // that any rank reads
   int64_t num_blocks = 0;
   int64_t bytes = 0;
-  // Bytes that one rank reads for another, and the longest stream of a rank;
-  // none if each rank reads for itself.
+  // Bytes that ranks read for others, and the longest stream of a rank; 0 if
+  // each rank reads for itself.
   int64_t delivered_bytes = 0;
   int64_t stream_bytes = 0;
   ReadSharing sharing = ReadSharing::kEachRank;  // never kAuto
   std::string note;                              // why
 };
 
-// Bytes of one io element: 1 for strings.
+// Returns the bytes of one io element: 1 for strings.
 int64_t IoElementSize(DType dtype);
-// The array's shape, or {string_bytes} for a string.
+// Returns the shape, or {string_bytes} for a string.
 Shape IoShape(const StoredArray& array);
 int64_t ArrayBytes(const StoredArray& array);
-// Of all arrays.
 int64_t TotalBytes(const SavedCheckpoint& saved);
-// How each array was laid out on a mesh, as text; "" where nothing says it.
+// Returns the layout of each array on a mesh as text; "" if it is unknown.
 std::vector<std::string> LayoutsOf(const SavedCheckpoint& saved);
-// The box of a shard as io box.
 Box IoBox(const ShardInfo& shard);
 
-// Number of chunks per axis, and the extent of the chunk at a grid position.
-// Require a chunked dataset.
+// Return the number of chunks per axis, and the extent of the chunk at a grid
+// position. Require a chunked dataset.
 Shape ChunkGrid(const StoredDataset& dataset);
 Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
                    int64_t element_size);
 
-// The chunks that hold a part of a piece of the dataset, counted from its
-// corner. Requires a chunked dataset, and a piece that is not empty.
+// Returns the chunks that hold a part of `piece`, counted from the corner of
+// the dataset. Requires a chunked dataset, and a piece that is not empty.
 Box ChunksOf(const StoredDataset& dataset, const Box& piece);
 
-// Calls `visit` with each extent of a dataset that holds a part of `box`,
-// ascending, offsets relative to the dataset. Keeps none: a file of a few bytes
-// can claim to have billions of chunks.
+// Calls `visit` with each extent that holds a part of `box`, ascending, with
+// offsets relative to the dataset. Stores none: a file of a few bytes can claim
+// to have billions of chunks.
 void ForEachExtent(const StoredDataset& dataset, const Box& box,
                    int64_t element_size,
                    absl::FunctionRef<void(Extent&)> visit);
 
-// The same until `visit` returns an error, which is returned.
+// The same until the first error, which it returns.
 Status TryForEachExtent(const StoredDataset& dataset, const Box& box,
                         int64_t element_size,
                         absl::FunctionRef<Status(Extent&)> visit);
 
-// The files of a team, [first, second).
+// Returns the files [first, second) of a team.
 std::pair<int32_t, int32_t> FilesOfTeam(const SavePlan& plan, int32_t team);
 
-// Of each rank what it writes, in a few words: `writes "w" and 12 more
-// datasets`.
+// Returns the work of each rank: `writes "w" and 12 more datasets`.
 std::vector<std::string> WorkOfRanks(const SavePlan& plan);
 
-// Takes out of the plan what a rank writes into each file of its team; datasets
-// are then counted from the first of their file.
+// Takes the writes of a rank out of the plan, by file of its team. Datasets are
+// then counted from the first of their file.
 std::vector<RankWrites> TakeWritesByFile(SavePlan& plan, int32_t rank);
 
 // Fields of messages between ranks.

@@ -22,8 +22,7 @@
 namespace belay {
 namespace {
 
-// The pieces of one task, at least one. They may be of several replicas, as
-// those of a rank are that holds values with layouts.
+// The pieces of one task, at least one, maybe of several replicas.
 using TaskPieces = std::vector<ShardableTensor>;
 
 // Returns the bytes of a box of the array of `like`; a string's are those of
@@ -33,7 +32,7 @@ int64_t PieceBytes(const ShardableTensor& like, const Box& box) {
   return NumElements(box.shape) * DTypeSize(like.dtype);
 }
 
-// The cause only; the caller names the piece.
+// Returns the cause alone; the caller names the piece.
 Status CheckPiece(const ShardableTensor& piece) {
   if (!IsKnownDType(static_cast<uint8_t>(piece.dtype))) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -120,16 +119,15 @@ Status CheckListedKey(const std::vector<const ShardableTensor*>& listed) {
 
 }  // namespace
 
-// ValidateGroups: does a grouping hold exactly what was listed?
-//
-// Returned boxes are sorted to the listed boxes that they are parts of; then
-// each listed box is looked at alone. Near-linear in the number of boxes.
+// ValidateGroups: assigns returned boxes to the listed boxes that they are
+// parts of, then checks each listed box alone. Near-linear in the number of
+// boxes.
 
 namespace {
 
 constexpr int64_t kMaxLines = 20;
 
-// Collects violations, a line each, and counts those that are too many.
+// Collects violations, a line each, up to kMaxLines.
 class Violations {
  public:
   explicit Violations(std::string_view description)
@@ -154,7 +152,6 @@ class Violations {
   int64_t count_ = 0;
 };
 
-// A piece that a policy returned.
 struct ReturnedPiece {
   const ShardableTensor* piece = nullptr;
   size_t group = 0;
@@ -207,7 +204,7 @@ StatusOr<ListedKeys> SortListed(const std::vector<ShardableTensor>& listed) {
   return keys;
 }
 
-// Checks what needs no look at the boxes of other pieces.
+// Checks a piece by itself.
 void CheckReturned(const ReturnedPiece& returned, ListedKeys& keys,
                    Violations& violations) {
   const ShardableTensor& piece = *returned.piece;
@@ -257,13 +254,13 @@ void CheckGroup(const ShardGroup& group, size_t number, ListedKeys& keys,
   }
 }
 
-// A listed box and what was made of it.
+// A listed box and the parts that the policy returned.
 struct ListedBox {
   const ShardableTensor* listed = nullptr;
   std::vector<ReturnedPiece> parts;
 };
 
-// Checks what a part inherits from the listed piece that it is of.
+// Checks what a part inherits from its listed piece.
 void CheckPart(const ShardableTensor& listed, const ReturnedPiece& part,
                Violations& violations) {
   const ShardableTensor& piece = *part.piece;
@@ -279,7 +276,7 @@ void CheckPart(const ShardableTensor& listed, const ReturnedPiece& part,
   }
 }
 
-// Leaves the first of equal parts.
+// Keeps the first of equal parts.
 void CheckDoubled(ListedBox& box, Violations& violations) {
   absl::flat_hash_map<Box, size_t> seen;  // and in which group
   std::vector<ReturnedPiece> distinct;
@@ -297,7 +294,7 @@ void CheckDoubled(ListedBox& box, Violations& violations) {
   box.parts = std::move(distinct);
 }
 
-// Whether the parts, which are distinct, are exactly the listed box.
+// Checks that the parts, which are distinct, are exactly the listed box.
 void CheckTiling(const ListedBox& listed, Violations& violations) {
   const Box& whole = listed.listed->box;
   if (listed.parts.empty()) {
@@ -328,7 +325,7 @@ void CheckTiling(const ListedBox& listed, Violations& violations) {
                  overlaps.empty() ? NeedFound(cause, need, found) : cause);
 }
 
-// Boxes without elements cannot tile anything: each has to be there by itself.
+// Boxes without elements tile nothing: each must be returned itself.
 void CheckEmptyBoxes(const KeyPieces& key, Violations& violations) {
   absl::flat_hash_map<Box, std::vector<const ShardableTensor*>> open;
   for (const ShardableTensor* listed : key.listed) {
@@ -410,7 +407,7 @@ namespace {
 using TaskName = std::tuple<std::optional<std::string>, std::optional<int>,
                             std::optional<int>>;
 
-// The pieces of each task, in the order in which they were listed.
+// Returns the pieces of each task, in the order of listing.
 std::vector<TaskPieces> SortByTask(const std::vector<ShardableTensor>& listed) {
   std::vector<TaskPieces> tasks;
   absl::flat_hash_map<TaskName, size_t> positions;
@@ -429,7 +426,7 @@ std::vector<TaskPieces> SortByTask(const std::vector<ShardableTensor>& listed) {
   return tasks;
 }
 
-// Policies are code of others: whatever they throw becomes a Status.
+// User code may throw anything.
 StatusOr<Grouping> CallGuarded(const ShardingPolicy& policy,
                                const std::vector<ShardableTensor>& pieces) {
   try {
@@ -522,18 +519,18 @@ StatusOr<std::vector<Grouping>> ApplyPolicy(
   return ApplyToTasks(policy, SortByTask(listed));
 }
 
-// MaxShardSize: a greedy packer that cuts what does not fit.
+// MaxShardSize: a greedy packer that cuts pieces which do not fit.
 
 namespace {
 
-// More groups than anybody can want, and than rank 0 can be trusted to hold.
+// More groups than rank 0 can be trusted to hold.
 constexpr int64_t kMaxGroups = int64_t{1} << 22;
 
 class Packer {
  public:
   explicit Packer(int64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Puts a listed piece into the open group, cut as far as needed.
+  // Adds a listed piece to the open group, cut as far as needed.
   void Add(const ShardableTensor& piece) {
     piece_ = &piece;
     num_alone_ = 0;
@@ -553,9 +550,9 @@ class Packer {
   }
 
  private:
-  // Puts all of `box` into groups. Its axes before `axis` have length 1.
+  // Adds all of `box`, whose axes before `axis` have length 1.
   void Pack(Box box, size_t axis) {
-    // An axis of length 1 cannot be cut: rows are counted on the next one.
+    // An axis of length 1 cannot be cut.
     while (axis < box.shape.size() && box.shape[axis] == 1) ++axis;
     int64_t bytes = PieceBytes(*piece_, box);
     if (axis == box.shape.size()) return PutWhole(box, bytes);
@@ -578,7 +575,7 @@ class Packer {
     Put(std::move(box), bytes);
   }
 
-  // For a box of which not even one slice fits into an empty group.
+  // Adds a box of which not even one slice fits into an empty group.
   void PackRows(const Box& box, size_t axis) {
     Box row = box;
     row.shape[axis] = 1;
@@ -588,15 +585,14 @@ class Packer {
     }
   }
 
-  // Returns where to cut a box, or kNoAxis if no slice fits into a group. The
-  // rest of the open group plays no part: it takes slices of the same kind.
+  // Returns the axis to cut, or kNoAxis if no slice fits into a group.
   size_t ChooseAxis(const Box& box, int64_t bytes, size_t first) const {
     size_t best = kNoAxis;
     int64_t fewest = 0;
     for (size_t axis = first; axis < box.shape.size(); ++axis) {
       const int64_t slices = max_bytes_ / (bytes / box.shape[axis]);
       if (slices == 0) continue;
-      // With whole rows, runs in the file are longest. They leave less than a
+      // Whole rows have the longest runs in the file. They leave less than a
       // third of a group empty if two or more fit.
       if (axis == first && slices > 1) return first;
       const int64_t groups = CeilDivide(box.shape[axis], slices);
@@ -608,7 +604,7 @@ class Packer {
     return best;
   }
 
-  // For what cannot be cut.
+  // Adds a box that cannot be cut.
   void PutWhole(const Box& box, int64_t bytes) {
     if (bytes > max_bytes_) {
       alone_.push_back({PartOf(box, bytes)});
@@ -658,8 +654,8 @@ class Packer {
   int64_t num_alone_ = 0;                   // elements of it in alone_
 };
 
-// Refuses a limit that would fill the memory with groups. Elements above the
-// limit are counted as what they are, groups of their own.
+// Refuses a limit that would make too many groups. Elements above the limit are
+// groups of their own.
 Status CheckLimit(const std::vector<ShardableTensor>& pieces,
                   int64_t max_bytes) {
   if (max_bytes < 1) {
@@ -703,7 +699,6 @@ ShardingPolicy MaxShardSize(int64_t max_bytes) {
 
 namespace {
 
-// The device of a shard, as it was completed on its rank.
 StatusOr<DeviceSpec> DeviceOf(const RankShards& listed,
                               const WritePiece& piece) {
   const ShardInfo& info = listed.shards[piece.shard];
@@ -729,7 +724,7 @@ StatusOr<ShardableTensor> Describe(const StoredArray& array,
       .node = listed.node};
 }
 
-// The pieces as a policy sees them: by rank, and as the rank listed them.
+// Returns the pieces by rank, in the order in which the rank listed them.
 StatusOr<std::vector<TaskPieces>> Listed(
     const ListedRanks& ranks, const SavePlan& plan,
     const std::vector<WritePiece>& pieces) {
@@ -755,7 +750,6 @@ StatusOr<std::vector<TaskPieces>> Listed(
   return listed;
 }
 
-// Finds the pieces that the tensors of a policy are parts of.
 class PieceFinder {
  public:
   PieceFinder(const SavePlan& plan, const std::vector<WritePiece>& pieces)
@@ -765,7 +759,7 @@ class PieceFinder {
     }
   }
 
-  // Adds `tensor` as a part of the piece that it was cut from.
+  // Adds `tensor` as parts of the pieces that it was cut from.
   void AddParts(const ShardableTensor& tensor, int32_t group,
                 std::vector<WritePiece>& parts) const {
     const int32_t array = ArrayOf(tensor.key);
@@ -804,7 +798,6 @@ struct FileTeam {
   std::vector<int32_t> writers;  // of each group, how many
 };
 
-// What the ranks of one team have in common.
 int32_t TeamKey(const std::vector<int32_t>& nodes, FileLayout layout,
                 int32_t rank) {
   switch (layout) {
@@ -818,7 +811,7 @@ int32_t TeamKey(const std::vector<int32_t>& nodes, FileLayout layout,
   return 0;
 }
 
-// For each rank and each of its groups, whether there is anything in it.
+// Returns for each rank which of its groups have pieces.
 std::vector<std::vector<bool>> GroupsOfRanks(
     size_t num_ranks, const std::vector<WritePiece>& pieces) {
   std::vector<std::vector<bool>> groups(num_ranks);
@@ -831,7 +824,7 @@ std::vector<std::vector<bool>> GroupsOfRanks(
   return groups;
 }
 
-// Gives every rank that writes its team.
+// Assigns each rank that writes to a team.
 std::vector<FileTeam> MakeTeams(const std::vector<int32_t>& nodes,
                                 const std::vector<std::vector<bool>>& groups,
                                 SavePlan& plan) {
@@ -856,8 +849,8 @@ std::vector<FileTeam> MakeTeams(const std::vector<int32_t>& nodes,
     }
   }
   if (!shared || teams.empty()) return teams;
-  // All take part, also those that write nothing. Rank 0 has the index to
-  // make, so its turn comes last.
+  // All ranks take part, even those that write nothing. Rank 0 has to make the
+  // index, so its turn comes last.
   plan.teams.assign(nodes.size(), 0);
   teams[0].creators.resize(nodes.size(), 0);
   std::iota(teams[0].creators.begin(), teams[0].creators.end() - 1, 1);

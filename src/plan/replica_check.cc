@@ -36,12 +36,12 @@ struct Different {
   int32_t rank = 0;  // the first that differs
 };
 
-// What most ranks hold, and who holds something else; none if all are equal.
+// Finds the ranks that differ from the majority.
 std::optional<Different> Difference(std::span<const ReplicaSum> sums) {
   std::map<uint64_t, std::vector<int32_t>> ranks;
   for (const ReplicaSum& sum : sums) ranks[sum.sum].push_back(sum.rank);
   if (ranks.size() == 1) return std::nullopt;
-  // Of as many ranks, those with the lowest.
+  // Among equals, the group with the lowest rank.
   const auto most = std::max_element(
       ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
         return std::tuple(a.second.size(), -a.second[0]) <
@@ -97,7 +97,7 @@ ReplicaDifferences FindDifferences(std::vector<ReplicaSum> sums) {
 
 namespace {
 
-// What is hashed at a time: whole elements of any type.
+// Bytes hashed at a time: whole elements of any type.
 constexpr size_t kHashedBytes = size_t{1} << 20;
 
 struct WeighedShard {
@@ -105,7 +105,6 @@ struct WeighedShard {
   int64_t weight = 0;
 };
 
-// Joins shards that follow each other and have the same weight.
 std::vector<ReplicaRange> RangesOf(std::vector<WeighedShard> shards) {
   std::sort(shards.begin(), shards.end(),
             [](const WeighedShard& a, const WeighedShard& b) {
@@ -123,8 +122,8 @@ std::vector<ReplicaRange> RangesOf(std::vector<WeighedShard> shards) {
   return ranges;
 }
 
-// A number for the values of a box that is another one for another box: equal
-// values that have changed places would add up to nothing.
+// Returns another seed for each box: equal values that have changed places must
+// not cancel out.
 uint64_t SeedOf(const Shard& shard) {
   uint64_t seed = Fingerprint(shard.key, 0);
   for (const int64_t offset : shard.box.offset) {
@@ -139,8 +138,8 @@ size_t NumBytes(const Shard& shard) {
                              DTypeSize(shard.dtype));
 }
 
-// Some of the bytes of a shard as they are stored. Borrows them from the shard,
-// or from `room` where they do not lie dense.
+// Returns bytes of a shard as they are stored. Borrows them from the shard, or
+// from `room` where they do not lie dense.
 std::string_view SomeBytes(const Shard& shard, size_t begin, size_t length,
                            std::string& room) {
   if (shard.dtype == DType::kString) {
@@ -149,7 +148,7 @@ std::string_view SomeBytes(const Shard& shard, size_t begin, size_t length,
   if (!IsStrided(shard)) {
     return {static_cast<const char*>(shard.data) + begin, length};
   }
-  // Whole elements, of which the first may begin before.
+  // Gather whole elements, of which the first may begin earlier.
   const auto size = static_cast<size_t>(DTypeSize(shard.dtype));
   const size_t first = begin / size, last = (begin + length + size - 1) / size;
   room.resize((last - first) * size);
@@ -162,15 +161,13 @@ std::string_view SomeBytes(const Shard& shard, size_t begin, size_t length,
   return std::string_view(room).substr(begin - first * size, length);
 }
 
-// Which blocks a save looks at: one of each group of so many blocks that follow
-// each other.
+// A save looks at one of each `num_turns` successive blocks.
 struct Turn {
   int64_t num_turns = 1;
   int64_t turn = 0;  // of this save, from 0
 };
 
-// The turns come in an order in which those that follow each other are far
-// apart, so that a range of many blocks is met soon.
+// Successive turns are far apart, so that a range of many blocks is met soon.
 Turn TurnOf(const ReplicaCheck& check, int64_t number) {
   const int64_t turns = NumTurns(check);
   auto stride = std::max<int64_t>(
@@ -179,15 +176,14 @@ Turn TurnOf(const ReplicaCheck& check, int64_t number) {
   return {.num_turns = turns, .turn = number % turns * stride % turns};
 }
 
-// Scatters numbers that follow each other.
 uint64_t Mix(uint64_t number) {
   number = (number ^ (number >> 33)) * 0xff51afd7ed558ccd;
   return number ^ (number >> 29);
 }
 
-// Of the blocks of a shard those whose turn it is. Where a group begins depends
-// on the box, and which block of a group has which turn on the group: there is
-// no pattern that values could fit.
+// Sums the blocks of a shard whose turn it is. The box decides where a group of
+// blocks begins, and the group which of its blocks has which turn: values
+// cannot fit such a pattern.
 uint64_t SampleOf(const Shard& shard, uint64_t seed, const Turn& turn) {
   const size_t num_bytes = NumBytes(shard);
   const auto turns = static_cast<uint64_t>(turn.num_turns);
@@ -243,7 +239,7 @@ uint64_t ReplicaFingerprint(const Shard& shard, uint64_t seed) {
   const size_t num_bytes = NumBytes(shard);
   std::string room;
   uint64_t sum = seed;
-  // Windows of the same bytes however they lie.
+  // The windows do not depend on the layout in memory.
   for (size_t at = 0; at < num_bytes; at += kHashedBytes) {
     const size_t length = std::min(kHashedBytes, num_bytes - at);
     sum = Fingerprint(SomeBytes(shard, at, length, room), sum);
@@ -254,7 +250,7 @@ uint64_t ReplicaFingerprint(const Shard& shard, uint64_t seed) {
 int64_t NumTurns(const ReplicaCheck& check) {
   const int64_t sampled =
       std::clamp(check.num_boxes, kLeastSampled, kMostSampled) * kSampledBytes;
-  // No more than TurnOf can multiply.
+  // TurnOf multiplies it.
   return std::clamp<int64_t>(CeilDivide(check.most_bytes, sampled), 1,
                              INT32_MAX);
 }

@@ -1,4 +1,4 @@
-// Whether replicas are equal, by a sum of each.
+// Checks whether replicas are equal, by sums of their values.
 
 #ifndef BELAY_PLAN_REPLICA_CHECK_H_
 #define BELAY_PLAN_REPLICA_CHECK_H_
@@ -16,9 +16,7 @@
 
 namespace belay {
 
-// Whether replicas are equal, told by a sum of each.
-
-// What a rank says of the values that it holds.
+// The sum of the values of a box that a rank holds.
 struct ReplicaSum {
   std::string key;
   Box box;
@@ -26,17 +24,16 @@ struct ReplicaSum {
   int32_t rank = 0;
 };
 
-// Which rank compares the values of a box: about as many for each of them.
+// Returns the rank that compares the values of a box: about as many for each.
 int32_t ComparerOf(const ReplicaSum& sum, int num_ranks);
 
-// Boxes of which ranks hold other values.
+// Boxes whose values differ between ranks.
 struct ReplicaDifferences {
   int64_t count = 0;
   std::string first;  // by key: the box, and the ranks that differ
   int32_t rank = -1;  // the first of these
 };
 
-// Compares all sums of the same key and box.
 ReplicaDifferences FindDifferences(std::vector<ReplicaSum> sums);
 
 template <typename Archive>
@@ -59,31 +56,25 @@ inline ReplicaCheck GetReplicaCheck(WireReader& in) {
   return check;
 }
 
-// Which of a rank's shards others hold as well, and a number that tells whether
-// they hold the same values.
-//
-// In:  the boxes of all arrays with their holders. Out: for each rank the
-//      shards with a weight; the weights of one box add up to 0. So does what
-//      the ranks make of them, each of its own values, if these are equal: one
-//      sum over all ranks compares all replicas.
+// Returns by rank the shards that others hold as well, with weights; boxes
+// without elements are left out. The weights of one box add up to 0, and so do
+// the weighted sums of its values on all ranks if these are equal: one sum over
+// all ranks compares all replicas.
 
-// By rank. Boxes without elements are left out.
 std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
                                        int num_ranks);
 
-// A number for all bytes of a shard as they are stored, however they lie in
+// Returns a number for all bytes as they are stored, whatever their layout in
 // memory. May need a little memory where they do not lie dense.
 uint64_t ReplicaFingerprint(const Shard& shard, uint64_t seed = 0);
 
-// Looks at every byte.
 inline constexpr int64_t kEveryByte = -1;
 
-// This rank's part of the sum, modulo 2^64. `number` counts the saves, equal on
-// all ranks: of what is larger than kSampledBytes each save looks at other
-// blocks of so many bytes, on the rank that holds most at about as many as
-// there are boxes, but no less than kLeastSampled and no more than
-// kMostSampled. In NumTurns saves that follow each other it looks at each byte
-// once. Or kEveryByte.
+// Returns this rank's part of the sum, modulo 2^64. `number` counts the saves,
+// equal on all ranks, or is kEveryByte. Each save samples other blocks of
+// kSampledBytes of each larger shard: on the rank that holds most about as many
+// as there are boxes, within kLeastSampled and kMostSampled. NumTurns
+// successive saves look at each byte once.
 uint64_t SumOfReplicas(const ReplicaCheck& check,
                        const std::vector<Shard>& shards, int64_t number);
 
@@ -91,7 +82,7 @@ inline constexpr int64_t kSampledBytes = 256;
 inline constexpr int64_t kLeastSampled = 256;
 inline constexpr int64_t kMostSampled = 1024;
 
-// After how many saves every byte was looked at; equal on all ranks.
+// Returns after how many saves every byte was checked; equal on all ranks.
 int64_t NumTurns(const ReplicaCheck& check);
 
 }  // namespace belay

@@ -55,8 +55,8 @@ Status MissingKeys(const std::vector<RankShards>& wanted, const Arrays& arrays,
       stored, hint));
 }
 
-// Whether options make up for the differences: a hint at one that leaves
-// another difference would not help.
+// Returns whether options allow all differences: a hint at an option that
+// leaves one would not help.
 bool CanFit(const ShardInfo& wanted, const StoredArray& array) {
   return Fits(StoredForm{array.dtype, array.shape},
               StoredForm{wanted.dtype, wanted.global_shape},
@@ -88,10 +88,10 @@ Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
                                 status.message()));
 }
 
-// The array of each shard of each rank, as number in the index.
+// By rank and shard, the number of the array in the index.
 using ShardArrays = std::vector<std::vector<int32_t>>;
 
-// Checks what is wanted, and finds the arrays.
+// Checks the wants, and finds the arrays.
 StatusOr<ShardArrays> FindArrays(const SavedCheckpoint& saved,
                                  const std::vector<RankShards>& wanted) {
   Arrays arrays;
@@ -124,8 +124,8 @@ StatusOr<ShardArrays> FindArrays(const SavedCheckpoint& saved,
   return found;
 }
 
-// Returns the wanted boxes, those without elements left out, and sets the
-// lengths of texts in `ranks`.
+// Returns the wanted boxes that are not empty, and sets the lengths of texts in
+// `ranks`.
 StatusOr<std::vector<WantedArray>> CollectWants(
     const SavedCheckpoint& saved, const std::vector<RankShards>& wanted,
     std::vector<RankReads>& ranks) {
@@ -169,7 +169,7 @@ StatusOr<std::vector<WantedArray>> CollectWants(
 
 // --- Sort reads ---
 
-// Where an order reads. Orders are large, so these are sorted in their place.
+// Orders are large, so their places are sorted instead.
 struct ReadPlace {
   int32_t file = 0;
   int32_t filtered = 0;
@@ -177,7 +177,6 @@ struct ReadPlace {
   size_t index = 0;  // of the order
 };
 
-// Puts orders into the order of `places`.
 std::vector<ReadOrder> Arranged(std::vector<ReadOrder>& orders,
                                 const std::vector<ReadPlace>& places) {
   std::vector<ReadOrder> arranged;
@@ -216,15 +215,15 @@ namespace {
 
 constexpr char kNotTwice[] = "no byte is wanted twice";
 
-// One rank reads a part of an array, for one of its shards or for all.
+// A rank reads a part of an array, for one of its shards or for all.
 struct Reading {
   int32_t rank = 0;
   int32_t shard = 0;
   Part part;
 };
 
-// What is read of each array that is wanted and can be shared; of others each
-// rank reads what it wants.
+// The reads of each array that can be shared; of others each rank reads what it
+// wants.
 using Readings = std::vector<std::vector<Reading>>;
 
 Readings ReadByEachRank(const std::vector<WantedArray>& arrays) {
@@ -244,7 +243,7 @@ Readings ReadByEachRank(const std::vector<WantedArray>& arrays) {
   return readings;
 }
 
-// A plan in which each byte is read once, before it knows extents.
+// Reads of each byte once, without extents.
 struct ReadingsOfOnce {
   Readings readings;
   int64_t saved_requests = 0;  // by reading whole rows
@@ -272,7 +271,8 @@ StatusOr<ReadingsOfOnce> ReadOnce(const std::vector<WantedArray>& arrays,
   return once;
 }
 
-// Adds what one rank reads of one shard: every extent that holds some of `box`.
+// Adds the reads of a rank for one shard: every extent that holds some of
+// `box`.
 Status AddReads(const ArrayDatasets& datasets, const StoredArray& array,
                 int32_t rank, int32_t shard, const Box& box, bool counts,
                 RestorePlan& plan) {
@@ -293,7 +293,7 @@ Status AddReads(const ArrayDatasets& datasets, const StoredArray& array,
       array.key, BoxText(box), need, found));
 }
 
-// Adds what is read to a plan that has nothing yet but its ranks.
+// Adds reads to a plan that has only its ranks.
 Status AddReadings(const SavedCheckpoint& saved,
                    const std::vector<WantedArray>& arrays,
                    const std::vector<ArrayDatasets>& stored,
@@ -331,8 +331,7 @@ bool AnyCanShare(const std::vector<WantedArray>& arrays) {
                      [](const WantedArray& a) { return a.can_share; });
 }
 
-// Of all ranks; the most that can be said if they want more, each of them all
-// of a file that claims to be huge.
+// Returns the bytes that all ranks want, capped: a file can claim to be huge.
 int64_t WantedBytes(const std::vector<WantedArray>& arrays) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   absl::uint128 bytes = 0;
@@ -345,7 +344,7 @@ int64_t WantedBytes(const std::vector<WantedArray>& arrays) {
   return static_cast<int64_t>(std::min<absl::uint128>(bytes, kMost));
 }
 
-// Decides whether a plan that reads each byte once is used, and says why.
+// Decides whether to use a plan that reads each byte once, and notes why.
 bool IsUsed(const ReadRules& rules, int64_t wanted_bytes,
             int64_t saved_requests, RestorePlan& plan) {
   const int64_t saved = wanted_bytes - plan.bytes;
@@ -402,7 +401,7 @@ StatusOr<RestorePlan> PlanRestore(const SavedCheckpoint& saved,
     plan.note = std::move(shared.note);
   }
   for (size_t rank = 0; rank < wanted.size(); ++rank) {
-    // Most boxes meet one or two of those that were saved.
+    // Most boxes meet one or two of the saved ones.
     plan.ranks[rank].orders.reserve(2 * wanted[rank].shards.size());
   }
   BELAY_RETURN_IF_ERROR(

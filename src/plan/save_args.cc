@@ -37,7 +37,7 @@ Status CheckNumbers(const SaveArgsFor& one) {
       absl::StrFormat("arguments for \"%s\": %s", one.keys, filters.message()));
 }
 
-// Whether the expression is the key itself, escaped or not.
+// Returns whether the expression is the key itself, escaped or not.
 bool IsNameOf(std::string_view key, std::string_view expression) {
   size_t at = 0;
   for (const char c : key) {
@@ -51,8 +51,8 @@ bool IsNameOf(std::string_view key, std::string_view expression) {
   return at == expression.size();
 }
 
-// The shape of an array's shards: of the cells of the grid that they make, or
-// of the array.
+// Returns the shape of the cells if the shards form a grid, else that of the
+// array.
 Shape ShardShape(const StoredArray& array, const ArrayBoxes& boxes) {
   Shape cell = CellShape(array.shape, BoxesOf(boxes.boxes));
   return cell.empty() ? array.shape : cell;
@@ -64,14 +64,13 @@ Shape Smaller(const Shape& a, const Shape& b) {
   return shape;
 }
 
-// The most bytes of a chunk. Filters need all of a chunk to give any of it.
+// Filters need all of a chunk to return any of it.
 int64_t ChunkBytes(const SaveArgs& args) {
   SaveArgs others = args;
   others.filters.clear();
   return AskForChunks(others) ? args.chunk_byte_size : kFilteredChunkBytes;
 }
 
-// What one array asks for.
 struct Asked {
   const SaveArgs& args;
   ChunkRequest request;
@@ -82,7 +81,7 @@ bool IsGiven(const SaveArgs& args) {
          args.read_chunk_shape.has_value();
 }
 
-// The chunk of a whole shard.
+// Returns the chunk of a whole shard.
 StatusOr<Shape> ChunkOf(const Asked& asked) {
   const SaveArgs& args = asked.args;
   if (IsGiven(args)) {
@@ -96,8 +95,8 @@ StatusOr<Shape> ChunkOf(const Asked& asked) {
                                                : ExactChunkShape(asked.request);
 }
 
-// The chunk of a dataset that may hold less than a shard: what is given is cut
-// to its size, what is chosen is chosen for it.
+// Returns the chunk of a dataset that may hold less than a shard: a given chunk
+// is cut to its size, another one is chosen for it.
 StatusOr<Shape> ChunkOf(const Asked& asked, const Shape& chunk,
                         const Shape& dataset) {
   if (IsGiven(asked.args)) return Smaller(chunk, dataset);
@@ -107,10 +106,10 @@ StatusOr<Shape> ChunkOf(const Asked& asked, const Shape& chunk,
   return ChunkOf(smaller);
 }
 
-// Structs are not cut: they are the elements.
+// Structs are elements, which chunks do not cut.
 void TakeStructs(const SaveArgs& args, ChunkRequest& request) {
   request.element_size = request.global_shape.back();
-  // What nobody has asked for gives way.
+  // A default gives way.
   if (args.chunk_byte_size == 0 && request.chunk_byte_size > 0) {
     request.chunk_byte_size =
         std::max(request.chunk_byte_size, request.element_size);

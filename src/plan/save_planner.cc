@@ -37,7 +37,6 @@ StoredDataset DatasetOf(const WritePiece& piece) {
           .task = piece.rank};
 }
 
-// The smallest box that holds both.
 Box Around(const Box& a, const Box& b) {
   Box box = a;
   for (size_t i = 0; i < a.offset.size(); ++i) {
@@ -49,7 +48,7 @@ Box Around(const Box& a, const Box& b) {
   return box;
 }
 
-// One dataset around the pieces of one array in one file, which are disjoint.
+// Returns a dataset around the pieces of one array in one file.
 StoredDataset Joined(std::span<const WritePiece> pieces, bool& fills_box) {
   StoredDataset dataset = DatasetOf(pieces[0]);
   int64_t elements = 0;
@@ -62,7 +61,6 @@ StoredDataset Joined(std::span<const WritePiece> pieces, bool& fills_box) {
   return dataset;
 }
 
-// The chunks of a dataset that these pieces fill.
 Shape ChunkOf(const StoredDataset& dataset, int64_t element_size,
               std::span<const WritePiece> pieces) {
   std::vector<Box> boxes;  // counted from the dataset's corner
@@ -74,8 +72,8 @@ Shape ChunkOf(const StoredDataset& dataset, int64_t element_size,
   return ChooseChunkShape(dataset.box.shape, element_size, pointers);
 }
 
-// Notes which datasets one rank writes alone, but for arrays whose layout says
-// more than that.
+// Notes which datasets one rank writes alone, unless the layout of the array
+// says more.
 void NoteWriters(const std::vector<WritePiece>& pieces,
                  const std::vector<int32_t>& of_piece, SavePlan& plan) {
   for (size_t i = 0; i < pieces.size(); ++i) {
@@ -162,13 +160,13 @@ namespace {
 
 using SortedKeys = std::vector<std::string_view>;
 
-// The keys of a list that are to be on all ranks, ascending.
+// Returns the keys that must be on all ranks, ascending.
 SortedKeys KeysOf(const ShardList& list) {
   SortedKeys keys;
   for (const ListedShard& shard : list.shards) {
     if (shard.info.on_all_ranks) keys.push_back(shard.info.key);
   }
-  // Others have arrays, which tell.
+  // Others have arrays, which are shards.
   for (const ListedValue& value : list.values) {
     const bool is_plain = value.parts.empty() && !IsFormKey(value.key) &&
                           IsStandardTypestr(value.typestr);
@@ -184,7 +182,7 @@ SortedKeys KeysNotIn(const SortedKeys& keys, const SortedKeys& others) {
   return rest;
 }
 
-// How the keys of a rank differ from those of rank 0; empty if they do not.
+// Returns how the keys of a rank differ from those of rank 0, or "".
 std::string DifferenceOf(size_t rank, const SortedKeys& mine,
                          const SortedKeys& of_root) {
   const SortedKeys lacks = KeysNotIn(of_root, mine);
@@ -206,7 +204,7 @@ std::string FindKeysOfSomeRanks(const ListedRanks& listed) {
   SortedKeys of_root;
   std::vector<bool> is_known(listed.lists.size());
   for (size_t rank = 0; rank < listed.ranks.size(); ++rank) {
-    // These name no rank, so ranks with the same values have told the same.
+    // Shared lists name no rank, so ranks with the same values have the same.
     const int32_t list = listed.ranks[rank].shared;
     if (list == first || is_known[list]) continue;
     is_known[list] = true;
@@ -224,7 +222,7 @@ namespace {
 constexpr size_t kReplicasShown = 8;
 
 Status CheckKey(const HeldShard& first) {
-  // Each is a group in the file.
+  // Each part is a group in the file.
   constexpr int64_t kMostParts = 1000;
   const std::string& key = first.info->key;
   const int64_t parts = 1 + std::ranges::count(key, '/');
@@ -243,7 +241,7 @@ Status CheckKey(const HeldShard& first) {
                       absl::CEscape(key), first.rank));
 }
 
-// The most elements of a part that one round can take, by bytes and by runs.
+// Returns the most elements of a part per round, by bytes and by runs.
 int64_t MaxElements(const Box& part, const Extent& extent, int64_t element_size,
                     int64_t round_bytes) {
   const int64_t run = NumElements(part.shape) /
@@ -254,7 +252,7 @@ int64_t MaxElements(const Box& part, const Extent& extent, int64_t element_size,
   return std::max<int64_t>(1, std::min(by_bytes, by_runs));
 }
 
-// The elements of a box of chunks.
+// Returns the elements of a box of chunks.
 Box ElementsOf(const StoredDataset& dataset, const Box& chunks) {
   Box box = chunks;
   for (size_t i = 0; i < dataset.chunk.size(); ++i) {
@@ -264,15 +262,15 @@ Box ElementsOf(const StoredDataset& dataset, const Box& chunks) {
   return box;
 }
 
-// Turns a piece of a dataset with filters into orders, each of whole chunks:
-// one that is written twice passes its filters twice, and there and back.
+// Turns a piece of a dataset with filters into orders of whole chunks: a chunk
+// that is written twice is also read back, and filtered three times.
 void AddFilteredOrders(const WritePiece& piece, int32_t index,
                        int64_t first_block, int64_t round_bytes,
                        SavePlan& plan) {
   const StoredDataset& dataset = plan.datasets[index];
   const int64_t chunk_bytes = NumElements(dataset.chunk) *
                               IoElementSize(plan.arrays[piece.array].dtype);
-  // HDF5 holds the elements of a call once more, and once filtered.
+  // HDF5 copies the elements of a call, and holds them filtered.
   const int64_t chunks = std::max<int64_t>(1, round_bytes / 3 / chunk_bytes);
   ForEachTile(ChunksOf(dataset, piece.box), chunks, [&](const Box& tile) {
     plan.ranks[piece.rank].orders.push_back(
@@ -284,7 +282,7 @@ void AddFilteredOrders(const WritePiece& piece, int32_t index,
   });
 }
 
-// Turns a piece into orders: one per extent and tile.
+// Turns a piece into orders, one per extent and tile.
 void AddOrders(const WritePiece& piece, int32_t index, int64_t first_block,
                int64_t round_bytes, SavePlan& plan) {
   const StoredDataset& dataset = plan.datasets[index];
@@ -328,7 +326,7 @@ void SortOrders(RankWrites& writes) {
   std::sort(orders.begin(), orders.end(), is_before);
 }
 
-// Numbers the rounds of one rank's orders, file by file. Those for datasets
+// Numbers the rounds of the orders of a rank, file by file. Those for datasets
 // with filters have none.
 void CutIntoRounds(int64_t round_bytes, RankWrites& writes, SavePlan& plan) {
   int32_t round = 0, file = -1;
@@ -355,7 +353,7 @@ void CutIntoRounds(int64_t round_bytes, RankWrites& writes, SavePlan& plan) {
   }
 }
 
-// Counts what one rank writes: its bytes, and its calls for each dataset.
+// Counts the bytes that a rank writes, and its calls per dataset.
 void CountCalls(RankWrites& writes, SavePlan& plan) {
   int32_t calls = 0, dataset = -1;
   for (const WriteOrder& order : writes.orders) {
@@ -368,7 +366,7 @@ void CountCalls(RankWrites& writes, SavePlan& plan) {
   }
 }
 
-// A team writes its files one after the other, and the teams at once.
+// A team writes its files in turn; teams write at the same time.
 int64_t MostRounds(const std::vector<StoredFile>& files) {
   int64_t most = 0, sum = 0;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -379,7 +377,6 @@ int64_t MostRounds(const std::vector<StoredFile>& files) {
   return most;
 }
 
-// What the first shard says that says it.
 std::string LayoutOf(const std::vector<HeldShard>& shards) {
   for (const HeldShard& shard : shards) {
     if (!shard.info->layout.empty()) return shard.info->layout;
@@ -387,7 +384,7 @@ std::string LayoutOf(const std::vector<HeldShard>& shards) {
   return "";
 }
 
-// The shards of a key with this replica number: the others are as they like.
+// Returns the shards with this replica number: the others may differ.
 StatusOr<std::vector<HeldShard>> ShardsOfReplica(
     const std::vector<HeldShard>& shards, int64_t replica) {
   std::vector<HeldShard> kept;
@@ -404,7 +401,7 @@ StatusOr<std::vector<HeldShard>> ShardsOfReplica(
       shards[0].info->key, replica, FirstOf(numbers, kReplicasShown, ", ")));
 }
 
-// The replica that is written whole; none if all of them share the work.
+// Returns the replica that is written whole; nothing if all share the work.
 StatusOr<std::optional<int64_t>> PrimaryReplica(
     const ArgsByKey& args, const std::vector<HeldShard>& shards) {
   const std::string& key = shards[0].info->key;
@@ -421,8 +418,8 @@ StatusOr<std::optional<int64_t>> PrimaryReplica(
       key, FirstOf(ranks, kReplicasShown, ", ")));
 }
 
-// Checks the shards of a key. Returns their boxes, whose holders no longer say
-// more than rank and shard.
+// Checks the shards of a key. Returns their boxes, whose holders keep only rank
+// and shard.
 StatusOr<std::vector<HeldBox>> CheckedBoxes(
     const std::vector<HeldShard>& shards) {
   BELAY_RETURN_IF_ERROR(CheckKey(shards[0]));
@@ -473,7 +470,7 @@ StatusOr<std::vector<ArrayBoxes>> AddArrays(const ListedRanks& listed,
   return arrays;
 }
 
-// Says so if the files will depend on the ranks where none should.
+// Warns if the files depend on the ranks although the layout should not.
 void WarnOfArrayLayout(const SavePlanOptions& options, bool one_group,
                        SavePlan& plan) {
   if (options.array_layout != ArrayLayout::kCanonical) return;
@@ -484,7 +481,7 @@ void WarnOfArrayLayout(const SavePlanOptions& options, bool one_group,
       "depend on what each rank holds");
 }
 
-// What a reader would refuse is not written.
+// A reader would refuse too many chunks.
 Status CheckChunkCount(const SavePlan& plan) {
   ChunkCount count("plan");
   for (const StoredDataset& dataset : plan.datasets) {
@@ -495,7 +492,7 @@ Status CheckChunkCount(const SavePlan& plan) {
   return absl::OkStatus();
 }
 
-// Numbers the checksum blocks. Returns block 0 of each array.
+// Numbers the checksum blocks. Returns the first block of each array.
 std::vector<int64_t> NumberBlocks(SavePlan& plan) {
   std::vector<int64_t> first_blocks;
   for (const StoredArray& array : plan.arrays) {

@@ -18,27 +18,20 @@
 
 namespace belay {
 
-// The box counted from the corner of its dataset.
+// Returns the box counted from a corner.
 Box FromCorner(Box box, const Shape& corner);
 
-// Values that are meant to be on all ranks, and that some ranks lack.
-//
-// In:  what all ranks have listed. Out: a text that says how one rank differs
-//      from rank 0.
-
-// What the lowest rank with other such values than rank 0 has or lacks; empty
-// if there is none. Pieces of arrays, and values of the program's handlers, may
-// be on any ranks.
+// Returns how the lowest rank that differs from rank 0 does so, in values that
+// must be on all ranks; "" if none does. Pieces of arrays, and values of the
+// program's handlers, may be on any ranks.
 std::string FindKeysOfSomeRanks(const ListedRanks& listed);
 
-// The save planner: what all ranks list -> SavePlan.
-//
-// Pure: no I/O, no messages, the same plan for the same input. It checks that
-// every array is covered exactly, chooses who writes each replica, which group,
-// file and dataset each piece goes to, and cuts the work into rounds.
+// The save planner checks that every array is covered exactly, chooses who
+// writes each replica, the group, file and dataset of each piece, and cuts the
+// work into rounds. It returns the same plan for the same input.
 
-// Most runs that one rank writes in one round: each costs a transfer some 20
-// times the bytes of a short run.
+// The most runs of a rank per round: each costs a transfer some 20 times the
+// bytes of a short run.
 inline constexpr int64_t kMaxRunsPerRound = int64_t{1} << 18;
 
 struct SavePlanOptions {
@@ -46,14 +39,13 @@ struct SavePlanOptions {
   ArrayLayout array_layout = ArrayLayout::kAuto;
   ShardingPolicy sharding_policy = ShardByTask();
   std::vector<SaveArgsFor> args = {};  // of which the chunks are looked at
-  // Most bytes that one rank writes in one round, at least 16.
+  // The most bytes of a rank per round, at least 16.
   int64_t round_bytes = int64_t{256} << 20;
 };
 
-// Makes the plan.
-// Errors: as CheckCoverage, and InvalidArgument for an empty key or one with a
-//   NUL byte; of several, the first by key. After these, as ApplyPolicy, then
-//   as ChunkAsAsked.
+// Errors: those of CheckCoverage, and InvalidArgument - a key that is empty or
+//   has a NUL byte; of several, the first by key. Then those of ApplyPolicy,
+//   then those of ChunkAsAsked.
 StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
                             const SavePlanOptions& options);
 

@@ -81,7 +81,7 @@ void ForEachSegment(const ShardMemory& memory, const Box& box,
 
 namespace {
 
-// Of one axis, along which all is one run.
+// Along one axis, all is one run.
 OneRun RunOfVector(const ShardMemory& memory, const Box& box,
                    const Extent& extent) {
   const int64_t size = memory.element_size;
@@ -121,7 +121,7 @@ BlockSum& Checksummer::SumOf(const ShardMemory& memory, int64_t first_block) {
 
 void Checksummer::Add(const ShardMemory& memory, const Box& box,
                       int64_t first_block) {
-  // An empty array has no block: its number is that of the next one.
+  // An empty array has no block: its number is that of the next array.
   if (registers_.empty() || IsEmpty(box)) return;
   const int64_t size = memory.element_size;
   BlockSum& sum = SumOf(memory, first_block);
@@ -156,7 +156,7 @@ Status CheckNumber(std::string_view what, const std::optional<int>& number) {
       Cat(what, " (need at least 0, found ", *number, ")"));
 }
 
-// The cause only.
+// Returns the cause alone.
 Status CheckDevice(const DeviceSpec& device, int rank) {
   BELAY_RETURN_IF_ERROR(CheckName("job", device.job));
   BELAY_RETURN_IF_ERROR(CheckName("device type", device.device_type));
@@ -174,7 +174,7 @@ Status OfShard(const Shard& shard, const Status& cause) {
                     DeviceText(shard.device), "\": ", cause.message()));
 }
 
-// Checks the devices, and finds the job that they name, or `job`.
+// Checks the devices. Returns the job that they name, or `job`.
 StatusOr<std::string> FindJob(const std::vector<Shard>& shards,
                               const std::string& job, int rank) {
   const Shard* named = nullptr;
@@ -196,8 +196,8 @@ StatusOr<std::string> FindJob(const std::vector<Shard>& shards,
 
 DeviceSpec DefaultDevice(std::string_view job, int rank,
                          std::string_view layout, int64_t replica) {
-  // A replica number that is none of a layout is refused where shards of all
-  // ranks are compared.
+  // Comparing the shards of all ranks finds replica numbers that are out of
+  // range.
   const bool counts = !layout.empty() && replica >= 0 &&
                       replica <= std::numeric_limits<int>::max();
   return RankDevice(job, counts ? static_cast<int>(replica) : 0, rank);
@@ -212,7 +212,7 @@ Status CompleteDevices(std::vector<Shard>& shards, const std::string& job,
       shard.device = std::move(base);
       continue;
     }
-    // By way of its text, which has one spelling for each type.
+    // The text has one spelling for each type.
     BELAY_ASSIGN_OR_RETURN(
         shard.device, ParseDevice(DeviceText(MergeDevice(base, shard.device))));
   }

@@ -23,7 +23,6 @@ int64_t Aligned(int64_t bytes) {
   return (bytes + kStreamAlignment - 1) / kStreamAlignment * kStreamAlignment;
 }
 
-// Who wants what of one array.
 struct ArrayWants {
   explicit ArrayWants(const WantedArray& array)
       : element_size(array.element_size),
@@ -38,7 +37,7 @@ struct ArrayWants {
   BoxIndex index;
 };
 
-// Adds one read to the stream of its reader if others want some of it.
+// Adds a read to the stream of its reader if others want some of it.
 void AddRead(const ArrayWants& wants, int32_t reader, ReadOrder& order,
              int64_t& stream_bytes, RestorePlan& plan) {
   if (!wants.can_share) return;
@@ -68,8 +67,7 @@ void AddRead(const ArrayWants& wants, int32_t reader, ReadOrder& order,
   }
 }
 
-// The array of each shard of each rank that is not empty, as number in
-// `arrays`.
+// By rank, the position in `arrays` of each shard that is not empty.
 std::vector<absl::flat_hash_map<int32_t, size_t>> ArraysOfShards(
     const std::vector<WantedArray>& arrays, size_t num_ranks) {
   std::vector<absl::flat_hash_map<int32_t, size_t>> found(num_ranks);
@@ -79,7 +77,7 @@ std::vector<absl::flat_hash_map<int32_t, size_t>> ArraysOfShards(
   return found;
 }
 
-// A part of a stream that some rank of a node wants.
+// A part of a stream that a rank of a node wants.
 struct Needed {
   int64_t position = 0;
   int32_t reader = 0;
@@ -186,7 +184,6 @@ std::vector<RankTransits> PlanTransits(const RestorePlan& plan,
 
 namespace {
 
-// The memory that a shard is read to.
 struct Target {
   size_t shard;
   std::byte* begin;
@@ -195,7 +192,7 @@ struct Target {
   const std::byte* end() const { return begin + bytes; }
 };
 
-// Whether the elements lie without gaps, in any order of the axes.
+// Returns whether the elements have no gaps, in any order of the axes.
 bool LiesDense(const Shard& shard) {
   if (shard.strides.empty()) return true;
   if (shard.strides.size() != shard.box.shape.size()) return false;
@@ -213,7 +210,7 @@ bool LiesDense(const Shard& shard) {
   return true;
 }
 
-// Nothing if it is not known which bytes it has, or if it has none.
+// Returns 0 if the shard has no bytes or unknown ones.
 size_t DenseBytes(const Shard& shard) {
   if (shard.text != nullptr) return sizeof(std::string);
   if (shard.data == nullptr || shard.dtype == DType::kString ||
@@ -225,7 +222,7 @@ size_t DenseBytes(const Shard& shard) {
   return static_cast<size_t>(*elements * DTypeSize(shard.dtype));
 }
 
-// Ascending by where they begin, in the order of listing.
+// Returns targets by address, then in the order of listing.
 std::vector<Target> TargetsOf(const std::vector<Shard>& shards) {
   std::vector<Target> targets;
   targets.reserve(shards.size());
@@ -242,13 +239,12 @@ std::vector<Target> TargetsOf(const std::vector<Shard>& shards) {
   return targets;
 }
 
-// Of the targets so far, the one that ends last, and the one of another key
-// that does.
+// The target so far that ends last, and the one of another key that does.
 class LastOnes {
  public:
   explicit LastOnes(const std::vector<Shard>& shards) : shards_(shards) {}
 
-  // One of another key that it begins in, or null.
+  // Returns a target of another key in which this one begins, or null.
   const Target* FindOther(const Target& target) const {
     for (const Target* one : {last_, other_}) {
       if (one != nullptr && KeyOf(*one) != KeyOf(target)) {
@@ -279,7 +275,7 @@ class LastOnes {
   const Target* other_ = nullptr;
 };
 
-// What is not read keeps the value that the program has there.
+// Bytes that are not read keep the values of the program.
 Status MakeRoom(const Shard& shard, size_t bytes, SharedTarget& one) {
   return CatchBadAlloc(
       Cat("\"", shard.key, "\", which has the memory of \"", one.other, "\""),

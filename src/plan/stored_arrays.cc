@@ -23,7 +23,7 @@ std::vector<const Box*> Boxes(const SavedCheckpoint& saved,
   return boxes;
 }
 
-// Makes `box`, which meets `other`, the part that they have in common.
+// Intersects `box` with `other`, which it overlaps.
 void Clip(const Box& other, Box& box) {
   for (size_t i = 0; i < box.offset.size(); ++i) {
     const int64_t before =
@@ -139,7 +139,7 @@ std::vector<ArrayEntry> ArrayEntries(const SavedCheckpoint& saved) {
     }
     entries[i] = {datasets.subspan(begin, end - begin), next_block};
     begin = end;
-    // Without checksums nobody asks for them, and nothing bounds their sum.
+    // Without checksums, nothing bounds the sum.
     if (saved.has_checksums) {
       next_block += NumBlocks(ArrayBytes(saved.arrays[i]));
     }
@@ -205,14 +205,14 @@ SavedCheckpoint IndexOfArray(const SavedCheckpoint& saved, int32_t array,
 
 namespace {
 
-// The first axis along which a box is shorter than the array; 0 if none is.
+// Returns the first axis along which a box is shorter than the array, or 0.
 uint8_t CutAxis(const Box& box, const Shape& shape) {
   size_t axis = 0;
   while (axis < shape.size() && box.shape[axis] == shape[axis]) ++axis;
   return static_cast<uint8_t>(axis == shape.size() ? 0 : axis);
 }
 
-// Whether the box is as wide as the array along all axes but one.
+// Returns whether the box is as wide as the array along the other axes.
 bool IsWide(const Box& box, const Shape& shape, size_t axis) {
   for (size_t i = 0; i < shape.size(); ++i) {
     if (i == axis) continue;
@@ -286,7 +286,6 @@ void StackedArray::AddReads(int32_t shard, const Box& box,
 
 namespace {
 
-// Whether a dataset has all bytes of its structs, and so has each chunk.
 bool HasWholeStructs(const StoredDataset& dataset, const StoredArray& array) {
   const int64_t bytes = array.shape.back();
   return dataset.box.shape.back() == bytes &&

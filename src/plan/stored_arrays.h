@@ -1,4 +1,4 @@
-// Arrays of an index: their datasets, their stacks, their structs.
+// Arrays of an index: their datasets and extents, stacks of datasets, structs.
 
 #ifndef BELAY_PLAN_STORED_ARRAYS_H_
 #define BELAY_PLAN_STORED_ARRAYS_H_
@@ -18,26 +18,20 @@
 
 namespace belay {
 
-// Array datasets: where the elements of one array of an index lie.
-//
-// In:  the datasets that hold the array.
-// Out: for any box, the extents that hold some of it.
-
-// Calls `visit` for each part of `box`, which meets the dataset, that lies in
-// one extent, with what an order says of it, which it may take. Extents may
-// overhang the dataset. `filtered` is its number among those with filters; -1:
-// none.
+// Calls `visit` for each part of `box` that lies in one extent of the dataset,
+// with an order that `visit` may move from. `box` meets the dataset; extents
+// may overhang it. `filtered` is its number among those with filters, or -1.
 void ForEachPartOf(const StoredDataset& dataset, int32_t filtered,
                    const Box& box, int64_t element_size,
                    absl::FunctionRef<void(ReadOrder&)> visit);
 
 class ArrayDatasets {
  public:
-  // Adds the datasets with filters, by number, to `filtered`. Borrows `saved`.
+  // Adds the datasets with filters to `filtered`. Borrows `saved`.
   ArrayDatasets(const SavedCheckpoint& saved, std::vector<int32_t> datasets,
                 std::vector<FilteredDataset>& filtered);
 
-  // The same for all datasets that meet `box`.
+  // Calls `visit` for the parts in all datasets.
   void ForEachPart(const Box& box, int64_t element_size,
                    absl::FunctionRef<void(ReadOrder&)> visit) const;
 
@@ -48,63 +42,56 @@ class ArrayDatasets {
   BoxIndex index_;
 };
 
-// The datasets of each array of `arrays`, which are numbers in the index.
+// `arrays` are numbers in the index.
 std::vector<ArrayDatasets> DatasetsOf(const SavedCheckpoint& saved,
                                       const std::vector<int32_t>& arrays,
                                       std::vector<FilteredDataset>& filtered);
 
-// The part of an index that speaks of one array.
-//
-// Planning with it costs what the array costs, however many others the
-// checkpoint has.
+// Planning with the part of an index for one array costs what the array costs,
+// however many others the checkpoint has.
 
-// Where one array stands in an index.
 struct ArrayEntry {
   std::span<const StoredDataset> datasets;
   int64_t first_block = 0;  // in the index's checksums
 };
 
-// The entry of each array, borrowed from `saved`.
+// Returns the entry of each array. Borrows `saved`.
 std::vector<ArrayEntry> ArrayEntries(const SavedCheckpoint& saved);
 
-// What is wrong with the boxes of the datasets, which lie in their arrays: each
-// element of an array must be in exactly one. Also whether the bytes of all
-// arrays can be counted. Names the first array. "": nothing.
+// Checks that each element of an array is in exactly one dataset, and that the
+// bytes of all arrays can be counted. Returns the damage of the first array, or
+// "".
 std::string DamageOfTilings(const SavedCheckpoint& saved);
 
-// An index of the array number `array` alone, with its checksums. Datasets that
-// hold nothing of the io box `box`, and files without a dataset, are left out.
+// Returns an index of one array, with its checksums. Leaves out datasets that
+// hold nothing of the io box `box`, and files without a dataset.
 SavedCheckpoint IndexOfArray(const SavedCheckpoint& saved, int32_t array,
                              const ArrayEntry& entry, const Box& box);
 
-// Stacked arrays: arrays whose datasets follow each other along one axis, as
-// rows do that ranks have written.
-//
-// In:  the datasets of an array, one after the other.
-// Out: where each part of the array lies, in so few words that all ranks can be
-//      told. A rank then finds out by itself what it reads.
+// An array whose datasets follow each other along one axis, as rows that ranks
+// have written. It is so small that all ranks can be told, and each plans its
+// reads itself.
 
 class StackedArray {
  public:
   StackedArray() = default;
   explicit StackedArray(const StoredArray& array);
 
-  // Takes the next dataset in. Returns whether it lies behind the last one, is
-  // no wider than the array, and passes no filters; if not, the array is no
-  // stack.
+  // Adds the next dataset. Returns false if the array is no stack: the dataset
+  // does not follow the last one, is not as wide as the array, or has filters.
   bool Add(const StoredDataset& dataset);
-  // Whether the datasets that were added hold all of the array.
+  // Returns whether the added datasets hold all of the array.
   bool is_whole() const;
 
   const std::string& key() const { return key_; }
   int64_t num_datasets() const { return ends_.size(); }
-  // About how many bytes Put takes.
+  // About the bytes of its message.
   int64_t told_bytes() const;
-  // Block 0 of the array in a restore's numbering.
+  // Sets the first block of the array in a restore.
   void set_first_block(int64_t block) { first_block_ = block; }
 
-  // Adds what a rank reads into its `shard`-th shard, which wants `box`, a part
-  // of the array. Each element is read once. Requires is_whole().
+  // Adds the reads of a rank for shard `shard`, which wants `box`. Reads each
+  // element once. Requires is_whole().
   void AddReads(int32_t shard, const Box& box,
                 std::vector<ReadOrder>& orders) const;
 
@@ -133,18 +120,16 @@ class StackedArray {
   Progressions offsets_;  // and where it begins there, in bytes
 };
 
-// Arrays of structs: u8 arrays whose last axis has the bytes of one struct,
-// which no part of a file cuts.
+// Arrays of structs: u8 arrays whose last axis has the bytes of a struct, which
+// no part of a file cuts.
 
-// Columns of an index; see docs/format.md.
+// Columns of an index (docs/format.md), a row per array of structs.
 struct StructColumns {
-  // One row per array of structs.
   std::vector<uint32_t> array;
   std::vector<std::string> fields;
 };
 
-// Calls fn(path inside the index, column) for every column; the one list of
-// names.
+// Calls fn(path inside the index, column) for every column.
 template <typename Columns, typename Fn>
 void ForEachStructColumn(Columns& columns, Fn&& fn) {
   fn(".belay/structs/array", columns.array);
@@ -153,13 +138,13 @@ void ForEachStructColumn(Columns& columns, Fn&& fn) {
 
 StructColumns ToStructColumns(const std::vector<StoredArray>& arrays);
 
-// Gives the arrays of `saved`, whose datasets are known, their fields. Returns
-// what is wrong with the columns, "" if nothing.
+// Sets the fields of the arrays of `saved`, whose datasets are known. Returns
+// the damage of the columns, or "".
 std::string FromStructColumns(const StructColumns& columns,
                               SavedCheckpoint& saved);
 
-// Checks that no dataset and no chunk of a plan has parts of structs.
-// Errors: InvalidArgument - one has; names the key.
+// Errors: InvalidArgument - a dataset or a chunk has parts of structs; names
+//   the key.
 Status CheckWholeStructs(const SavePlan& plan);
 
 }  // namespace belay

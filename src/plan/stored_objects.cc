@@ -72,10 +72,10 @@ std::string DamageOf(const StoredGraph& graph, size_t num_arrays) {
 
 namespace {
 
-// More ranks than any job has; keeps a damaged number from being multiplied.
+// More ranks than any job has; a damaged number must not overflow.
 constexpr int64_t kMostRanks = INT32_MAX;
 
-// Whether rows in so many ranks are `total` in all.
+// Returns whether the rows of all ranks add up to `total`.
 bool Fit(const RowRanks& ranks, int64_t total) {
   if (ranks.ranks < 1 || ranks.ranks > kMostRanks) return false;
   if (ranks.count >= 0) {

@@ -14,10 +14,8 @@
 
 namespace belay {
 
-// The object graph as the index stores it: columns of plain numbers and names.
-//
-// In:  what graph/object_graph.h makes of an ObjectGraph. Out: the
-//      same, once index.h5 was read. docs/format.md describes the columns.
+// The object graph as the index stores it: columns of numbers and names.
+// docs/format.md describes them, graph/object_graph.h converts them.
 
 // Nodes are rows of the first table; names are any texts without NUL.
 struct StoredGraph {
@@ -44,8 +42,7 @@ struct StoredGraph {
   friend bool operator==(const StoredGraph&, const StoredGraph&) = default;
 };
 
-// Calls fn(path inside the index, column) for every column; the one list of
-// names. `Graph` is StoredGraph or const StoredGraph.
+// Calls fn(path inside the index, column) for every column.
 template <typename Graph, typename Fn>
 void ForEachGraphColumn(Graph& graph, Fn&& fn) {
   fn(".belay/graph/nodes/parent", graph.node_parent);
@@ -65,23 +62,21 @@ void ForEachGraphColumn(Graph& graph, Fn&& fn) {
   fn(".belay/graph/slots/node", graph.slot_node);
 }
 
-// What is wrong with the columns: a number of rows that does not fit, a number
-// that is no row, rows out of order; names the column. "": nothing. Whether the
-// nodes make a graph is another question, see CheckGraph.
+// Returns the damage of the columns, or "": a wrong number of rows, a number
+// that is no row, rows out of order; names the column. CheckGraph checks
+// whether the nodes make a graph.
 std::string DamageOf(const StoredGraph& graph, size_t num_arrays);
-
-// How many rows of an array each rank had that saved it.
 
 // The typestr of values that are rows.
 inline constexpr std::string_view kRowsTypestr = "rows";
 
-// As the index says it: what may be long is not spelled out.
+// How many rows of an array each rank had that saved it.
 struct RowRanks {
   int64_t ranks = 0;           // that saved
   int64_t count = -1;          // the rows of each, or -1: see `first`
   std::vector<int64_t> first;  // the first row of each, and the number of all
 
-  // The first row of a rank, or of the one behind the last: all.
+  // Returns the first row of a rank; for the number of ranks, that of all rows.
   int64_t FirstOf(int64_t rank) const {
     return count >= 0 ? rank * count : first[static_cast<size_t>(rank)];
   }
@@ -89,7 +84,7 @@ struct RowRanks {
   friend bool operator==(const RowRanks&, const RowRanks&) = default;
 };
 
-// Those of ranks with so many rows each.
+// Returns the rows of ranks with these counts.
 RowRanks RowRanksOf(const std::vector<int64_t>& counts);
 
 struct StoredRows {
@@ -99,24 +94,22 @@ struct StoredRows {
   friend bool operator==(const StoredRows&, const StoredRows&) = default;
 };
 
-// The rows of a rank among `count` if each of so many has the same number, or
-// one more: those from FirstOfEven(rank) to FirstOfEven(rank + 1).
+// Returns the first row of a rank if `count` rows are divided evenly, or for
+// the number of ranks `count`.
 inline int64_t FirstOfEven(int64_t count, int64_t rank, int64_t num_ranks) {
   const int64_t each = count / num_ranks, more = count % num_ranks;
   return rank * each + std::min(rank, more);
 }
 
-// Columns of an index; see docs/format.md.
+// Columns of an index (docs/format.md), a row per array with rows.
 struct RowColumns {
-  // One row per array with rows.
   std::vector<uint32_t> array;
   std::vector<int64_t> ranks;
   std::vector<int64_t> count;  // of each rank, or -1: not all the same
   std::vector<int64_t> first;  // ranks + 1 rows where the count is -1
 };
 
-// Calls fn(path inside the index, column) for every column; the one list of
-// names.
+// Calls fn(path inside the index, column) for every column.
 template <typename Columns, typename Fn>
 void ForEachRowColumn(Columns& columns, Fn&& fn) {
   fn(".belay/rows/array", columns.array);
@@ -127,8 +120,7 @@ void ForEachRowColumn(Columns& columns, Fn&& fn) {
 
 RowColumns ToRowColumns(const std::vector<StoredRows>& rows);
 
-// Takes columns apart, for arrays of these shapes. Returns what is wrong with
-// them, "" if nothing.
+// Converts columns, for arrays of these shapes. Returns their damage, or "".
 std::string FromRowColumns(const RowColumns& columns,
                            const std::vector<Shape>& shapes,
                            std::vector<StoredRows>& rows);

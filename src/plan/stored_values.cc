@@ -69,7 +69,7 @@ class ValueTable {
     first_part_.push_back(part);
   }
 
-  // Without the values inside it.
+  // Returns the value without those inside it.
   StoredValue At(size_t row) const {
     const StoredValues& columns = saved_.values;
     StoredValue value{.key = columns.key[row],
@@ -83,7 +83,6 @@ class ValueTable {
     return value;
   }
 
-  // Nothing: it is not stored.
   std::optional<StoredValue> Find(const std::string& key) const {
     const std::vector<std::string>& keys = saved_.values.key;
     const std::string below = key + "/";
@@ -94,8 +93,8 @@ class ValueTable {
     return value;
   }
 
-  // Whether a value with a handler is inside another one, which then has its
-  // arrays as well. One without arrays is if its key says so.
+  // Returns whether a value with a handler is inside another one, which then
+  // has its arrays as well. The key decides for one without arrays.
   bool IsInside(const StoredValue& value) const {
     const std::vector<std::string>& keys = saved_.values.key;
     const std::string first = value.parts.empty()
@@ -134,8 +133,8 @@ class ValueTable {
         begin + static_cast<std::ptrdiff_t>(first_part_[row + 1]), name);
   }
 
-  // Adds the values with handlers whose keys begin with `below`; without `all`
-  // those that are inside another value.
+  // Adds the values with handlers below a key; all of them, or those that are
+  // inside another value.
   void AddInside(const std::string& below, bool all, StoredValue& value) const {
     const std::vector<std::string>& keys = saved_.values.key;
     for (auto inner = std::lower_bound(keys.begin(), keys.end(), below);
@@ -338,7 +337,7 @@ Status CheckKinds(const SavedCheckpoint& saved,
 
 namespace {
 
-// A value of the union, and the rank that first had it.
+// A merged value, and the first rank that has it.
 struct Merged {
   std::string typestr;
   size_t rank = 0;
@@ -346,7 +345,7 @@ struct Merged {
   std::set<std::string> parts;
 };
 
-// Entries that one rank alone has are no entries of a value that all hold.
+// All ranks must have the same entries of a value that all hold.
 Status CheckEntries(const ListedValue& value, size_t rank,
                     const Merged& merged) {
   if (value.entries == *merged.entries) return absl::OkStatus();

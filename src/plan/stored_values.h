@@ -1,4 +1,4 @@
-// The values of an index: their forms, their columns, their damage.
+// The values of an index: which they are, and the arrays that they consist of.
 
 #ifndef BELAY_PLAN_STORED_VALUES_H_
 #define BELAY_PLAN_STORED_VALUES_H_
@@ -22,9 +22,8 @@
 
 namespace belay {
 
-// What a restore does with one value of the program. Plain values.
-
-// What may differ between a stored value and that of the program.
+// The differences between a stored value and that of the program that a restore
+// accepts.
 struct Tolerance {
   bool dtype = false;
   bool lengths = false;  // but not the number of axes
@@ -41,9 +40,7 @@ struct RestoreChoice {
   Transform transform;  // not empty: what it is computed as
 };
 
-// Checking columns that came from a file.
-
-// Collects what is wrong; only the first damage is kept.
+// Checks columns that came from a file. Keeps the first damage only.
 class ColumnDamage {
  public:
   // `table` is what the names of the columns begin with.
@@ -75,7 +72,7 @@ class ColumnDamage {
               [&](size_t i) { return i == 0 || column[i - 1] <= column[i]; });
   }
 
-  // Requires of each row what `is_good` says of its number.
+  // Requires is_good(row) of each row.
   template <typename T, typename IsGood>
   void CheckRows(std::string_view name, const std::vector<T>& column,
                  const IsGood& is_good) {
@@ -93,20 +90,16 @@ class ColumnDamage {
   std::string text_;
 };
 
-// Values that only say which objects of Python other values were.
+// Values that only record which objects of Python other values were.
 
-// The first part of the keys of such values.
 inline constexpr std::string_view kFormsName = ".python";
 
-// Whether this is the key of such a value. It has no arrays, no handler takes
-// part in it, and no program asks for it by its key (docs/format.md).
+// Returns whether this is the key of such a value. It has no arrays and no
+// handler, and no program requests it (docs/format.md).
 inline bool IsFormKey(std::string_view key) {
   return key.starts_with(kFormsName) &&
          (key.size() == kFormsName.size() || key[kFormsName.size()] == '/');
 }
-
-// The form of an array where it is stored, which may be another one than the
-// program's.
 
 struct StoredForm {
   DType dtype = DType::kU8;
@@ -115,30 +108,23 @@ struct StoredForm {
   friend bool operator==(const StoredForm&, const StoredForm&) = default;
 };
 
-// Whether there is an element that both have, or neither has any: a restore of
-// nothing would say nothing of what it left out. Requires as many axes.
+// Returns whether both have an element in common, or neither has any. Requires
+// as many axes.
 bool HaveSomeInCommon(const Shape& a, const Shape& b);
 
-// Whether values that are stored so may be restored as they are wanted. Where
-// lengths may differ they need some in common.
+// Returns whether values may be restored in another form. Where lengths may
+// differ they need elements in common.
 bool Fits(const StoredForm& stored, const StoredForm& wanted,
           Tolerance tolerance);
 
-// "f32 [4, 3]".
+// Returns "f32 [4, 3]".
 std::string FormText(const StoredForm& form);
 
-// The part of a wanted box that is stored: what lies within the stored shape.
-// Requires as many axes.
+// Returns the part of a wanted box that lies within the stored shape. Requires
+// as many axes.
 Box StoredPart(const Box& wanted, const Shape& stored);
 
-// Values of more than one array, as the index stores them: which they are, and
-// of which arrays they consist.
-//
-// In:  what the handlers of all ranks have listed. Out: columns of plain
-//      numbers and names, and what handlers are told of them when they restore.
-//      docs/format.md describes the columns.
-
-// Those of std::vector<std::string> and std::vector<bool>.
+// The typestrs of std::vector<std::string> and std::vector<bool>.
 inline constexpr std::string_view kStringsTypestr = "strings";
 inline constexpr std::string_view kBoolsTypestr = "bools";
 
@@ -146,14 +132,13 @@ struct RankShards;
 struct SavedCheckpoint;
 struct StoredArray;
 
-// A value that was listed by a handler, without its bytes.
+// A value of a handler, without its bytes.
 struct ListedValue {
   std::string key;
   std::string typestr;
   std::vector<std::string> parts;  // names, ascending
-  // Of a container that ranks hold alike, the names of what each of them has to
-  // have in it: values with handlers, and arrays that it holds whole;
-  // ascending.
+  // The entries of a container that all ranks must have: values with handlers,
+  // and arrays held whole; ascending.
   std::vector<std::string> entries = {};
 
   friend bool operator==(const ListedValue&, const ListedValue&) = default;
@@ -163,8 +148,8 @@ struct StoredValues {
   // One row per value, ascending by key.
   std::vector<std::string> key;
   std::vector<std::string> typestr;
-  // The object that has it, and as what; -1 and "" without a graph, and of
-  // values inside others.
+  // Its object, and its name there; -1 and "" without a graph, and for values
+  // inside others.
   std::vector<int32_t> node;
   std::vector<std::string> name;
   // One row per part, ascending by value and name.
@@ -175,8 +160,7 @@ struct StoredValues {
   friend bool operator==(const StoredValues&, const StoredValues&) = default;
 };
 
-// Calls fn(path inside the index, column) for every column; the one list of
-// names. `Values` is StoredValues or const StoredValues.
+// Calls fn(path inside the index, column) for every column.
 template <typename Values, typename Fn>
 void ForEachValueColumn(Values& values, Fn&& fn) {
   fn(".belay/values/key", values.key);
@@ -188,31 +172,29 @@ void ForEachValueColumn(Values& values, Fn&& fn) {
   fn(".belay/values/parts/array", values.part_array);
 }
 
-// The whole key of a part of a value.
 std::string PartKey(std::string_view key, std::string_view part);
 
-// The first array whose key is not less than `key`.
+// Returns the first array whose key is not less than `key`.
 size_t FirstFrom(const std::vector<StoredArray>& arrays,
                  const std::string& key);
 
-// What is wrong with the columns of a checkpoint with so many arrays and nodes;
-// names the column. "": nothing.
+// Returns the damage of the columns, naming the column, or "".
 std::string DamageOf(const StoredValues& values, size_t num_arrays,
                      size_t num_nodes);
 
-// Whether this is the typestr of arrays that need no handler.
+// Returns whether this is the typestr of arrays that need no handler.
 bool IsPlainTypestr(std::string_view typestr);
 bool IsPlain(const StoredValue& stored);
-// Whether it is that of no registered handler: also those of empty values.
+// Returns whether no registered handler has it: that of arrays and empty
+// values.
 bool IsBuiltinTypestr(std::string_view typestr);
-// Whether it is that of a handler that needs no entry in a registry.
+// Returns whether it is built in, or that of a standard handler.
 bool IsStandardTypestr(std::string_view typestr);
-// Such a value.
 StoredValue PlainValue(std::string_view key, ValuePart part);
 
-// Puts together what each rank has listed. `arrays` are those of the save.
-// `compares` whether the containers of all ranks have the same entries;
-// otherwise what is stored has those of any rank.
+// Merges what ranks have listed. `arrays` are those of the save. With
+// `compares`, the containers of all ranks must have the same entries; otherwise
+// a stored one has those of any rank.
 // Errors: InvalidArgument - a rank lists a key twice, or ranks list it with
 //   different handlers, or one of them as an array, or with other entries;
 //   Internal - a part is no array.
@@ -220,33 +202,32 @@ StatusOr<StoredValues> MergeValues(
     const std::vector<std::vector<ListedValue>>& ranks,
     const std::vector<StoredArray>& arrays, bool compares = true);
 
-// Whether ranks that hold a value of this typestr have the same entries in it.
+// Returns whether ranks with such a value have the same entries in it.
 bool IsContainerTypestr(std::string_view typestr);
 
-// All values, those inside others among them, ascending by key; arrays that
-// are no part of a value are values themselves.
+// Returns all values, also those inside others, ascending by key. An array that
+// is no part of a value is a value itself.
 std::vector<StoredValue> AllValues(const SavedCheckpoint& saved);
 
-// Those that are not inside others. An array below the key of a value that does
-// not have it as a part stands alone.
+// Returns the values that are not inside others. An array below the key of a
+// value that does not have it as a part stands alone.
 std::vector<StoredValue> ValuesAlone(const SavedCheckpoint& saved);
 
-// The values of these keys, and of those of the optional ones that are stored,
-// ascending by key, as handlers are told of them. The keys are ascending.
+// Returns the values of these keys, and of the optional ones that are stored,
+// ascending by key. The keys are ascending.
 // Errors: NotFound - nothing has this key; names close ones.
 StatusOr<std::vector<StoredValue>> FindValues(
     const SavedCheckpoint& saved, const std::vector<std::string>& keys,
     const std::vector<std::string>& optional = {});
 
-// Returns the array with exactly this key, or null.
 const StoredArray* FindArray(const SavedCheckpoint& saved,
                              const std::string& key);
 
-// Whether something is stored under exactly this key.
+// Returns whether an array or a value has exactly this key.
 bool HasValue(const SavedCheckpoint& saved, const std::string& key);
 
-// Checks that what is wanted as an array is none of the values without one.
-// Errors: FailedPrecondition - it is.
+// Errors: FailedPrecondition - a key that is wanted as an array has a value
+//   without one.
 Status CheckKinds(const SavedCheckpoint& saved,
                   const std::vector<RankShards>& wanted);
 

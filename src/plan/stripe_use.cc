@@ -7,7 +7,7 @@
 namespace belay {
 namespace {
 
-// The rows of a box in a file: one of `bytes` at each index of `axes` outer
+// The rows of a box in a file, one of `bytes` at each index of `axes` outer
 // axes.
 struct Rows {
   int64_t begin = 0;  // of the first
@@ -32,21 +32,21 @@ Rows RowsOf(const Box& box, const Extent& extent, int64_t element_size) {
   return rows;
 }
 
-// Takes the innermost of the outer axes into the row, with its gaps.
+// Merges the innermost of the outer axes into the row, with its gaps.
 void TakeAxis(const Box& box, Rows& rows) {
   const size_t axis = --rows.axes;
   rows.bytes += (box.shape[axis] - 1) * rows.steps[axis];
   rows.count /= box.shape[axis];
 }
 
-// Whether a whole stripe may lie in a gap along that axis. If not, the next row
-// begins in the stripe in which the last one ends, or in the one after it.
+// Returns whether a whole stripe may lie in a gap along the axis. If not, a row
+// begins in the stripe in which the one before ends, or in the next one.
 bool HasWideGaps(const Box& box, const Rows& rows, int64_t stripe_bytes) {
   const size_t axis = rows.axes - 1;
   return box.shape[axis] > 1 && rows.steps[axis] - rows.bytes >= stripe_bytes;
 }
 
-// Where the row of that number begins, counted row-major.
+// Returns the begin of row `number`, counted row-major.
 int64_t BeginOf(const Box& box, const Rows& rows, int64_t number) {
   int64_t begin = rows.begin;
   for (size_t axis = rows.axes; axis-- > 0;) {
@@ -56,7 +56,7 @@ int64_t BeginOf(const Box& box, const Rows& rows, int64_t number) {
   return begin;
 }
 
-// Joins what overlaps or touches, writer by writer.
+// Joins ranges of a writer that overlap or touch.
 std::vector<StripeRange> Join(std::vector<StripeRange> ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) {
     return std::tie(a.writer, a.first) < std::tie(b.writer, b.first);

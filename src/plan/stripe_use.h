@@ -1,7 +1,4 @@
-// Which stripes of a file are written by several writers.
-//
-// In:  the boxes that each writer puts into extents of the file.
-// Out: how many stripes get bytes, and how many of several writers.
+// Counts the stripes of a file that several writers write.
 
 #ifndef BELAY_PLAN_STRIPE_USE_H_
 #define BELAY_PLAN_STRIPE_USE_H_
@@ -14,7 +11,7 @@
 
 namespace belay {
 
-// Stripes of a file that get bytes of one writer, both ends included.
+// Stripes that get bytes of one writer, first and last included.
 struct StripeRange {
   int64_t first = 0;
   int64_t last = 0;
@@ -30,16 +27,15 @@ struct StripeUse {
   friend bool operator==(const StripeUse&, const StripeUse&) = default;
 };
 
-// Adds the stripes of `stripe_bytes` that get a byte of `box`, as ascending
-// ranges, at most `most` of them (1 or more). Rows between which no whole
-// stripe lies make one range, so that a box has as many ranges as it has gaps
-// of a stripe, not as it has runs. Returns whether the ranges are exact: if
-// there were more than `most`, gaps between them count as written.
+// Adds the stripes that get a byte of `box` as at most `most` (1 or more)
+// ascending ranges. Rows between which no whole stripe lies make one range, so
+// a box has a range per gap of a stripe, not per run. Returns whether the
+// ranges are exact: beyond `most`, gaps between them count as written.
 bool AddStripeRanges(const Box& box, const Extent& extent, int64_t element_size,
                      int64_t stripe_bytes, int64_t most, int32_t writer,
                      std::vector<StripeRange>& ranges);
 
-// Counts the stripes of one file. Ranges of a writer may overlap.
+// Ranges of a writer may overlap.
 StripeUse CountStripes(std::vector<StripeRange> ranges);
 
 }  // namespace belay
