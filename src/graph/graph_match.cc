@@ -1,12 +1,9 @@
 #include "graph/graph_match.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <optional>
-#include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/numbers.h"
@@ -14,7 +11,6 @@
 #include "absl/strings/string_view.h"
 #include "core/text.h"
 #include "core/wire.h"
-#include "graph/live_graph.h"
 #include "state/array_access.h"
 #include "state/transform.h"
 

@@ -1,7 +1,6 @@
 #include "graph/live_graph.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -9,7 +8,6 @@
 #include "belay/sharded_variable.h"
 #include "core/catch_exceptions.h"
 #include "core/layout.h"
-#include "core/text.h"
 #include "core/wire.h"
 #include "plan/stored_objects.h"
 #include "state/memory_layout.h"

@@ -1,16 +1,12 @@
 #include "graph/merge.h"
 
 #include <algorithm>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "graph/object_graph.h"
 
 namespace belay {
 namespace {

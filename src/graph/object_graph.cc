@@ -1,7 +1,6 @@
 #include "graph/object_graph.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <limits>
 #include <type_traits>
 

@@ -2,13 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <numeric>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"

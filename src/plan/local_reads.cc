@@ -1,7 +1,6 @@
 #include "plan/local_reads.h"
 
 #include <algorithm>
-#include <string_view>
 #include <tuple>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "plan/replica_check.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -10,11 +9,9 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "belay/arrays/box.h"
 #include "belay/arrays/flat_buffer.h"
 #include "core/integers.h"
 #include "core/text.h"
-#include "core/wire.h"
 #include "plan/shards.h"
 
 namespace belay {

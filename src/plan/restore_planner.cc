@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -17,7 +16,6 @@
 #include "core/checksum.h"
 #include "core/keys.h"
 #include "core/status_macros.h"
-#include "plan/choose_ranks.h"
 #include "plan/local_reads.h"
 #include "plan/shared_targets.h"
 #include "plan/stored_arrays.h"

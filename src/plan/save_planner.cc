@@ -5,11 +5,9 @@
 #include <iterator>
 #include <set>
 #include <span>
-#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
@@ -17,7 +15,6 @@
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
-#include "plan/choose_ranks.h"
 #include "plan/chunks.h"
 #include "plan/coverage.h"
 #include "plan/policy.h"

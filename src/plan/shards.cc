@@ -1,12 +1,9 @@
 #include "plan/shards.h"
 
 #include <limits>
-#include <optional>
 #include <utility>
 
-#include "core/checksum.h"
 #include "core/status_macros.h"
-#include "core/strided_copy.h"
 #include "core/text.h"
 
 namespace belay {

@@ -1,7 +1,6 @@
 #include "plan/shared_targets.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <utility>

@@ -7,7 +7,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_format.h"
-#include "core/box_tiling.h"
 #include "core/checksum.h"
 #include "core/struct_text.h"
 #include "plan/stored_values.h"

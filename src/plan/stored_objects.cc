@@ -1,6 +1,5 @@
 #include "plan/stored_objects.h"
 
-#include <cstddef>
 #include <functional>
 #include <iterator>
 #include <numeric>

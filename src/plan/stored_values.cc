@@ -5,12 +5,10 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include "core/element_conversion.h"
 #include "core/keys.h"
 #include "core/status_macros.h"
-#include "core/text.h"
 #include "plan/plan.h"
 #include "plan/stored_objects.h"
 
