@@ -216,54 +216,6 @@ std::vector<bool> AreSettled(const LiveGraph& live,
   return settled;
 }
 
-// The stored node of a key, and the number of the attribute in it.
-using AttributePlaces =
-    absl::flat_hash_map<absl::string_view, std::pair<int32_t, size_t>>;
-
-AttributePlaces IndexByKey(const ObjectGraph& saved) {
-  AttributePlaces places;
-  for (size_t node = 0; node < saved.nodes.size(); ++node) {
-    const auto& attributes = saved.nodes[node].attributes;
-    for (size_t i = 0; i < attributes.size(); ++i) {
-      places.emplace(AbslView(attributes[i].key),
-                     std::pair(static_cast<int32_t>(node), i));
-    }
-  }
-  return places;
-}
-
-struct SourceMatch {
-  // By key of the transform. Empty: one of them is not stored.
-  std::vector<std::pair<int32_t, size_t>> places;
-  // Set if the result has another type; `attribute` is not set.
-  std::optional<Mismatch> difference;
-  bool fits = true;  // as far as the graph tells
-};
-
-SourceMatch FindSources(const ObjectGraph& saved, const AttributePlaces& places,
-                        const LiveValue& value, const GraphAttribute& own,
-                        const RestoreChoice& choice) {
-  SourceMatch match;
-  for (const std::string& key : choice.transform.StoredKeys()) {
-    const auto place = places.find(AbslView(key));
-    if (place == places.end()) return {};
-    match.places.push_back(place->second);
-  }
-  if (choice.skip || own.has_handler()) return match;
-  const auto result = FindResult(choice.transform, [&](const std::string& key) {
-    const auto [node, attribute] = places.at(AbslView(key));
-    return &saved.nodes[At(node)].attributes[attribute];
-  });
-  if (!result) return match;  // reading says what is wrong
-  const auto fitted = FitLength(*result, value.shards, own);
-  const GraphAttribute& needed = fitted ? *fitted : own;
-  if (IsSameKind(*result, needed)) return match;
-  match.fits = Fits(*result, needed, choice.tolerance);
-  match.difference = Mismatch{
-      .key = own.key, .needed = TypeText(needed), .found = TypeText(*result)};
-  return match;
-}
-
 class Matcher {
  public:
   Matcher(const Restoration& restoration, const LiveGraph& live,
@@ -281,12 +233,13 @@ class Matcher {
     result_.live_nodes.assign(saved_.nodes.size(), -1);
     out().rank = rank;
     out().nodes.assign(saved_.nodes.size(), NodeMatch::kAbsent);
-    int64_t attributes = 0;
     for (const GraphNode& node : saved_.nodes) {
-      first_attribute_.push_back(attributes);
-      attributes += std::ssize(node.attributes);
+      first_attribute_.push_back(attributes_.size());
+      for (const GraphAttribute& one : node.attributes) {
+        attributes_.push_back(&one);
+      }
     }
-    out().used.assign(static_cast<size_t>(attributes), AttributeUse::kUnused);
+    out().used.assign(attributes_.size(), AttributeUse::kUnused);
     choices_.resize(live.values.size());
   }
 
@@ -333,39 +286,70 @@ class Matcher {
            NumElements(live_.AttributeOf(value).shape) > 0;
   }
 
-  // Matches a value with the stored values that it is computed from.
-  void MatchSources(const AttributePlaces& places, size_t value) {
-    const RestoreChoice& choice = choices_[value];
+  // Notes a difference between a stored value, which is attribute `place`, and
+  // one of the program. Returns whether the value can be restored.
+  bool CheckKind(size_t place, const GraphAttribute& stored, size_t value) {
     const GraphAttribute& own = live_.AttributeOf(live_.values[value]);
-    SourceMatch found =
-        FindSources(saved_, places, live_.values[value], own, choice);
-    if (found.places.empty()) return;
+    const auto fitted = FitLength(stored, live_.values[value].shards, own);
+    const GraphAttribute& needed = fitted ? *fitted : own;
+    if (IsSameKind(stored, needed)) return true;
+    const bool fits = Fits(stored, needed, choices_[value].tolerance);
+    auto& differences = fits ? out().conversions : out().mismatches;
+    differences.push_back({.attribute = static_cast<int64_t>(place),
+                           .key = own.key,
+                           .needed = TypeText(needed),
+                           .found = TypeText(stored)});
+    return fits;
+  }
+
+  void Use(size_t place, AttributeUse use) {
+    out().used[place] = std::max(out().used[place], use);
+  }
+
+  void Read(size_t value, const std::string& key) {
+    if (LastNumber(value) >= restoration_.number) return;
+    result_.reads.push_back({.value = value, .key = key});
+  }
+
+  // By key, the number of a stored attribute.
+  using Places = absl::flat_hash_map<absl::string_view, size_t>;
+
+  // Matches a value with the stored values that it is computed from.
+  void MatchSources(const Places& places, size_t value) {
+    const RestoreChoice& choice = choices_[value];
+    const std::string& key = live_.AttributeOf(live_.values[value]).key;
+    std::vector<size_t> sources;
+    for (const std::string& stored_key : choice.transform.StoredKeys()) {
+      const auto place = places.find(AbslView(stored_key));
+      if (place == places.end()) return;
+      sources.push_back(place->second);
+    }
+    if (sources.empty()) return;
     is_matched_[value] = true;
-    for (const auto& [node, attribute] : found.places) {
-      const int64_t source =
-          first_attribute_[At(node)] + static_cast<int64_t>(attribute);
-      given_away_.insert(source);
-      if (found.difference) {
-        found.difference->attribute = source;
-        auto& all = found.fits ? out().conversions : out().mismatches;
-        all.push_back(*std::exchange(found.difference, std::nullopt));
-      }
-      if (!found.fits) continue;
-      AttributeUse& use = out().used[static_cast<size_t>(source)];
-      use = std::max(
-          use, choice.skip ? AttributeUse::kSkipped : AttributeUse::kUsed);
-      if (!choice.skip) out().renamed.emplace_back(source, own.key);
+    given_away_.insert(sources.begin(), sources.end());
+    if (choice.skip) {
+      for (const size_t place : sources) Use(place, AttributeUse::kSkipped);
+      return;
     }
-    if (!found.fits || choice.skip) return;
-    if (LastNumber(value) < restoration_.number) {
-      result_.reads.push_back({.value = value, .key = own.key});
+    // Without a result, reading reports what is wrong.
+    const auto result = FindResult(choice.transform, [&](const auto& name) {
+      return attributes_[places.at(AbslView(name))];
+    });
+    if (result && !CheckKind(sources[0], *result, value)) return;
+    for (const size_t place : sources) {
+      Use(place, AttributeUse::kUsed);
+      out().renamed.emplace_back(place, key);
     }
+    Read(value, key);
   }
 
   // Matches the values that have another key in the checkpoint.
   void MatchStoredKeys() {
     if (std::none_of(choices_.begin(), choices_.end(), HasSource)) return;
-    const AttributePlaces places = IndexByKey(saved_);
+    Places places;
+    for (size_t i = 0; i < attributes_.size(); ++i) {
+      places.emplace(AbslView(attributes_[i]->key), i);
+    }
     for (size_t i = 0; i < live_.values.size(); ++i) {
       if (!HasSource(choices_[i])) continue;
       is_found_[i] = true;
@@ -375,20 +359,17 @@ class Matcher {
       }
       const auto place = places.find(AbslView(choices_[i].stored_key));
       if (place == places.end()) continue;
-      const auto [node, attribute] = place->second;
-      given_away_.insert(first_attribute_[At(node)] +
-                         static_cast<int64_t>(attribute));
-      MatchValue(node, attribute, i);
+      given_away_.insert(place->second);
+      MatchValue(place->second, i);
     }
   }
 
   // Finds the arrays whose key `name` maps to the same text as the key or the
   // plain name of a value that has none yet.
   void FindArrays(absl::string_view (*name)(absl::string_view)) {
-    absl::flat_hash_map<absl::string_view, size_t> places;
-    const auto& arrays = saved_.nodes[0].attributes;
-    for (size_t i = 0; i < arrays.size(); ++i) {
-      places.emplace(name(AbslView(arrays[i].key)), i);
+    Places places;
+    for (size_t i = 0; i < attributes_.size(); ++i) {
+      places.emplace(name(AbslView(attributes_[i]->key)), i);
     }
     for (size_t i = 0; i < live_.values.size(); ++i) {
       if (is_found_[i]) continue;
@@ -405,7 +386,7 @@ class Matcher {
   // The first value that asks for an array gets it.
   void GiveArray(size_t array, size_t value) {
     const auto [owner, is_new] = owners_.emplace(array, value);
-    if (is_new) return MatchValue(0, array, value);
+    if (is_new) return MatchValue(array, value);
     if (OthersHave(live_.values[value])) {
       is_matched_[value] = true;
       return;
@@ -413,10 +394,10 @@ class Matcher {
     const auto key = [this](size_t v) {
       return live_.AttributeOf(live_.values[v]).key;
     };
-    out().warnings.push_back(
-        Cat("Ambiguous names: \"", saved_.nodes[0].attributes[array].key,
-            "\" of the checkpoint is \"", key(owner->second),
-            "\", so it cannot be \"", key(value), "\""));
+    out().warnings.push_back(Cat("Ambiguous names: \"", attributes_[array]->key,
+                                 "\" of the checkpoint is \"",
+                                 key(owner->second), "\", so it cannot be \"",
+                                 key(value), "\""));
   }
 
   // Objects stay matched while a path that they had in both graphs still leads
@@ -506,40 +487,23 @@ class Matcher {
       if (live == nullptr) continue;
       const auto place = static_cast<size_t>(live - live_attributes.data());
       const size_t value = live_.first_value[At(node)] + place;
-      if (!HasSource(choices_[value])) MatchValue(saved, i, value);
+      if (!HasSource(choices_[value])) {
+        MatchValue(first_attribute_[At(saved)] + i, value);
+      }
     }
   }
 
-  // Matches attribute number `attribute` of the stored node.
-  void MatchValue(int32_t saved, size_t attribute, size_t value) {
-    const GraphAttribute& stored =
-        saved_.nodes[At(saved)].attributes[attribute];
-    const GraphAttribute& own = live_.AttributeOf(live_.values[value]);
-    const auto fitted = FitLength(stored, live_.values[value].shards, own);
-    const GraphAttribute& needed = fitted ? *fitted : own;
-    const int64_t place =
-        first_attribute_[At(saved)] + static_cast<int64_t>(attribute);
+  // Matches a value with the stored attribute `place`.
+  void MatchValue(size_t place, size_t value) {
+    const GraphAttribute& stored = *attributes_[place];
+    const std::string& key = live_.AttributeOf(live_.values[value]).key;
     const bool is_first = !is_matched_[value];
     is_matched_[value] = true;
-    AttributeUse& use = out().used[static_cast<size_t>(place)];
-    if (choices_[value].skip) {
-      use = std::max(use, AttributeUse::kSkipped);
-      return;
-    }
-    if (!IsSameKind(stored, needed)) {
-      const bool fits = Fits(stored, needed, choices_[value].tolerance);
-      auto& differences = fits ? out().conversions : out().mismatches;
-      differences.push_back({.attribute = place,
-                             .key = needed.key,
-                             .needed = TypeText(needed),
-                             .found = TypeText(stored)});
-      if (!fits) return;
-    }
-    use = AttributeUse::kUsed;
-    if (stored.key != needed.key) out().renamed.emplace_back(place, needed.key);
-    if (is_first && LastNumber(value) < restoration_.number) {
-      result_.reads.push_back({.value = value, .key = stored.key});
-    }
+    if (choices_[value].skip) return Use(place, AttributeUse::kSkipped);
+    if (!CheckKind(place, stored, value)) return;
+    Use(place, AttributeUse::kUsed);
+    if (stored.key != key) out().renamed.emplace_back(place, key);
+    if (is_first) Read(value, stored.key);
   }
 
   // Returns the number of the restore that read the value last, or 0.
@@ -568,8 +532,7 @@ class Matcher {
     for (size_t i = 0; i < saved_.nodes.size(); ++i) {
       int64_t others = std::ssize(saved_.nodes[i].slots);
       for (size_t j = 0; j < saved_.nodes[i].attributes.size(); ++j) {
-        const int64_t place = first_attribute_[i] + static_cast<int64_t>(j);
-        others += given_away_.contains(place) ? 0 : 1;
+        others += given_away_.contains(first_attribute_[i] + j) ? 0 : 1;
       }
       have.push_back(others > 0);
     }
@@ -604,14 +567,15 @@ class Matcher {
   const ObjectGraph& saved_;
   const LiveGraph& live_;
   const RestoredNumbers& restored_;
-  const std::vector<bool> is_known_;         // by live node
-  std::vector<bool> is_matched_;             // by live value
-  std::vector<bool> is_settled_;             // by live node: nothing to read
-  std::vector<int64_t> first_attribute_;     // by stored node
-  absl::flat_hash_set<int64_t> given_away_;  // attributes, by stored_key
-  bool is_remembering_ = false;              // only what was bound is bound
-  std::vector<int32_t> queue_;               // stored nodes as they were bound
-  std::vector<int32_t> waiting_;             // stored nodes that nobody holds
+  const std::vector<bool> is_known_;     // by live node
+  std::vector<bool> is_matched_;         // by live value
+  std::vector<bool> is_settled_;         // by live node: nothing to read
+  std::vector<size_t> first_attribute_;  // by stored node
+  std::vector<const GraphAttribute*> attributes_;  // of all stored nodes
+  absl::flat_hash_set<size_t> given_away_;         // attributes, by stored_key
+  bool is_remembering_ = false;   // only what was bound is bound
+  std::vector<int32_t> queue_;    // stored nodes as they were bound
+  std::vector<int32_t> waiting_;  // stored nodes that nobody holds
   // For a match by name.
   std::vector<bool> is_found_;                  // by live value
   absl::flat_hash_map<size_t, size_t> owners_;  // values, by array

@@ -451,16 +451,12 @@ namespace {
 // Returns the row of a value in the array table.
 StatusOr<uint32_t> RowOf(const GraphAttribute& attribute,
                          const std::vector<StoredArray>& arrays) {
-  const auto found =
-      std::lower_bound(arrays.begin(), arrays.end(), attribute.key,
-                       [](const StoredArray& array, const std::string& key) {
-                         return array.key < key;
-                       });
+  const StoredArray* const found = FindArray(arrays, attribute.key);
   const auto failed = [&](std::string_view cause) {
     return absl::InternalError(
         Cat("store object graph \"", attribute.key, "\": ", cause));
   };
-  if (found == arrays.end() || found->key != attribute.key) {
+  if (found == nullptr) {
     return failed("the checkpoint has no such array");
   }
   if (!attribute.has_handler() &&
@@ -470,7 +466,7 @@ StatusOr<uint32_t> RowOf(const GraphAttribute& attribute,
             ShapeText(attribute.shape), ", found ", DTypeName(found->dtype),
             " ", ShapeText(found->shape), ")"));
   }
-  return static_cast<uint32_t>(found - arrays.begin());
+  return static_cast<uint32_t>(found - arrays.data());
 }
 
 // Notes the object of a value. Returns whether the value has a row.

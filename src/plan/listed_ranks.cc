@@ -366,21 +366,16 @@ struct HeldEntry {
 };
 
 // Lists the shards of one key on all ranks, by rank and place.
-void ListHolders(const ListedRanks& listed, const std::vector<Tellers>& tellers,
-                 std::span<const Row> rows, std::vector<HeldEntry>& held) {
+void ListHolders(const ListedRanks& listed, const std::vector<ToldShard>& told,
+                 std::vector<HeldEntry>& held) {
   held.clear();
-  for (const Row& row : rows) {
-    const ListedShard& shard = listed.lists[row.list].shards[row.shard];
-    if (shard.place == Place::kBox) {
-      for (const int32_t rank : tellers[row.list].own) {
-        const ShardList& own = listed.lists[row.list];
-        held.push_back({{rank, PlaceOfOwn(own, row.shard)}, &shard});
-      }
-      continue;
-    }
-    for (const int32_t rank : tellers[row.list].shared) {
+  for (const ToldShard& one : told) {
+    const bool is_own = one.shard->place == Place::kBox;
+    for (const int32_t rank : *one.ranks) {
       const ShardList& own = listed.lists[listed.ranks[rank].own];
-      held.push_back({{rank, PlaceOfShared(own, row.shard)}, &shard});
+      const int32_t place =
+          is_own ? PlaceOfOwn(own, one.entry) : PlaceOfShared(own, one.entry);
+      held.push_back({{rank, place}, one.shard});
     }
   }
   const auto is_before = [](const HeldEntry& a, const HeldEntry& b) {
@@ -481,13 +476,13 @@ void ForEachToldKey(const ListedRanks& listed,
 
 Status ForEachKey(const ListedRanks& listed,
                   absl::FunctionRef<Status(const std::vector<HeldShard>&)> fn) {
-  const std::vector<Tellers> tellers = TellersOf(listed);
   std::vector<HeldEntry> held;
   std::vector<ShardInfo> made;  // of those that do not say their box
   std::vector<HeldShard> shards;
-  const RowsByKey by_key = GroupByKey(listed.lists);
-  for (const KeyRows& key : by_key.keys) {
-    ListHolders(listed, tellers, by_key.Of(key), held);
+  Status status;
+  ForEachToldKey(listed, [&](const std::vector<ToldShard>& told) {
+    if (!status.ok()) return;
+    ListHolders(listed, told, held);
     made.clear();
     made.reserve(held.size());  // they are pointed to
     shards.clear();
@@ -500,9 +495,9 @@ Status ForEachKey(const ListedRanks& listed,
         shards.back().info = &made.back();
       }
     }
-    BELAY_RETURN_IF_ERROR(fn(shards));
-  }
-  return absl::OkStatus();
+    status = fn(shards);
+  });
+  return status;
 }
 
 }  // namespace belay

@@ -762,7 +762,8 @@ class PieceFinder {
   // Adds `tensor` as parts of the pieces that it was cut from.
   void AddParts(const ShardableTensor& tensor, int32_t group,
                 std::vector<WritePiece>& parts) const {
-    const int32_t array = ArrayOf(tensor.key);
+    const auto array =
+        static_cast<int32_t>(FirstFrom(plan_.arrays, tensor.key));
     const Box box = tensor.dtype == DType::kString
                         ? WholeBox(IoShape(plan_.arrays[array]))
                         : tensor.box;
@@ -777,15 +778,6 @@ class PieceFinder {
   }
 
  private:
-  int32_t ArrayOf(std::string_view key) const {
-    const auto found =
-        std::lower_bound(plan_.arrays.begin(), plan_.arrays.end(), key,
-                         [](const StoredArray& array, std::string_view k) {
-                           return array.key < k;
-                         });
-    return static_cast<int32_t>(found - plan_.arrays.begin());
-  }
-
   const SavePlan& plan_;
   absl::flat_hash_map<std::pair<int32_t, int32_t>,
                       std::vector<const WritePiece*>>

@@ -144,16 +144,15 @@ class ValueTable {
 
   std::optional<StoredValue> FindArrays(const std::string& key,
                                         const std::string& below) const {
-    const std::vector<StoredArray>& arrays = saved_.arrays;
-    size_t i = FirstFrom(arrays, key);
-    if (i < arrays.size() && arrays[i].key == key) {
-      return PlainValue(key, PartOf("", arrays[i]));
+    if (const StoredArray* const array = FindArray(saved_, key)) {
+      return PlainValue(key, PartOf("", *array));
     }
     StoredValue value{.key = key,
                       .typestr = std::string(kGroupTypestr),
                       .parts = {},
                       .values = {}};
-    for (i = FirstFrom(arrays, below);
+    const std::vector<StoredArray>& arrays = saved_.arrays;
+    for (size_t i = FirstFrom(arrays, below);
          i < arrays.size() && arrays[i].key.starts_with(below); ++i) {
       value.parts.push_back(PartOf(
           std::string_view(arrays[i].key).substr(below.size()), arrays[i]));
@@ -173,11 +172,10 @@ std::string PartKey(std::string_view key, std::string_view part) {
   return part.empty() ? std::string(key) : Cat(key, "/", part);
 }
 
-size_t FirstFrom(const std::vector<StoredArray>& arrays,
-                 const std::string& key) {
+size_t FirstFrom(const std::vector<StoredArray>& arrays, std::string_view key) {
   const auto found =
       std::lower_bound(arrays.begin(), arrays.end(), key,
-                       [](const StoredArray& array, const std::string& k) {
+                       [](const StoredArray& array, std::string_view k) {
                          return array.key < k;
                        });
   return static_cast<size_t>(found - arrays.begin());
@@ -293,12 +291,15 @@ StatusOr<std::vector<StoredValue>> FindValues(
   return values;
 }
 
+const StoredArray* FindArray(const std::vector<StoredArray>& arrays,
+                             std::string_view key) {
+  const size_t row = FirstFrom(arrays, key);
+  return row < arrays.size() && arrays[row].key == key ? &arrays[row] : nullptr;
+}
+
 const StoredArray* FindArray(const SavedCheckpoint& saved,
-                             const std::string& key) {
-  const size_t array = FirstFrom(saved.arrays, key);
-  const bool is_there =
-      array < saved.arrays.size() && saved.arrays[array].key == key;
-  return is_there ? &saved.arrays[array] : nullptr;
+                             std::string_view key) {
+  return FindArray(saved.arrays, key);
 }
 
 bool HasValue(const SavedCheckpoint& saved, const std::string& key) {
@@ -316,10 +317,7 @@ Status CheckKinds(const SavedCheckpoint& saved,
       const auto found =
           std::lower_bound(values.key.begin(), values.key.end(), shard.key);
       if (found == values.key.end() || *found != shard.key) continue;
-      const size_t array = FirstFrom(saved.arrays, shard.key);
-      if (array < saved.arrays.size() && saved.arrays[array].key == shard.key) {
-        continue;
-      }
+      if (FindArray(saved, shard.key) != nullptr) continue;
       const auto row = static_cast<size_t>(found - values.key.begin());
       return absl::FailedPreconditionError(Cat(
           "plan \"", shard.key, "\": no array is stored under this key, but ",
@@ -381,9 +379,9 @@ Status MergeValue(const ListedValue& value, size_t rank, bool compares,
 // An array under the key of a value is its part "", or another rank's.
 Status CheckNoOtherArray(const std::string& key, const Merged& value,
                          const std::vector<StoredArray>& arrays) {
-  const size_t row = FirstFrom(arrays, key);
-  const bool is_array = row < arrays.size() && arrays[row].key == key;
-  if (!is_array || value.parts.count("") > 0) return absl::OkStatus();
+  if (FindArray(arrays, key) == nullptr || value.parts.contains("")) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(Cat(
       "plan \"", key, "\": rank ", value.rank, " stores it with the handler ",
       "\"", value.typestr, "\", another rank as an array"));
@@ -410,15 +408,14 @@ StatusOr<StoredValues> MergeValues(
   for (const auto& [key, value] : all) {
     BELAY_RETURN_IF_ERROR(CheckNoOtherArray(key, value, arrays));
     for (const std::string& part : value.parts) {
-      const std::string array = PartKey(key, part);
-      const size_t row = FirstFrom(arrays, array);
-      if (row == arrays.size() || arrays[row].key != array) {
-        return absl::InternalError(
-            Cat("plan \"", array, "\": the save has no such array"));
+      const StoredArray* const array = FindArray(arrays, PartKey(key, part));
+      if (array == nullptr) {
+        return absl::InternalError(Cat("plan \"", PartKey(key, part),
+                                       "\": the save has no such array"));
       }
       out.part_value.push_back(static_cast<uint32_t>(out.key.size()));
       out.part_name.push_back(part);
-      out.part_array.push_back(static_cast<uint32_t>(row));
+      out.part_array.push_back(static_cast<uint32_t>(array - arrays.data()));
     }
     out.key.push_back(key);
     out.typestr.push_back(value.typestr);

@@ -175,8 +175,7 @@ void ForEachValueColumn(Values& values, Fn&& fn) {
 std::string PartKey(std::string_view key, std::string_view part);
 
 // Returns the first array whose key is not less than `key`.
-size_t FirstFrom(const std::vector<StoredArray>& arrays,
-                 const std::string& key);
+size_t FirstFrom(const std::vector<StoredArray>& arrays, std::string_view key);
 
 // Returns the damage of the columns, naming the column, or "".
 std::string DamageOf(const StoredValues& values, size_t num_arrays,
@@ -220,8 +219,11 @@ StatusOr<std::vector<StoredValue>> FindValues(
     const SavedCheckpoint& saved, const std::vector<std::string>& keys,
     const std::vector<std::string>& optional = {});
 
+// Return the array with exactly this key, or null.
+const StoredArray* FindArray(const std::vector<StoredArray>& arrays,
+                             std::string_view key);
 const StoredArray* FindArray(const SavedCheckpoint& saved,
-                             const std::string& key);
+                             std::string_view key);
 
 // Returns whether an array or a value has exactly this key.
 bool HasValue(const SavedCheckpoint& saved, const std::string& key);
