@@ -143,14 +143,13 @@ Status TrackedValue::List(std::string_view key, int rank, State& state) const {
     }
     return state.status();
   }
+  const auto named = [&](const Status& cause) {
+    return Status(cause.code(), Cat("add \"", key, "\": ", cause.message()));
+  };
   for (const Piece& piece : pieces_) {
     const Memory& memory = piece.memory;
     StatusOr<Box> box = BoxOf(piece, rank);
-    if (!box.ok()) {
-      return Status(
-          box.status().code(),
-          Cat("add \"", key, "\": ", std::string(box.status().message())));
-    }
+    if (!box.ok()) return named(box.status());
     Shard shard{.key = std::string(key),
                 .dtype = memory.dtype,
                 .global_shape = global_shape_,
@@ -160,14 +159,9 @@ Status TrackedValue::List(std::string_view key, int rank, State& state) const {
                 .from_rank0 = from_rank0_};
     if (whole_) shard.replica = State::kReplicaIsRank;
     if (layout_.has_value()) shard.replica = layout_->Replica(rank);
-    if (Status status = CheckBox(shard.box, global_shape_); !status.ok()) {
-      return Status(status.code(),
-                    Cat("add \"", key, "\": ", std::string(status.message())));
-    }
-    if (Status status = TakeMemory(memory, shard); !status.ok()) {
-      return Status(status.code(),
-                    Cat("add \"", key, "\": ", std::string(status.message())));
-    }
+    Status status = CheckBox(shard.box, global_shape_);
+    if (status.ok()) status = TakeMemory(memory, shard);
+    if (!status.ok()) return named(status);
     if (memory.function != nullptr) StayWhereFound(shard);
     if (takes_length_) shard.object_elements = -1;
     state.AddShard(std::move(shard));

@@ -262,40 +262,28 @@ std::string RanksText(const std::vector<int>& ranks, const LoadReport& report) {
              "]");
 }
 
-Lines IncompatibleLines(const LoadReport& report) {
+template <typename T, typename Line>
+Lines MakeLines(const std::vector<T>& values, const Line& line) {
   Lines lines;
-  for (const DifferentValue& value : report.incompatible) {
-    lines.push_back(Cat("\"", value.key, "\": incompatible (need ",
-                        value.needed, ", found ", value.found, ")",
-                        RanksText(value.ranks, report)));
-  }
+  for (const T& value : values) lines.push_back(line(value));
   return lines;
 }
 
-Lines ConvertedLines(const LoadReport& report) {
-  Lines lines;
-  for (const DifferentValue& value : report.converted) {
-    lines.push_back(Cat("\"", value.key, "\": ", value.needed, " from ",
-                        value.found, RanksText(value.ranks, report)));
-  }
-  return lines;
+Lines IncompatibleLines(const LoadReport& report) {
+  return MakeLines(report.incompatible, [&](const DifferentValue& value) {
+    return Cat("\"", value.key, "\": incompatible (need ", value.needed,
+               ", found ", value.found, ")", RanksText(value.ranks, report));
+  });
 }
 
 Lines MissingLines(const LoadReport& report) {
-  Lines lines;
-  for (const MissingValue& value : report.missing) {
-    lines.push_back(Cat("\"", value.key, "\"", RanksText(value.ranks, report)));
-  }
-  return lines;
+  return MakeLines(report.missing, [&](const MissingValue& value) {
+    return Cat("\"", value.key, "\"", RanksText(value.ranks, report));
+  });
 }
 
-Lines UnusedLines(const LoadReport& report, UnusedValue::Cause cause) {
-  Lines lines;
-  for (const UnusedValue& value : report.unused) {
-    if (value.cause != cause) continue;
-    lines.push_back(Cat(value.object, ": \"", value.stored_key, "\""));
-  }
-  return lines;
+std::string UnusedLine(const UnusedValue& value) {
+  return Cat(value.object, ": \"", value.stored_key, "\"");
 }
 
 // Returns the path of a value or an object, "model/w": it stays the same if an
@@ -353,10 +341,7 @@ Status CheckExisting(std::string_view assertion, const LoadReport& report) {
     return Failure(assertion, Shown(IncompatibleLines(report), "; "));
   }
   if (!report.unmatched_objects.empty()) {
-    Lines names;
-    for (const std::string& object : report.unmatched_objects) {
-      names.push_back(PlainObjectName(object));
-    }
+    const Lines names = MakeLines(report.unmatched_objects, PlainObjectName);
     return Failure(
         assertion,
         Cat(Count(report.unmatched_objects.size(), "object", "objects"),
@@ -365,10 +350,8 @@ Status CheckExisting(std::string_view assertion, const LoadReport& report) {
             Shown(report.unmatched_objects, ", "), CloseHint(names, report)));
   }
   if (!report.missing.empty()) {
-    Lines names;
-    for (const MissingValue& value : report.missing) {
-      names.push_back(PlainName(value.key));
-    }
+    const Lines names = MakeLines(
+        report.missing, [](const auto& value) { return PlainName(value.key); });
     return Failure(assertion, Cat("not assigned a value from checkpoint: ",
                                   Shown(MissingLines(report), ", "),
                                   CloseHint(names, report)));
@@ -378,20 +361,19 @@ Status CheckExisting(std::string_view assertion, const LoadReport& report) {
 
 Status CheckUsed(std::string_view assertion, const LoadReport& report) {
   using Cause = UnusedValue::Cause;
-  if (auto lines = UnusedLines(report, Cause::kObject); !lines.empty()) {
-    return Failure(assertion,
-                   Cat("unresolved object in checkpoint ", Shown(lines, "; ")));
-  }
-  if (auto lines = UnusedLines(report, Cause::kSlot); !lines.empty()) {
-    return Failure(assertion,
-                   Cat("unresolved slot restorations: ", Shown(lines, "; ")));
-  }
-  if (auto lines = UnusedLines(report, Cause::kAttribute); !lines.empty()) {
-    return Failure(
-        assertion,
-        Cat("unused attributes in these objects (the attributes exist in the "
-            "checkpoint but were not restored): ",
-            Shown(lines, "; ")));
+  constexpr std::pair<Cause, std::string_view> kCauses[] = {
+      {Cause::kObject, "unresolved object in checkpoint "},
+      {Cause::kSlot, "unresolved slot restorations: "},
+      {Cause::kAttribute,
+       "unused attributes in these objects (the attributes exist in the "
+       "checkpoint but were not restored): "}};
+  for (const auto& [cause, text] : kCauses) {
+    Lines lines;
+    for (const UnusedValue& value : report.unused) {
+      if (value.cause == cause) lines.push_back(UnusedLine(value));
+    }
+    if (lines.empty()) continue;
+    return Failure(assertion, Cat(text, Shown(lines, "; ")));
   }
   return absl::OkStatus();
 }
@@ -432,17 +414,20 @@ std::string ReportText(const LoadReport& report, const std::string& ranks) {
     renamed.push_back(
         Cat("\"", value.key, "\" from \"", value.stored_key, "\""));
   }
-  Lines unused_lines;
-  for (const UnusedValue& value : report.unused) {
-    unused_lines.push_back(Cat("\"", value.stored_key, "\""));
-  }
+  const Lines unused_lines = MakeLines(report.unused, [](const auto& value) {
+    return Cat("\"", value.stored_key, "\"");
+  });
   text += Section("renamed", "with another key in the checkpoint", renamed);
   text += Section("missing", "not in the checkpoint", MissingLines(report));
   text += Section("unused", "in the checkpoint only", unused_lines);
   text += Section("incompatible", "of another dtype or shape",
                   IncompatibleLines(report));
+  const auto converted = [&](const DifferentValue& value) {
+    return Cat("\"", value.key, "\": ", value.needed, " from ", value.found,
+               RanksText(value.ranks, report));
+  };
   text += Section("converted", "stored with another dtype or shape",
-                  ConvertedLines(report));
+                  MakeLines(report.converted, converted));
   text += Section("skipped", "left as they are", report.skipped);
   text +=
       Section("defaulted", "not stored, left as they are", report.defaulted);
@@ -538,10 +523,7 @@ Status LoadStatus::AssertNontrivialMatch() const {
 std::string LoadStatus::PartialWarning() const {
   if (expects_partial_ || kind_ != Kind::kObjectGraph) return "";
   if (report_.unused.empty()) return "";
-  Lines lines;
-  for (const UnusedValue& value : report_.unused) {
-    lines.push_back(Cat(value.object, ": \"", value.stored_key, "\""));
-  }
+  const Lines lines = MakeLines(report_.unused, UnusedLine);
   return Cat(
       Count(lines.size(), "value", "values"), " of the checkpoint ",
       lines.size() == 1 ? "was" : "were",

@@ -176,12 +176,8 @@ std::string Name(const ReturnedPiece& returned) {
   return absl::StrFormat("group %d: %s", returned.group, Name(*returned.piece));
 }
 
-std::string NeedFound(std::string_view cause, std::string_view need,
-                      std::string_view found) {
-  return Cat(cause, " (need ", need, ", found ", found, ")");
-}
-
-std::string NeedFound(std::string_view cause, int64_t need, int64_t found) {
+template <typename T>
+std::string NeedFound(std::string_view cause, const T& need, const T& found) {
   return Cat(cause, " (need ", need, ", found ", found, ")");
 }
 
@@ -300,7 +296,7 @@ void CheckTiling(const ListedBox& listed, Violations& violations) {
   if (listed.parts.empty()) {
     violations.Add(Name(*listed.listed),
                    NeedFound("dropped: no group has elements of it",
-                             NumElements(whole.shape), 0));
+                             NumElements(whole.shape), int64_t{0}));
     return;
   }
   if (listed.parts.size() == 1 && listed.parts[0].piece->box == whole) return;
@@ -539,7 +535,11 @@ class Packer {
     } else {
       Pack(piece.box, 0);
     }
-    if (num_alone_ > 0) Warn();
+    if (num_alone_ == 0) return;
+    warnings_.push_back(absl::StrFormat(
+        "max shard size \"%s\": %d elements are too large and get a group each "
+        "(need at most %d bytes, found %d)",
+        piece_->key, num_alone_, max_bytes_, alone_.back()[0].bytes));
   }
 
   Grouping Take() {
@@ -635,13 +635,6 @@ class Packer {
     rest_ = max_bytes_;
   }
 
-  void Warn() {
-    warnings_.push_back(absl::StrFormat(
-        "max shard size \"%s\": %d elements are too large and get a group each "
-        "(need at most %d bytes, found %d)",
-        piece_->key, num_alone_, max_bytes_, alone_.back()[0].bytes));
-  }
-
   static constexpr size_t kNoAxis = SIZE_MAX;
 
   const int64_t max_bytes_;
@@ -699,20 +692,16 @@ ShardingPolicy MaxShardSize(int64_t max_bytes) {
 
 namespace {
 
-StatusOr<DeviceSpec> DeviceOf(const RankShards& listed,
-                              const WritePiece& piece) {
-  const ShardInfo& info = listed.shards[piece.shard];
-  DeviceSpec base =
-      DefaultDevice(listed.job, piece.rank, info.layout, info.replica);
-  if (info.device.empty()) return base;
-  BELAY_ASSIGN_OR_RETURN(const DeviceSpec own, ParseDevice(info.device));
-  return MergeDevice(base, own);
-}
-
 StatusOr<ShardableTensor> Describe(const StoredArray& array,
                                    const RankShards& listed,
                                    const WritePiece& piece) {
-  BELAY_ASSIGN_OR_RETURN(DeviceSpec device, DeviceOf(listed, piece));
+  const ShardInfo& info = listed.shards[piece.shard];
+  DeviceSpec device =
+      DefaultDevice(listed.job, piece.rank, info.layout, info.replica);
+  if (!info.device.empty()) {
+    BELAY_ASSIGN_OR_RETURN(const DeviceSpec own, ParseDevice(info.device));
+    device = MergeDevice(device, own);
+  }
   const bool is_text = array.dtype == DType::kString;
   return ShardableTensor{
       .key = array.key,
@@ -750,58 +739,11 @@ StatusOr<std::vector<TaskPieces>> Listed(
   return listed;
 }
 
-class PieceFinder {
- public:
-  PieceFinder(const SavePlan& plan, const std::vector<WritePiece>& pieces)
-      : plan_(plan) {
-    for (const WritePiece& piece : pieces) {
-      pieces_[{piece.rank, piece.array}].push_back(&piece);
-    }
-  }
-
-  // Adds `tensor` as parts of the pieces that it was cut from.
-  void AddParts(const ShardableTensor& tensor, int32_t group,
-                std::vector<WritePiece>& parts) const {
-    const auto array =
-        static_cast<int32_t>(FirstFrom(plan_.arrays, tensor.key));
-    const Box box = tensor.dtype == DType::kString
-                        ? WholeBox(IoShape(plan_.arrays[array]))
-                        : tensor.box;
-    for (const WritePiece* piece :
-         pieces_.at({tensor.device.task.value(), array})) {
-      const std::optional<Box> part = Intersect(piece->box, box);
-      if (!part) continue;
-      parts.push_back(*piece);
-      parts.back().box = *part;
-      parts.back().group = group;
-    }
-  }
-
- private:
-  const SavePlan& plan_;
-  absl::flat_hash_map<std::pair<int32_t, int32_t>,
-                      std::vector<const WritePiece*>>
-      pieces_;  // by rank and array
-};
-
 // Ranks that write files together.
 struct FileTeam {
   std::vector<int32_t> creators;
   std::vector<int32_t> writers;  // of each group, how many
 };
-
-int32_t TeamKey(const std::vector<int32_t>& nodes, FileLayout layout,
-                int32_t rank) {
-  switch (layout) {
-    case FileLayout::kShared:
-      return 0;
-    case FileLayout::kPerNode:
-      return nodes[rank];
-    case FileLayout::kPerTask:
-      return rank;
-  }
-  return 0;
-}
 
 // Returns for each rank which of its groups have pieces.
 std::vector<std::vector<bool>> GroupsOfRanks(
@@ -827,8 +769,10 @@ std::vector<FileTeam> MakeTeams(const std::vector<int32_t>& nodes,
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (groups[i].empty()) continue;
     const auto rank = static_cast<int32_t>(i);
-    const auto [it, fresh] = numbers.try_emplace(
-        TeamKey(nodes, plan.file_layout, rank), teams.size());
+    const int32_t key = shared                                     ? 0
+                        : plan.file_layout == FileLayout::kPerNode ? nodes[i]
+                                                                   : rank;
+    const auto [it, fresh] = numbers.try_emplace(key, teams.size());
     if (fresh) teams.emplace_back();
     FileTeam& team = teams[it->second];
     plan.teams[i] = it->second;
@@ -861,13 +805,29 @@ Status GroupPieces(const ShardingPolicy& policy, const ListedRanks& ranks,
                          Listed(ranks, plan, pieces));
   BELAY_ASSIGN_OR_RETURN(const std::vector<Grouping> made,
                          ApplyToTasks(policy, listed));
-  const PieceFinder finder(plan, pieces);
+  absl::flat_hash_map<std::pair<int32_t, size_t>, std::vector<WritePiece>>
+      by_rank;  // and array
+  for (const WritePiece& piece : pieces) {
+    by_rank[{piece.rank, piece.array}].push_back(piece);
+  }
   std::vector<WritePiece> parts;
+  const auto add = [&](const ShardableTensor& tensor, size_t group) {
+    const size_t array = FirstFrom(plan.arrays, tensor.key);
+    const Box box = tensor.dtype == DType::kString
+                        ? WholeBox(IoShape(plan.arrays[array]))
+                        : tensor.box;
+    for (const WritePiece& piece :
+         by_rank.at({tensor.device.task.value(), array})) {
+      const std::optional<Box> part = Intersect(piece.box, box);
+      if (!part) continue;
+      parts.push_back(piece);
+      parts.back().box = *part;
+      parts.back().group = static_cast<int32_t>(group);
+    }
+  };
   for (const Grouping& grouping : made) {
     for (size_t i = 0; i < grouping.groups.size(); ++i) {
-      for (const ShardableTensor& tensor : grouping.groups[i]) {
-        finder.AddParts(tensor, static_cast<int32_t>(i), parts);
-      }
+      for (const ShardableTensor& one : grouping.groups[i]) add(one, i);
     }
     plan.warnings.insert(plan.warnings.end(), grouping.warnings.begin(),
                          grouping.warnings.end());
