@@ -78,9 +78,7 @@ class Pairing {
   std::vector<int32_t> queue_;  // live nodes as they were paired
 };
 
-}  // namespace
-
-KnownObjects KnownObjectsOf(const LiveGraph& live) {
+KnownObjects CopyObjects(const LiveGraph& live) {
   KnownObjects known{.graph = {}, .ids = live.ids};
   for (const GraphNode& node : live.graph.nodes) {
     known.graph.nodes.push_back({.parent = node.parent,
@@ -93,9 +91,15 @@ KnownObjects KnownObjectsOf(const LiveGraph& live) {
   return known;
 }
 
+// Returns by node of `live` whether it is an object of `before`. Memory is used
+// again, so the address is not enough: a path that led to the object must still
+// lead to it, through known objects. A new object with the address and a path
+// of one that is gone is taken for it.
 std::vector<bool> FindKnown(const KnownObjects& before, const LiveGraph& live) {
   return Pairing(before, live).Run();
 }
+
+}  // namespace
 
 const std::string& SaveCounterKey() {
   static const auto* const key =
@@ -708,7 +712,7 @@ void RememberMatch(const LiveGraph& live, const MatchResult& match,
     restored.numbers[{live.ids[At(value.node)], live.AttributeOf(value).name}] =
         restoration.number;
   }
-  restored.objects = KnownObjectsOf(live);
+  restored.objects = CopyObjects(live);
 }
 
 }  // namespace belay

@@ -25,14 +25,6 @@ struct KnownObjects {
   std::vector<ObjectId> ids;  // by node
 };
 
-KnownObjects KnownObjectsOf(const LiveGraph& live);
-
-// Returns by node of `live` whether it is an object of `before`. Memory is used
-// again, so the address is not enough: a path that led to the object must still
-// lead to it, through known objects. A new object with the address and a path
-// of one that is gone is taken for it.
-std::vector<bool> FindKnown(const KnownObjects& before, const LiveGraph& live);
-
 // Objects are matched along the edges from the root, never by the text of keys:
 // an object that a matched object holds under a name is matched with the one
 // that the stored object held under that name. Objects that the program creates

@@ -45,49 +45,36 @@ std::vector<int32_t> RanksOf(const HeldBox& held) {
   return ranks;
 }
 
-class Groups {
- public:
-  explicit Groups(int num_ranks) : alone_(num_ranks, kNone) {}
-
-  Group& Of(const HeldBox& held) {
-    const bool is_alone = held.holders.size() == 1;  // most of them
-    if (is_alone) {
-      size_t& position = alone_[held.holders[0].rank];
-      if (position != kNone) return groups_[position];
-      position = groups_.size();
-      groups_.push_back({.ranks = {held.holders[0].rank}});
-      return groups_.back();
-    }
-    std::vector<int32_t> ranks = RanksOf(held);
-    const auto [it, fresh] = positions_.try_emplace(ranks, groups_.size());
-    if (fresh) groups_.push_back({.ranks = std::move(ranks)});
-    return groups_[it->second];
-  }
-
-  std::vector<Group> Take() { return std::move(groups_); }
-
- private:
-  static constexpr size_t kNone = SIZE_MAX;
-
-  std::vector<Group> groups_;
-  std::vector<size_t> alone_;  // the group of each rank alone
-  absl::flat_hash_map<std::vector<int32_t>, size_t> positions_;
-};
-
 // Groups with few holders come first: those with many level the rest.
 std::vector<Group> GroupByHolders(const std::vector<ArrayBoxes>& arrays,
                                   int num_ranks) {
-  Groups found(num_ranks);
+  constexpr size_t kNone = SIZE_MAX;
+  std::vector<Group> groups;
+  std::vector<size_t> alone(num_ranks, kNone);  // the group of each rank alone
+  absl::flat_hash_map<std::vector<int32_t>, size_t> shared;
+  const auto find = [&](const HeldBox& held) -> Group& {
+    size_t* position = nullptr;
+    std::vector<int32_t> ranks = RanksOf(held);
+    if (held.holders.size() == 1) {  // most of them
+      position = &alone[ranks[0]];
+    } else {
+      position = &shared.try_emplace(ranks, kNone).first->second;
+    }
+    if (*position == kNone) {
+      *position = groups.size();
+      groups.push_back({.ranks = std::move(ranks)});
+    }
+    return groups[*position];
+  };
   for (const ArrayBoxes& array : arrays) {
     for (const HeldBox& held : array.boxes) {
       const int64_t elements = NumElements(held.box.shape);
-      Group& group = found.Of(held);
+      Group& group = find(held);
       group.items.push_back(
           {array.array, array.element_size, &held, elements, array.can_split});
       group.bytes += elements * array.element_size;
     }
   }
-  std::vector<Group> groups = found.Take();
   std::stable_sort(groups.begin(), groups.end(),
                    [](const Group& a, const Group& b) {
                      return a.ranks.size() < b.ranks.size();

@@ -501,20 +501,6 @@ Status CheckShardAxes(const ChunkRequest& request) {
   return absl::OkStatus();
 }
 
-StatusOr<int64_t> MaxElements(const ChunkRequest& request) {
-  if (request.chunk_byte_size == 0) {
-    return kMaxChunkBytes / request.element_size;
-  }
-  if (request.chunk_byte_size < request.element_size) {
-    return Error(request, Cat("chunk_byte_size is below one element (need 0 or "
-                              "at least ",
-                              request.element_size, " bytes, found ",
-                              request.chunk_byte_size, ")"));
-  }
-  return std::min(request.chunk_byte_size, kMaxChunkBytes) /
-         request.element_size;
-}
-
 Shape WithoutEmptyAxes(Shape shape) {
   for (int64_t& length : shape) length = std::max<int64_t>(length, 1);
   return shape;
@@ -586,7 +572,17 @@ StatusOr<ChunkShapes> GivenChunkShapes(const ChunkRequest& request,
 StatusOr<int64_t> MaxChunkElements(const ChunkRequest& request) {
   BELAY_RETURN_IF_ERROR(CheckArray(request));
   BELAY_RETURN_IF_ERROR(CheckShardAxes(request));
-  return MaxElements(request);
+  if (request.chunk_byte_size == 0) {
+    return kMaxChunkBytes / request.element_size;
+  }
+  if (request.chunk_byte_size < request.element_size) {
+    return Error(request, Cat("chunk_byte_size is below one element (need 0 or "
+                              "at least ",
+                              request.element_size, " bytes, found ",
+                              request.chunk_byte_size, ")"));
+  }
+  return std::min(request.chunk_byte_size, kMaxChunkBytes) /
+         request.element_size;
 }
 
 Shape LargestChunk(const ChunkRequest& request) {

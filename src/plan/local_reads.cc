@@ -199,12 +199,6 @@ struct Candidate {
   std::vector<ToldShard> entries;  // that want it; not the ranks
 };
 
-size_t NumEntries(const ListedRanks& listed) {
-  size_t entries = 0;
-  for (const ShardList& list : listed.lists) entries += list.shards.size();
-  return entries;
-}
-
 // Returns the arrays of which each byte is wanted at most once. Adds the bytes
 // of all wanted arrays to `wanted_bytes`.
 std::vector<Candidate> FindCandidates(const SavedCheckpoint& saved,
@@ -214,7 +208,6 @@ std::vector<Candidate> FindCandidates(const SavedCheckpoint& saved,
   for (const StoredArray& array : saved.arrays) keys.push_back(array.key);
   KeyFinder arrays(std::move(keys));
   std::vector<Candidate> candidates;
-  candidates.reserve(std::min(saved.arrays.size(), NumEntries(listed)));
   WantCounts counts;
   ForEachToldKey(listed, [&](const ToldShards& told) {
     const int32_t number = arrays.Find(told[0].shard->info.key);

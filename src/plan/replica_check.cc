@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -28,16 +27,12 @@ std::string RanksText(const std::vector<int32_t>& ranks) {
              FirstOf(ranks, kMostNamedRanks, ", "));
 }
 
-struct Different {
-  std::string text;
-  int32_t rank = 0;  // the first that differs
-};
-
-// Finds the ranks that differ from the majority.
-std::optional<Different> Difference(std::span<const ReplicaSum> sums) {
+// Notes whether the sums of one box differ.
+void Compare(std::span<const ReplicaSum> sums,
+             ReplicaDifferences& differences) {
   std::map<uint64_t, std::vector<int32_t>> ranks;
   for (const ReplicaSum& sum : sums) ranks[sum.sum].push_back(sum.rank);
-  if (ranks.size() == 1) return std::nullopt;
+  if (ranks.size() == 1 || ++differences.count > 1) return;
   // Among equals, the group with the lowest rank.
   const auto most = std::max_element(
       ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
@@ -53,10 +48,10 @@ std::optional<Different> Difference(std::span<const ReplicaSum> sums) {
   const Box& box = sums[0].box;
   const std::string place =
       box.shape.empty() ? "" : Cat(", box \"", BoxText(box), "\",");
-  std::string text = absl::StrFormat(
+  differences.first = absl::StrFormat(
       "replicas of \"%s\"%s differ (need the values of %s, found others on %s)",
       sums[0].key, place, RanksText(most->second), RanksText(others));
-  return Different{.text = std::move(text), .rank = others[0]};
+  differences.rank = others[0];
 }
 
 }  // namespace
@@ -80,12 +75,7 @@ ReplicaDifferences FindDifferences(std::vector<ReplicaSum> sums) {
     while (end < sums.size() && PlaceOf(sums[end]) == PlaceOf(sums[begin])) {
       ++end;
     }
-    const std::optional<Different> found =
-        Difference(std::span(sums).subspan(begin, end - begin));
-    if (!found) continue;
-    if (++differences.count > 1) continue;
-    differences.first = found->text;
-    differences.rank = found->rank;
+    Compare(std::span(sums).subspan(begin, end - begin), differences);
   }
   return differences;
 }

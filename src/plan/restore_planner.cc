@@ -175,16 +175,6 @@ struct ReadPlace {
   size_t index = 0;  // of the order
 };
 
-std::vector<ReadOrder> Arranged(std::vector<ReadOrder>& orders,
-                                const std::vector<ReadPlace>& places) {
-  std::vector<ReadOrder> arranged;
-  arranged.reserve(orders.size());
-  for (const ReadPlace& place : places) {
-    arranged.push_back(std::move(orders[place.index]));
-  }
-  return arranged;
-}
-
 }  // namespace
 
 void SortReads(std::vector<ReadOrder>& orders) {
@@ -204,7 +194,12 @@ void SortReads(std::vector<ReadOrder>& orders) {
   };
   if (std::is_sorted(places.begin(), places.end(), is_before)) return;
   std::sort(places.begin(), places.end(), is_before);
-  orders = Arranged(orders, places);
+  std::vector<ReadOrder> arranged;
+  arranged.reserve(orders.size());
+  for (const ReadPlace& place : places) {
+    arranged.push_back(std::move(orders[place.index]));
+  }
+  orders = std::move(arranged);
 }
 
 // --- Restore planner ---
@@ -241,32 +236,29 @@ Readings ReadByEachRank(const std::vector<WantedArray>& arrays) {
   return readings;
 }
 
-// Reads of each byte once, without extents.
-struct ReadingsOfOnce {
-  Readings readings;
-  int64_t saved_requests = 0;  // by reading whole rows
-};
-
-StatusOr<ReadingsOfOnce> ReadOnce(const std::vector<WantedArray>& arrays,
-                                  const std::vector<ArrayDatasets>& stored,
-                                  const ReadRules& rules, size_t num_ranks) {
-  ReadingsOfOnce once{.readings = Readings(arrays.size())};
+// Returns reads of each byte once, and adds to `saved_requests` those that
+// whole rows save.
+StatusOr<Readings> ReadOnce(const std::vector<WantedArray>& arrays,
+                            const std::vector<ArrayDatasets>& stored,
+                            const ReadRules& rules, size_t num_ranks,
+                            int64_t& saved_requests) {
+  Readings readings(arrays.size());
   BELAY_ASSIGN_OR_RETURN(std::vector<ArrayBoxes> parts,
                          PartsToRead(arrays, rules.primary_replica));
   absl::flat_hash_map<int32_t, size_t> positions;
   for (size_t i = 0; i < arrays.size(); ++i) {
     positions.emplace(arrays[i].array, i);
     if (!arrays[i].can_share) continue;
-    once.saved_requests +=
+    saved_requests +=
         JoinIntoRows(stored[i], arrays[i].element_size, parts[i].boxes);
   }
   for (WritePiece& piece : ChooseWriters(parts, static_cast<int>(num_ranks))) {
     const size_t i = positions.at(piece.array);
     if (!arrays[i].can_share) continue;
-    once.readings[i].push_back(
+    readings[i].push_back(
         {piece.rank, piece.shard, {std::move(piece.box), true}});
   }
-  return once;
+  return readings;
 }
 
 // Adds the reads of a rank for one shard: every extent that holds some of
@@ -316,17 +308,6 @@ Status AddReadings(const SavedCheckpoint& saved,
   }
   for (RankReads& reads : plan.ranks) SortReads(reads.orders);
   return absl::OkStatus();
-}
-
-std::vector<int32_t> NumbersOf(const std::vector<WantedArray>& arrays) {
-  std::vector<int32_t> numbers;
-  for (const WantedArray& array : arrays) numbers.push_back(array.array);
-  return numbers;
-}
-
-bool AnyCanShare(const std::vector<WantedArray>& arrays) {
-  return std::any_of(arrays.begin(), arrays.end(),
-                     [](const WantedArray& a) { return a.can_share; });
 }
 
 // Returns the bytes that all ranks want, capped: a file can claim to be huge.
@@ -380,20 +361,24 @@ StatusOr<RestorePlan> PlanRestore(const SavedCheckpoint& saved,
   plan.ranks.resize(wanted.size());
   BELAY_ASSIGN_OR_RETURN(const std::vector<WantedArray> wants,
                          CollectWants(saved, wanted, plan.ranks));
+  std::vector<int32_t> numbers;
+  for (const WantedArray& array : wants) numbers.push_back(array.array);
   const std::vector<ArrayDatasets> stored =
-      DatasetsOf(saved, NumbersOf(wants), plan.filtered);
+      DatasetsOf(saved, numbers, plan.filtered);
   if (rules.sharing == ReadSharing::kEachRank) {
     plan.note = "each rank reads, as asked";
-  } else if (!rules.primary_replica && !AnyCanShare(wants)) {
+  } else if (!rules.primary_replica &&
+             std::ranges::none_of(wants, &WantedArray::can_share)) {
     plan.note = kNotTwice;
   } else {
-    BELAY_ASSIGN_OR_RETURN(const ReadingsOfOnce once,
-                           ReadOnce(wants, stored, rules, wanted.size()));
+    int64_t saved_requests = 0;
+    BELAY_ASSIGN_OR_RETURN(
+        const Readings once,
+        ReadOnce(wants, stored, rules, wanted.size(), saved_requests));
     RestorePlan shared = plan;
-    BELAY_RETURN_IF_ERROR(
-        AddReadings(saved, wants, stored, once.readings, shared));
+    BELAY_RETURN_IF_ERROR(AddReadings(saved, wants, stored, once, shared));
     AddDeliveries(wants, shared);
-    if (IsUsed(rules, WantedBytes(wants), once.saved_requests, shared)) {
+    if (IsUsed(rules, WantedBytes(wants), saved_requests, shared)) {
       return shared;
     }
     plan.note = std::move(shared.note);

@@ -66,16 +66,6 @@ void AddRead(const ArrayWants& wants, int32_t reader, ReadOrder& order,
   }
 }
 
-// By rank, the position in `arrays` of each shard that is not empty.
-std::vector<absl::flat_hash_map<int32_t, size_t>> ArraysOfShards(
-    const std::vector<WantedArray>& arrays, size_t num_ranks) {
-  std::vector<absl::flat_hash_map<int32_t, size_t>> found(num_ranks);
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    for (const Want& want : arrays[i].wants) found[want.rank][want.shard] = i;
-  }
-  return found;
-}
-
 // A part of a stream that a rank of a node wants.
 struct Needed {
   int64_t position = 0;
@@ -91,8 +81,14 @@ struct Needed {
 void AddDeliveries(const std::vector<WantedArray>& arrays, RestorePlan& plan) {
   std::vector<ArrayWants> wants;
   wants.reserve(arrays.size());
-  for (const WantedArray& array : arrays) wants.emplace_back(array);
-  const auto array_of = ArraysOfShards(arrays, plan.ranks.size());
+  // By rank, the position in `arrays` of each shard that is not empty.
+  std::vector<absl::flat_hash_map<int32_t, size_t>> array_of(plan.ranks.size());
+  for (const WantedArray& array : arrays) {
+    for (const Want& want : array.wants) {
+      array_of[want.rank][want.shard] = wants.size();
+    }
+    wants.emplace_back(array);
+  }
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     int64_t stream_bytes = 0;
     for (ReadOrder& order : plan.ranks[rank].orders) {
