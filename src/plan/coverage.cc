@@ -61,22 +61,6 @@ Status WithShard(const HeldShard& held, const Status& cause) {
                                 held.rank, cause.message()));
 }
 
-Status CheckArray(const ShardInfo& shard) {
-  const StatusOr<int64_t> elements = CheckedNumElements(shard.global_shape);
-  BELAY_RETURN_IF_ERROR(elements.status());
-  if (shard.dtype == DType::kString) {
-    if (shard.global_shape.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrFormat("a string is always a scalar (need shape [], found %s)",
-                        ShapeText(shard.global_shape)));
-  }
-  if (*elements <= INT64_MAX / DTypeSize(shard.dtype)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrFormat("the array has more than 2^63 - 1 bytes (%d elements of "
-                      "%d bytes)",
-                      *elements, DTypeSize(shard.dtype)));
-}
-
 // The same box twice with one replica number is two shards that overlap.
 Status CheckReplicas(const HeldBox& held) {
   if (held.holders.size() == 1) return absl::OkStatus();
@@ -97,56 +81,6 @@ Status CheckReplicas(const HeldBox& held) {
   return absl::OkStatus();
 }
 
-// Returns whether the boxes, which are distinct and in order, are whole along
-// all axes but one and follow each other along that: the most common case.
-bool IsStack(const std::vector<HeldBox>& boxes, const Shape& shape) {
-  const auto cut =
-      std::mismatch(shape.begin(), shape.end(), boxes[0].box.shape.begin());
-  if (cut.first == shape.end()) return boxes.size() == 1;
-  const auto axis = static_cast<size_t>(cut.first - shape.begin());
-  int64_t next = 0;
-  for (const HeldBox& held : boxes) {
-    if (held.box.offset[axis] != next) return false;
-    next += held.box.shape[axis];
-    for (size_t i = 0; i < shape.size(); ++i) {
-      if (i != axis && held.box.shape[i] != shape[i]) return false;
-    }
-  }
-  return next == shape[axis];
-}
-
-// Returns whether intervals (length by start) follow each other from 0 to
-// `length`.
-bool IsChain(const absl::flat_hash_map<int64_t, int64_t>& intervals,
-             int64_t length) {
-  int64_t end = 0;
-  for (size_t i = 0; i < intervals.size(); ++i) {
-    const auto next = intervals.find(end);
-    if (next == intervals.end()) return false;
-    end += next->second;
-  }
-  return end == length;
-}
-
-// Returns whether the boxes, which are distinct, are exactly the cells of a
-// grid, in linear time.
-bool IsGrid(const std::vector<HeldBox>& boxes, const Shape& shape) {
-  size_t cells = 1;
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    absl::flat_hash_map<int64_t, int64_t> intervals;
-    for (const HeldBox& held : boxes) {
-      const int64_t length = held.box.shape[axis];
-      const auto [it, fresh] =
-          intervals.try_emplace(held.box.offset[axis], length);
-      if (!fresh && it->second != length) return false;
-    }
-    if (!IsChain(intervals, shape[axis])) return false;
-    cells *= intervals.size();
-    if (cells > boxes.size()) return false;
-  }
-  return cells == boxes.size();
-}
-
 // Returns a box of the array that no shard covers.
 Box FindGap(const std::vector<HeldBox>& boxes, const Shape& shape) {
   std::vector<Box> open = {WholeBox(shape)};
@@ -163,10 +97,9 @@ Box FindGap(const std::vector<HeldBox>& boxes, const Shape& shape) {
 Status CheckTiling(const std::vector<HeldBox>& boxes,
                    const StoredArray& array) {
   const Shape shape = IoShape(array);
-  if (!boxes.empty() && (IsStack(boxes, shape) || IsGrid(boxes, shape))) {
-    return absl::OkStatus();
-  }
-  if (const auto pair = FindOverlap(BoxesOf(boxes))) {
+  const std::vector<const Box*> plain = BoxesOf(boxes);
+  if (IsTiling(shape, plain)) return absl::OkStatus();
+  if (const auto pair = FindOverlap(plain)) {
     return absl::InvalidArgumentError(
         absl::StrFormat("plan \"%s\": shards overlap: %s and %s", array.key,
                         Held(boxes[pair->first].holders[0]),
@@ -253,6 +186,20 @@ class BoxGroups {
 
 }  // namespace
 
+Status CheckArrayForm(DType dtype, const Shape& shape) {
+  BELAY_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(shape));
+  if (dtype == DType::kString) {
+    if (shape.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a string is always a scalar (need shape [], found %s)",
+                        ShapeText(shape)));
+  }
+  if (elements <= INT64_MAX / DTypeSize(dtype)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "the array has more than 2^63 - 1 bytes (%d elements of %d bytes)",
+      elements, DTypeSize(dtype)));
+}
+
 std::vector<const Box*> BoxesOf(const std::vector<HeldBox>& held) {
   std::vector<const Box*> boxes;
   for (const HeldBox& each : held) boxes.push_back(&each.box);
@@ -274,7 +221,8 @@ std::optional<std::pair<size_t, size_t>> FindOverlap(
 StatusOr<std::vector<HeldBox>> CheckCoverage(
     const std::vector<HeldShard>& shards) {
   const HeldShard& first = shards[0];
-  BELAY_RETURN_IF_ERROR(WithShard(first, CheckArray(*first.info)));
+  BELAY_RETURN_IF_ERROR(WithShard(
+      first, CheckArrayForm(first.info->dtype, first.info->global_shape)));
   BoxGroups groups(shards);
   for (size_t i = 0; i < shards.size(); ++i) {
     FetchAhead(shards, i);

@@ -31,6 +31,10 @@ struct HeldBox {
   Holders holders;
 };
 
+// Errors: InvalidArgument - an impossible shape, a string that is no scalar, or
+//   an array with too many bytes.
+Status CheckArrayForm(DType dtype, const Shape& shape);
+
 // Checks the shards of one key against each other. Returns its distinct boxes
 // that are not empty, in row-major order of their offsets.
 // Errors: InvalidArgument - dtype, shape or text length differ, two replicas

@@ -38,24 +38,11 @@ Status CheckPiece(const ShardableTensor& piece) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "unknown dtype (found number %d)", static_cast<int>(piece.dtype)));
   }
-  BELAY_ASSIGN_OR_RETURN(const int64_t elements,
-                         CheckedNumElements(piece.global_shape));
+  BELAY_RETURN_IF_ERROR(CheckArrayForm(piece.dtype, piece.global_shape));
   BELAY_RETURN_IF_ERROR(CheckBox(piece.box, piece.global_shape));
-  if (piece.dtype == DType::kString) {
-    if (!piece.global_shape.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("a string is always a scalar (need shape [], found "
-                          "%s)",
-                          ShapeText(piece.global_shape)));
-    }
-    if (piece.bytes >= 0) return absl::OkStatus();
+  if (piece.dtype == DType::kString && piece.bytes < 0) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "negative length (need 0 bytes or more, found %d)", piece.bytes));
-  }
-  if (elements > INT64_MAX / DTypeSize(piece.dtype)) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "the array has more than 2^63 - 1 bytes (%d elements of %d bytes)",
-        elements, DTypeSize(piece.dtype)));
   }
   const int64_t need = PieceBytes(piece, piece.box);
   if (piece.bytes == need) return absl::OkStatus();
