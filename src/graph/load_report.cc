@@ -25,7 +25,7 @@ struct Place {
   const GraphAttribute* attribute = nullptr;
 };
 
-std::vector<Place> PlacesOf(const ObjectGraph& saved) {
+std::vector<Place> ListPlaces(const ObjectGraph& saved) {
   std::vector<Place> places;
   for (size_t i = 0; i < saved.nodes.size(); ++i) {
     for (const GraphAttribute& attribute : saved.nodes[i].attributes) {
@@ -71,7 +71,7 @@ void Collect(int rank, const std::vector<Mismatch>& from, Differences& to) {
 class Reporter {
  public:
   Reporter(const ObjectGraph& saved, const std::vector<RankMatch>& ranks)
-      : saved_(saved), ranks_(ranks), places_(PlacesOf(saved)) {}
+      : saved_(saved), ranks_(ranks), places_(ListPlaces(saved)) {}
 
   StatusOr<LoadReport> Run() {
     nodes_.assign(saved_.nodes.size(), NodeMatch::kAbsent);
@@ -124,14 +124,14 @@ class Reporter {
   }
 
   void AddDifferent() {
-    report_.incompatible = ValuesOf(mismatches_);
-    report_.converted = ValuesOf(conversions_);
+    report_.incompatible = MakeValues(mismatches_);
+    report_.converted = MakeValues(conversions_);
     for (const auto& [what, ranks] : mismatches_) {
       incompatible_.insert(static_cast<size_t>(std::get<0>(what)));
     }
   }
 
-  std::vector<DifferentValue> ValuesOf(const Differences& differences) const {
+  std::vector<DifferentValue> MakeValues(const Differences& differences) const {
     std::vector<DifferentValue> values;
     for (const auto& [what, ranks] : differences) {
       const auto& [place, key, needed, found] = what;
@@ -165,12 +165,12 @@ class Reporter {
       } else if (!incompatible_.contains(i)) {
         report_.unused.push_back({.stored_key = attribute->key,
                                   .object = PrettyName(saved_, node),
-                                  .cause = CauseOf(node)});
+                                  .cause = FindCause(node)});
       }
     }
   }
 
-  UnusedValue::Cause CauseOf(int32_t node) const {
+  UnusedValue::Cause FindCause(int32_t node) const {
     const auto at = static_cast<size_t>(node);
     if (nodes_[at] == NodeMatch::kBound) return UnusedValue::Cause::kAttribute;
     return saved_.nodes[at].is_slot() ? UnusedValue::Cause::kSlot

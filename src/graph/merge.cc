@@ -12,7 +12,7 @@ namespace belay {
 namespace {
 
 // Returns the common prefix of the keys of the values of an object.
-std::string PrefixOf(const std::string& object) {
+std::string KeyPrefix(const std::string& object) {
   return AttributeKey(object, "");
 }
 
@@ -51,7 +51,7 @@ StatusOr<std::optional<ObjectGraph>> CopiedGraph(const SavedCheckpoint& saved,
   const std::vector<std::string> names = ObjectNames(graph);
   absl::flat_hash_map<std::string, size_t> nodes;
   for (size_t i = 0; i < names.size(); ++i) {
-    nodes.emplace(PrefixOf(names[i]), i);
+    nodes.emplace(KeyPrefix(names[i]), i);
   }
   for (const MadeArray& made : plan.made) {
     if (!AddMade(made, nodes, graph)) return std::nullopt;
@@ -196,7 +196,7 @@ struct Source {
   std::vector<int32_t> merged;  // by node, its number in the union
 };
 
-std::vector<const ObjectGraph*> GraphsOf(const std::vector<Source>& sources) {
+std::vector<const ObjectGraph*> ListGraphs(const std::vector<Source>& sources) {
   std::vector<const ObjectGraph*> graphs;
   for (const Source& source : sources) graphs.push_back(source.graph);
   return graphs;
@@ -210,8 +210,8 @@ std::string RanksText(std::vector<int> ranks) {
 }
 
 // Returns the node to which a path leads, or -1.
-int32_t NodeOfPath(const ObjectGraph& graph,
-                   const std::vector<std::string>& path) {
+int32_t FindNode(const ObjectGraph& graph,
+                 const std::vector<std::string>& path) {
   int32_t node = 0;
   for (const std::string& element : path) {
     const auto& children = graph.nodes[At(node)].children;
@@ -227,10 +227,10 @@ int32_t NodeOfPath(const ObjectGraph& graph,
 class Merger {
  public:
   explicit Merger(std::vector<Source> sources)
-      : sources_(std::move(sources)), classes_(GraphsOf(sources_)) {}
+      : sources_(std::move(sources)), classes_(ListGraphs(sources_)) {}
 
   StatusOr<ObjectGraph> Run() {
-    NumberOf(classes_.Find({0, 0}), {});
+    NumberClass(classes_.Find({0, 0}), {});
     for (size_t i = 0; i < merged_.nodes.size(); ++i) AddChildren(i);
     const size_t num_objects = merged_.nodes.size();
     for (size_t i = 0; i < num_objects; ++i) AddSlots(i);
@@ -246,13 +246,13 @@ class Merger {
   const std::vector<std::string>& names() const { return names_; }
 
  private:
-  Source& SourceOf(Member member) { return sources_[At(member.graph)]; }
-  const GraphNode& NodeOf(Member member) {
-    return SourceOf(member).graph->nodes[At(member.node)];
+  Source& GetSource(Member member) { return sources_[At(member.graph)]; }
+  const GraphNode& GetNode(Member member) {
+    return GetSource(member).graph->nodes[At(member.node)];
   }
 
   // Returns the node of a class, which becomes `node` if it has none.
-  int32_t NumberOf(int32_t leader, GraphNode node) {
+  int32_t NumberClass(int32_t leader, GraphNode node) {
     const auto number = static_cast<int32_t>(merged_.nodes.size());
     const auto [found, is_new] = numbers_.emplace(leader, number);
     if (!is_new) return found->second;
@@ -260,7 +260,7 @@ class Merger {
     merged_.nodes.push_back(std::move(node));
     members_.push_back(classes_.MembersOf(leader));
     for (const Member& member : members_.back()) {
-      Source& source = SourceOf(member);
+      Source& source = GetSource(member);
       source.merged.resize(source.graph->nodes.size(), -1);
       source.merged[At(member.node)] = number;
     }
@@ -273,7 +273,7 @@ class Merger {
   bool IsSplit(const std::vector<Member>& members, bool report) {
     const Member* last = nullptr;
     for (const Member& member : members) {
-      if (NodeOf(member).is_empty) continue;
+      if (GetNode(member).is_empty) continue;
       if (last != nullptr && last->graph == member.graph) {
         if (report) ReportSplit(members, *last, member);
         return true;
@@ -284,16 +284,15 @@ class Merger {
   }
 
   void ReportSplit(const std::vector<Member>& members, Member a, Member b) {
-    const Source& split = SourceOf(a);
+    const Source& split = GetSource(a);
     const auto path_a = PathElements(*split.graph, a.node);
     const auto path_b = PathElements(*split.graph, b.node);
     std::vector<int> sharing;
     std::vector<int> others;  // the paths of several ranks make it one object
     for (const Member& member : members) {
-      const Source& source = SourceOf(member);
-      const int32_t node = NodeOfPath(*source.graph, path_a);
-      const bool shares =
-          node >= 0 && node == NodeOfPath(*source.graph, path_b);
+      const Source& source = GetSource(member);
+      const int32_t node = FindNode(*source.graph, path_a);
+      const bool shares = node >= 0 && node == FindNode(*source.graph, path_b);
       std::vector<int>& to = shares ? sharing : others;
       if (member.graph == a.graph) continue;
       to.insert(to.end(), source.ranks.begin(), source.ranks.end());
@@ -310,11 +309,11 @@ class Merger {
     const std::vector<Member> members = members_[i];
     absl::flat_hash_set<absl::string_view> named;
     for (const Member& member : members) {
-      for (const GraphChild& child : NodeOf(member).children) {
+      for (const GraphChild& child : GetNode(member).children) {
         if (!named.emplace(AbslView(child.name)).second) continue;
-        const int32_t to =
-            NumberOf(classes_.Find({member.graph, child.node}),
-                     {.parent = static_cast<int32_t>(i), .name = child.name});
+        const int32_t to = NumberClass(
+            classes_.Find({member.graph, child.node}),
+            {.parent = static_cast<int32_t>(i), .name = child.name});
         merged_.nodes[i].children.push_back({child.name, to});
       }
     }
@@ -325,8 +324,8 @@ class Merger {
     std::vector<GraphSlot> slots;
     absl::flat_hash_set<int32_t> known;
     for (const Member& member : members_[i]) {
-      const Source& source = SourceOf(member);
-      for (const GraphSlot& slot : NodeOf(member).slots) {
+      const Source& source = GetSource(member);
+      for (const GraphSlot& slot : GetNode(member).slots) {
         const int32_t leader = classes_.Find({member.graph, slot.node});
         if (!known.insert(leader).second) continue;
         slots.push_back({.variable = source.merged[At(slot.variable)],
@@ -336,9 +335,9 @@ class Merger {
     }
     SortSlots(slots);
     for (GraphSlot& slot : slots) {
-      slot.node = NumberOf(slot.node, {.parent = slot.variable,
-                                       .optimizer = static_cast<int32_t>(i),
-                                       .name = slot.name});
+      slot.node = NumberClass(slot.node, {.parent = slot.variable,
+                                          .optimizer = static_cast<int32_t>(i),
+                                          .name = slot.name});
     }
     merged_.nodes[i].slots = std::move(slots);
   }
@@ -348,7 +347,7 @@ class Merger {
     named_.clear();
     std::vector<int32_t> graphs;  // of each attribute, where it came from
     for (const Member& member : members_[i]) {
-      for (const GraphAttribute& attribute : NodeOf(member).attributes) {
+      for (const GraphAttribute& attribute : GetNode(member).attributes) {
         const auto [same, is_new] =
             named_.emplace(AbslView(attribute.name), attributes.size());
         if (is_new) {
@@ -356,7 +355,7 @@ class Merger {
           attributes.back().key = AttributeKey(names_[i], attribute.name);
           graphs.push_back(member.graph);
         } else if (graphs[same->second] != member.graph ||
-                   NodeOf(member).is_empty) {
+                   GetNode(member).is_empty) {
           MergeAttribute(attributes[same->second], graphs[same->second],
                          attribute, member.graph);
         }
@@ -396,8 +395,8 @@ class Merger {
 using Renames = std::vector<std::pair<std::string, std::string>>;
 
 // Returns the keys of a source that differ in the union.
-Renames RenamesOf(const Source& source,
-                  const std::vector<std::string>& merged_names) {
+Renames FindRenames(const Source& source,
+                    const std::vector<std::string>& merged_names) {
   const std::vector<std::string> names = ObjectNames(*source.graph);
   Renames renames;
   for (size_t i = 0; i < names.size(); ++i) {
@@ -440,7 +439,7 @@ StatusOr<MergedGraph> MergeGraphs(const std::vector<RankGraph>& ranks) {
   merged.graph = *std::move(graph);
   std::vector<Renames> by_source;
   for (const Source& source : merger.sources()) {
-    by_source.push_back(RenamesOf(source, merger.names()));
+    by_source.push_back(FindRenames(source, merger.names()));
   }
   for (size_t i = 0; i < ranks.size(); ++i) {
     merged.renames[i] = by_source[source_of[i]];

@@ -449,8 +449,8 @@ std::vector<ObjectInfo> ListObjects(const ObjectGraph& graph) {
 namespace {
 
 // Returns the row of a value in the array table.
-StatusOr<uint32_t> RowOf(const GraphAttribute& attribute,
-                         const std::vector<StoredArray>& arrays) {
+StatusOr<uint32_t> FindRow(const GraphAttribute& attribute,
+                           const std::vector<StoredArray>& arrays) {
   const StoredArray* const found = FindArray(arrays, attribute.key);
   const auto failed = [&](std::string_view cause) {
     return absl::InternalError(
@@ -497,7 +497,7 @@ Status AddNode(const ObjectGraph& graph, int32_t number,
     if (attribute.has_handler() && NoteValue(attribute, number, values)) {
       continue;
     }
-    BELAY_ASSIGN_OR_RETURN(const uint32_t row, RowOf(attribute, arrays));
+    BELAY_ASSIGN_OR_RETURN(const uint32_t row, FindRow(attribute, arrays));
     stored.attribute_node.push_back(number);
     stored.attribute_name.push_back(attribute.name);
     stored.attribute_array.push_back(row);
@@ -514,9 +514,9 @@ Status AddNode(const ObjectGraph& graph, int32_t number,
 }
 
 // Requires columns without damage.
-ObjectGraph GraphOf(const StoredGraph& stored,
-                    const std::vector<StoredArray>& arrays,
-                    const StoredValues& values) {
+ObjectGraph MakeGraph(const StoredGraph& stored,
+                      const std::vector<StoredArray>& arrays,
+                      const StoredValues& values) {
   ObjectGraph graph;
   graph.nodes.resize(stored.node_parent.size());
   const auto at = [&](int32_t node) -> GraphNode& {
@@ -580,7 +580,7 @@ StatusOr<ObjectGraph> FromStoredGraph(const StoredGraph& stored,
   if (!damage.empty()) {
     return absl::DataLossError(Cat("read object graph \"\": ", damage));
   }
-  ObjectGraph graph = GraphOf(stored, arrays, values);
+  ObjectGraph graph = MakeGraph(stored, arrays, values);
   BELAY_RETURN_IF_ERROR(CheckGraph(graph));
   return graph;
 }

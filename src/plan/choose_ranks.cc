@@ -35,7 +35,7 @@ struct Group {
   int64_t level = 0;           // bytes of a rank that got some
 };
 
-std::vector<int32_t> RanksOf(const HeldBox& held) {
+std::vector<int32_t> CollectRanks(const HeldBox& held) {
   std::vector<int32_t> ranks;
   for (const HeldShard& holder : held.holders) {
     if (ranks.empty() || ranks.back() != holder.rank) {
@@ -54,7 +54,7 @@ std::vector<Group> GroupByHolders(const std::vector<ArrayBoxes>& arrays,
   absl::flat_hash_map<std::vector<int32_t>, size_t> shared;
   const auto find = [&](const HeldBox& held) -> Group& {
     size_t* position = nullptr;
-    std::vector<int32_t> ranks = RanksOf(held);
+    std::vector<int32_t> ranks = CollectRanks(held);
     if (held.holders.size() == 1) {  // most of them
       position = &alone[ranks[0]];
     } else {
@@ -292,8 +292,8 @@ std::vector<Box> CutAlong(const std::vector<Box>& boxes, const Box& other) {
 }
 
 // Returns all who want the whole part, by rank.
-Holders HoldersOf(const Box& part, const std::vector<HeldBox>& distinct,
-                  const BoxIndex::Positions& near) {
+Holders FindHolders(const Box& part, const std::vector<HeldBox>& distinct,
+                    const BoxIndex::Positions& near) {
   Holders holders;
   int sources = 0;
   for (size_t i : near) {
@@ -328,7 +328,7 @@ std::vector<HeldBox> DisjointParts(const std::vector<HeldBox>& distinct) {
       }
     }
     for (Box& part : own) {
-      Holders holders = HoldersOf(part, distinct, near);
+      Holders holders = FindHolders(part, distinct, near);
       parts.push_back({std::move(part), std::move(holders)});
     }
   }
@@ -369,7 +369,8 @@ Status CheckPrimary(const std::vector<WantedArray>& arrays, int64_t primary) {
       arrays[0].key, primary, least, most));
 }
 
-std::vector<Want> OfReplica(const std::vector<Want>& wants, int64_t replica) {
+std::vector<Want> SelectReplica(const std::vector<Want>& wants,
+                                int64_t replica) {
   std::vector<Want> found;
   for (const Want& want : wants) {
     if (want.replica == replica) found.push_back(want);
@@ -437,7 +438,8 @@ StatusOr<std::vector<ArrayBoxes>> PartsToRead(
   std::vector<ArrayBoxes> held;
   for (const WantedArray& array : arrays) {
     std::vector<HeldBox> parts =
-        primary ? DisjointParts(DistinctBoxes(OfReplica(array.wants, *primary)))
+        primary
+            ? DisjointParts(DistinctBoxes(SelectReplica(array.wants, *primary)))
         : array.can_share ? DisjointParts(DistinctBoxes(array.wants))
                           : AsTheyAre(array.wants);
     if (primary) BELAY_RETURN_IF_ERROR(CheckCovered(array, parts, *primary));

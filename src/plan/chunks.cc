@@ -31,7 +31,7 @@ std::string Joined(const std::vector<uint32_t>& numbers) {
   return absl::StrJoin(numbers, ",");
 }
 
-std::string NameOf(int id) {
+std::string FilterName(int id) {
   constexpr std::string_view kNames[] = {
       "", "deflate", "shuffle", "fletcher32", "szip", "nbit", "scaleoffset"};
   const bool is_own = id > 0 && id < static_cast<int>(std::size(kNames));
@@ -106,7 +106,7 @@ Status CheckFilters(const std::vector<Filter>& filters) {
       return absl::InvalidArgumentError(absl::StrFormat(
           "filter %d, %s, is not for checkpoints: HDF5 sets it up by calls of "
           "its own (need another filter)",
-          filter.id, NameOf(filter.id)));
+          filter.id, FilterName(filter.id)));
     }
   }
   // A reader rejects bytes that were deflated twice, and does not shuffle them
@@ -116,7 +116,7 @@ Status CheckFilters(const std::vector<Filter>& filters) {
     if (found <= 1) continue;
     return absl::InvalidArgumentError(absl::StrFormat(
         "filter %d, %s, is given several times (need at most 1, found %d)", id,
-        NameOf(id), found));
+        FilterName(id), found));
   }
   return absl::OkStatus();
 }
@@ -139,7 +139,7 @@ std::string FiltersText(const std::vector<Filter>& filters) {
 std::string DescribeFilters(const std::vector<Filter>& filters) {
   std::string text;
   for (const Filter& filter : filters) {
-    text += Cat(text.empty() ? "" : ", ", NameOf(filter.id));
+    text += Cat(text.empty() ? "" : ", ", FilterName(filter.id));
     if (filter.parameters.empty()) continue;
     text += Cat("(", Joined(filter.parameters), ")");
   }
@@ -172,7 +172,7 @@ void MovePrime(Number prime, Number& rest, PrimePowers& powers) {
 
 // A template because short divisions take a third of the time of long ones.
 template <typename Number>
-PrimePowers PowersOf(Number rest) {
+PrimePowers FindPowers(Number rest) {
   PrimePowers powers;
   MovePrime<Number>(2, rest, powers);
   MovePrime<Number>(3, rest, powers);
@@ -191,8 +191,8 @@ PrimePowers PowersOf(Number rest) {
 
 PrimePowers Factorize(int64_t number) {
   return number <= int64_t{UINT32_MAX}
-             ? PowersOf(static_cast<uint32_t>(number))
-             : PowersOf(static_cast<uint64_t>(number));
+             ? FindPowers(static_cast<uint32_t>(number))
+             : FindPowers(static_cast<uint64_t>(number));
 }
 
 void MultiplyBy(absl::Span<const PrimePower> factors, PrimePowers& powers) {
@@ -290,7 +290,7 @@ struct Lengths {
   absl::InlinedVector<PrimePowers, 4> powers;
 };
 
-Lengths LengthsOf(const Shape& shape) {
+Lengths FactorizeShape(const Shape& shape) {
   Lengths lengths{.shape = shape};
   for (const int64_t length : shape) {
     lengths.powers.push_back(Factorize(length));
@@ -366,7 +366,7 @@ StatusOr<Shape> ExactChunkShape(const ChunkRequest& request) {
   BELAY_ASSIGN_OR_RETURN(const int64_t limit, MaxChunkElements(request));
   const Shape largest = LargestChunk(request);
   if (HasAtMost(limit, largest)) return largest;
-  const Lengths lengths = LengthsOf(largest);
+  const Lengths lengths = FactorizeShape(largest);
   Shape dividing = DividingChunk(lengths, limit);
   if (HasHalf(dividing, limit)) return dividing;
   auto [one_writer, any] = RaggedChunks(request, lengths, limit);

@@ -60,8 +60,8 @@ constexpr uint8_t kValue = 255;
 using Layouts = absl::flat_hash_map<std::string, std::shared_ptr<const Layout>>;
 
 // Returns null for a text that is no layout: a caller has made it up.
-std::shared_ptr<const Layout> LayoutOf(const std::string& text,
-                                       Layouts& known) {
+std::shared_ptr<const Layout> ParseLayout(const std::string& text,
+                                          Layouts& known) {
   const auto [found, is_new] = known.try_emplace(text);
   if (is_new) {
     StatusOr<Layout> layout = Layout::Parse(text);
@@ -74,7 +74,8 @@ std::shared_ptr<const Layout> LayoutOf(const std::string& text,
 
 bool LiesAsLaidOut(const ShardInfo& shard, int rank, Layouts& layouts) {
   if (shard.layout.empty()) return false;
-  const std::shared_ptr<const Layout> layout = LayoutOf(shard.layout, layouts);
+  const std::shared_ptr<const Layout> layout =
+      ParseLayout(shard.layout, layouts);
   if (layout == nullptr) return false;
   const StatusOr<Box> box = layout->LocalBox(shard.global_shape, rank);
   return box.ok() && *box == shard.box &&
@@ -89,8 +90,8 @@ Box EvenRows(const Shape& shape, int rank, int num_ranks) {
   return box;
 }
 
-Place PlaceOf(const ShardInfo& shard, int rank, int num_ranks,
-              Layouts& layouts) {
+Place FindPlace(const ShardInfo& shard, int rank, int num_ranks,
+                Layouts& layouts) {
   if (LiesAsLaidOut(shard, rank, layouts)) return Place::kLayout;
   const Shape& shape = shard.global_shape;
   if (shard.replica == rank && shard.box == WholeBox(shape)) {
@@ -140,7 +141,7 @@ ListedShard GetShard(Place place, uint8_t begin, WireReader& in,
   shard.info.from_rank0 = (begin & kFromRank0) != 0;
   shard.info.on_all_ranks = (begin & kOnAllRanks) != 0;
   if (place == Place::kLayout) {
-    shard.layout = LayoutOf(shard.info.layout, layouts);
+    shard.layout = ParseLayout(shard.info.layout, layouts);
   } else if (place == Place::kRows) {
     shard.num_ranks = in.Get<int32_t>();
   }
@@ -184,7 +185,7 @@ Description Describe(const RankShards& mine, int rank, int num_ranks) {
   Layouts layouts;
   uint64_t skipped = 0;  // shared ones since the last own one
   for (const ShardInfo& shard : mine.shards) {
-    const Place place = PlaceOf(shard, rank, num_ranks, layouts);
+    const Place place = FindPlace(shard, rank, num_ranks, layouts);
     if (place == Place::kBox) {
       description.own.push_back(OwnEntry(shard, std::exchange(skipped, 0)));
       continue;
@@ -336,11 +337,11 @@ RowsByKey GroupByKey(const std::vector<ShardList>& lists) {
 
 // Returns the place of shared shard i in what the rank listed, and of own shard
 // i.
-int32_t PlaceOfShared(const ShardList& own, int32_t i) {
+int32_t FindSharedPlace(const ShardList& own, int32_t i) {
   const auto end = std::upper_bound(own.before.begin(), own.before.end(), i);
   return i + static_cast<int32_t>(end - own.before.begin());
 }
-int32_t PlaceOfOwn(const ShardList& own, int32_t i) {
+int32_t FindOwnPlace(const ShardList& own, int32_t i) {
   return static_cast<int32_t>(own.before[i]) + i;
 }
 
@@ -349,7 +350,7 @@ struct Tellers {
   std::vector<int32_t> shared, own;
 };
 
-std::vector<Tellers> TellersOf(const ListedRanks& listed) {
+std::vector<Tellers> FindTellers(const ListedRanks& listed) {
   std::vector<Tellers> tellers(listed.lists.size());
   for (size_t rank = 0; rank < listed.ranks.size(); ++rank) {
     const auto number = static_cast<int32_t>(rank);
@@ -373,8 +374,8 @@ void ListHolders(const ListedRanks& listed, const std::vector<ToldShard>& told,
     const bool is_own = one.shard->place == Place::kBox;
     for (const int32_t rank : *one.ranks) {
       const ShardList& own = listed.lists[listed.ranks[rank].own];
-      const int32_t place =
-          is_own ? PlaceOfOwn(own, one.entry) : PlaceOfShared(own, one.entry);
+      const int32_t place = is_own ? FindOwnPlace(own, one.entry)
+                                   : FindSharedPlace(own, one.entry);
       held.push_back({{rank, place}, one.shard});
     }
   }
@@ -442,12 +443,12 @@ void ForEachSelected(const ListedRanks& listed, const RankSelection& selection,
   const std::vector<int32_t>& of_own = selection[lists.own];
   auto next = of_own.begin();
   const auto visit_own_until = [&](int32_t number) {
-    for (; next != of_own.end() && PlaceOfOwn(own, *next) < number; ++next) {
-      fn(own.shards[*next], PlaceOfOwn(own, *next));
+    for (; next != of_own.end() && FindOwnPlace(own, *next) < number; ++next) {
+      fn(own.shards[*next], FindOwnPlace(own, *next));
     }
   };
   for (const int32_t i : selection[lists.shared]) {
-    const int32_t number = PlaceOfShared(own, i);
+    const int32_t number = FindSharedPlace(own, i);
     visit_own_until(number);
     fn(shared.shards[i], number);
   }
@@ -456,7 +457,7 @@ void ForEachSelected(const ListedRanks& listed, const RankSelection& selection,
 
 void ForEachToldKey(const ListedRanks& listed,
                     absl::FunctionRef<void(const std::vector<ToldShard>&)> fn) {
-  const std::vector<Tellers> tellers = TellersOf(listed);
+  const std::vector<Tellers> tellers = FindTellers(listed);
   std::vector<ToldShard> told;
   const RowsByKey by_key = GroupByKey(listed.lists);
   for (const KeyRows& key : by_key.keys) {

@@ -132,7 +132,7 @@ bool WantsAsStored(const ListedShard& shard, const StoredArray& array) {
           CheckBox(shard.info.box, array.shape).ok());
 }
 
-int64_t CountOfOne(const ToldShard& told) {
+int64_t CountWants(const ToldShard& told) {
   BoxesInRows rows;
   for (const int32_t rank : *told.ranks) {
     if (!rows.in_rows()) break;
@@ -146,15 +146,15 @@ int64_t CountOfOne(const ToldShard& told) {
 class WantCounts {
  public:
   int64_t Of(const ToldShards& told) {
-    if (told.size() > 1) return OfSeveral(told);
+    if (told.size() > 1) return CountSeveral(told);
     const ListedShard& shard = *told[0].shard;
     // Rows of all ranks have one division.
     const bool is_divided =
         shard.place == Place::kLayout || shard.place == Place::kRows;
-    if (!is_divided) return CountOfOne(told[0]);
+    if (!is_divided) return CountWants(told[0]);
     const auto [known, is_new] = known_.try_emplace(
         {shard.layout.get(), told[0].ranks, shard.info.global_shape}, 0);
-    if (is_new) known->second = CountOfOne(told[0]);
+    if (is_new) known->second = CountWants(told[0]);
     return known->second;
   }
 
@@ -162,7 +162,7 @@ class WantCounts {
   using Likeness = std::tuple<const Layout*, const void*, Shape>;
 
   // Counts for an array that several entries want.
-  int64_t OfSeveral(const ToldShards& told) {
+  int64_t CountSeveral(const ToldShards& told) {
     by_rank_.clear();
     for (const ToldShard& entry : told) {
       for (const int32_t rank : *entry.ranks) {

@@ -51,7 +51,7 @@ Status CheckPiece(const ShardableTensor& piece) {
 }
 
 // Returns the job, replica and task of a device, without its type.
-DeviceSpec TaskOf(const DeviceSpec& device) {
+DeviceSpec GetTask(const DeviceSpec& device) {
   return {.job = device.job,
           .replica = device.replica,
           .task = device.task,
@@ -169,7 +169,7 @@ std::string NeedFound(std::string_view cause, const T& need, const T& found) {
 }
 
 std::string TaskText(const DeviceSpec& device) {
-  return Cat("\"", DeviceText(TaskOf(device)), "\"");
+  return Cat("\"", DeviceText(GetTask(device)), "\"");
 }
 
 StatusOr<ListedKeys> SortListed(const std::vector<ShardableTensor>& listed) {
@@ -446,7 +446,7 @@ StatusOr<std::vector<Grouping>> ApplyToTasks(
       return Status(
           made.status().code(),
           absl::StrFormat("policy \"%s\": task \"%s\": %s", policy.description,
-                          DeviceText(TaskOf(pieces[0].device)),
+                          DeviceText(GetTask(pieces[0].device)),
                           made.status().message()));
     }
     const Status valid =
@@ -594,7 +594,7 @@ class Packer {
   // Adds a box that cannot be cut.
   void PutWhole(const Box& box, int64_t bytes) {
     if (bytes > max_bytes_) {
-      alone_.push_back({PartOf(box, bytes)});
+      alone_.push_back({MakePart(box, bytes)});
       ++num_alone_;
       return;
     }
@@ -604,11 +604,11 @@ class Packer {
 
   void Put(Box box, int64_t bytes) {
     if (groups_.empty()) OpenGroup();
-    groups_.back().push_back(PartOf(std::move(box), bytes));
+    groups_.back().push_back(MakePart(std::move(box), bytes));
     rest_ -= bytes;
   }
 
-  ShardableTensor PartOf(Box box, int64_t bytes) const {
+  ShardableTensor MakePart(Box box, int64_t bytes) const {
     return {.key = piece_->key,
             .dtype = piece_->dtype,
             .global_shape = piece_->global_shape,
@@ -733,7 +733,7 @@ struct FileTeam {
 };
 
 // Returns for each rank which of its groups have pieces.
-std::vector<std::vector<bool>> GroupsOfRanks(
+std::vector<std::vector<bool>> FindGroups(
     size_t num_ranks, const std::vector<WritePiece>& pieces) {
   std::vector<std::vector<bool>> groups(num_ranks);
   for (const WritePiece& piece : pieces) {
@@ -826,7 +826,7 @@ Status GroupPieces(const ShardingPolicy& policy, const ListedRanks& ranks,
 Status NumberFiles(const std::vector<int32_t>& nodes, SavePlan& plan,
                    std::vector<WritePiece>& pieces) {
   const std::vector<FileTeam> teams =
-      MakeTeams(nodes, GroupsOfRanks(nodes.size(), pieces), plan);
+      MakeTeams(nodes, FindGroups(nodes.size(), pieces), plan);
   int64_t files = 0;
   for (const FileTeam& team : teams) {
     files += static_cast<int64_t>(team.writers.size());

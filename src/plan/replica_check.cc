@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMostNamedRanks = 8;
 
-auto PlaceOf(const ReplicaSum& sum) {
+auto SortKey(const ReplicaSum& sum) {
   return std::tie(sum.key, sum.box.offset, sum.box.shape);
 }
 
@@ -67,12 +67,12 @@ int32_t ComparerOf(const ReplicaSum& sum, int num_ranks) {
 ReplicaDifferences FindDifferences(std::vector<ReplicaSum> sums) {
   std::sort(sums.begin(), sums.end(),
             [](const ReplicaSum& a, const ReplicaSum& b) {
-              return std::tuple_cat(PlaceOf(a), std::tie(a.rank, a.sum)) <
-                     std::tuple_cat(PlaceOf(b), std::tie(b.rank, b.sum));
+              return std::tuple_cat(SortKey(a), std::tie(a.rank, a.sum)) <
+                     std::tuple_cat(SortKey(b), std::tie(b.rank, b.sum));
             });
   ReplicaDifferences differences;
   for (size_t begin = 0, end = 0; begin < sums.size(); begin = end) {
-    while (end < sums.size() && PlaceOf(sums[end]) == PlaceOf(sums[begin])) {
+    while (end < sums.size() && SortKey(sums[end]) == SortKey(sums[begin])) {
       ++end;
     }
     Compare(std::span(sums).subspan(begin, end - begin), differences);
@@ -92,7 +92,7 @@ struct WeighedShard {
   int64_t weight = 0;
 };
 
-std::vector<ReplicaRange> RangesOf(std::vector<WeighedShard> shards) {
+std::vector<ReplicaRange> JoinShards(std::vector<WeighedShard> shards) {
   std::sort(shards.begin(), shards.end(),
             [](const WeighedShard& a, const WeighedShard& b) {
               return a.shard < b.shard;
@@ -111,7 +111,7 @@ std::vector<ReplicaRange> RangesOf(std::vector<WeighedShard> shards) {
 
 // Returns another seed for each box: equal values that have changed places must
 // not cancel out.
-uint64_t SeedOf(const Shard& shard) {
+uint64_t MakeSeed(const Shard& shard) {
   uint64_t seed = Fingerprint(shard.key, 0);
   for (const int64_t offset : shard.box.offset) {
     seed = seed * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(offset) + 1;
@@ -155,7 +155,7 @@ struct Turn {
 };
 
 // Successive turns are far apart, so that a range of many blocks is met soon.
-Turn TurnOf(const ReplicaCheck& check, int64_t number) {
+Turn ChooseTurn(const ReplicaCheck& check, int64_t number) {
   const int64_t turns = NumTurns(check);
   auto stride = std::max<int64_t>(
       1, static_cast<int64_t>(static_cast<double>(turns) * 0.6180339887));
@@ -171,7 +171,7 @@ uint64_t Mix(uint64_t number) {
 // Sums the blocks of a shard whose turn it is. The box decides where a group of
 // blocks begins, and the group which of its blocks has which turn: values
 // cannot fit such a pattern.
-uint64_t SampleOf(const Shard& shard, uint64_t seed, const Turn& turn) {
+uint64_t SumSample(const Shard& shard, uint64_t seed, const Turn& turn) {
   const size_t num_bytes = NumBytes(shard);
   const auto turns = static_cast<uint64_t>(turn.num_turns);
   const uint64_t num_blocks = (num_bytes + kSampledBytes - 1) / kSampledBytes;
@@ -215,7 +215,7 @@ std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
       bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
   std::vector<ReplicaCheck> checks;
   for (std::vector<WeighedShard>& shards : ranks) {
-    checks.push_back({.ranges = RangesOf(std::move(shards)),
+    checks.push_back({.ranges = JoinShards(std::move(shards)),
                       .num_boxes = num_boxes,
                       .most_bytes = most});
   }
@@ -237,7 +237,7 @@ uint64_t ReplicaFingerprint(const Shard& shard, uint64_t seed) {
 int64_t NumTurns(const ReplicaCheck& check) {
   const int64_t sampled =
       std::clamp(check.num_boxes, kLeastSampled, kMostSampled) * kSampledBytes;
-  // TurnOf multiplies it.
+  // ChooseTurn multiplies it.
   return std::clamp<int64_t>(CeilDivide(check.most_bytes, sampled), 1,
                              INT32_MAX);
 }
@@ -245,16 +245,16 @@ int64_t NumTurns(const ReplicaCheck& check) {
 uint64_t SumOfReplicas(const ReplicaCheck& check,
                        const std::vector<Shard>& shards, int64_t number) {
   const bool is_all = number == kEveryByte || NumTurns(check) == 1;
-  const Turn turn = is_all ? Turn{} : TurnOf(check, number);
+  const Turn turn = is_all ? Turn{} : ChooseTurn(check, number);
   uint64_t sum = 0;
   for (const ReplicaRange& range : check.ranges) {
     uint64_t of_range = 0;
     for (int32_t i = range.first; i < range.first + range.count; ++i) {
       const Shard& shard = shards[static_cast<size_t>(i)];
-      const uint64_t seed = SeedOf(shard);
+      const uint64_t seed = MakeSeed(shard);
       of_range += is_all || NumBytes(shard) <= kSampledBytes
                       ? ReplicaFingerprint(shard, seed)
-                      : SampleOf(shard, seed, turn);
+                      : SumSample(shard, seed, turn);
     }
     sum += of_range * static_cast<uint64_t>(range.weight);
   }

@@ -38,7 +38,7 @@ Status CheckNumbers(const SaveArgsFor& one) {
 }
 
 // Returns whether the expression is the key itself, escaped or not.
-bool IsNameOf(std::string_view key, std::string_view expression) {
+bool NamesKey(std::string_view key, std::string_view expression) {
   size_t at = 0;
   for (const char c : key) {
     const bool is_escaped = expression.substr(at).starts_with('\\') &&
@@ -82,7 +82,7 @@ bool IsGiven(const SaveArgs& args) {
 }
 
 // Returns the chunk of a whole shard.
-StatusOr<Shape> ChunkOf(const Asked& asked) {
+StatusOr<Shape> ChooseChunk(const Asked& asked) {
   const SaveArgs& args = asked.args;
   if (IsGiven(args)) {
     BELAY_ASSIGN_OR_RETURN(
@@ -97,13 +97,13 @@ StatusOr<Shape> ChunkOf(const Asked& asked) {
 
 // Returns the chunk of a dataset that may hold less than a shard: a given chunk
 // is cut to its size, another one is chosen for it.
-StatusOr<Shape> ChunkOf(const Asked& asked, const Shape& chunk,
-                        const Shape& dataset) {
+StatusOr<Shape> ChooseChunk(const Asked& asked, const Shape& chunk,
+                            const Shape& dataset) {
   if (IsGiven(asked.args)) return Smaller(chunk, dataset);
   Asked smaller = asked;
   smaller.request.shard_shape = Smaller(asked.request.shard_shape, dataset);
   if (smaller.request.shard_shape == asked.request.shard_shape) return chunk;
-  return ChunkOf(smaller);
+  return ChooseChunk(smaller);
 }
 
 // Structs are elements, which chunks do not cut.
@@ -153,7 +153,7 @@ StatusOr<DType> DTypeToStore(const ArgsByKey& args, DType f32_dtype,
     const auto i = static_cast<size_t>(place);
     const std::optional<DType> named = args.args[i].dtype;
     // A pattern means the weights, not the counters, ids and flags beside them.
-    const bool is_meant = named && (IsNameOf(key, args.keys[i]) ||
+    const bool is_meant = named && (NamesKey(key, args.keys[i]) ||
                                     KindOf(*named) == KindOf(dtype));
     if (is_meant) to = *named;
   }
@@ -223,10 +223,10 @@ Status ChunkAsAsked(const std::vector<SaveArgsFor>& args, ArrayLayout layout,
                             .shard_axes = own.shard_axes}};
     const bool has_structs = !array.fields.empty();
     if (has_structs) TakeStructs(own, asked.request);
-    BELAY_ASSIGN_OR_RETURN(const Shape chunk, ChunkOf(asked));
+    BELAY_ASSIGN_OR_RETURN(const Shape chunk, ChooseChunk(asked));
     for (StoredDataset* dataset : datasets[boxes.array]) {
       BELAY_ASSIGN_OR_RETURN(dataset->chunk,
-                             ChunkOf(asked, chunk, dataset->box.shape));
+                             ChooseChunk(asked, chunk, dataset->box.shape));
       const bool is_chunked = !dataset->chunk.empty();
       if (has_structs && is_chunked)
         dataset->chunk.push_back(array.shape.back());

@@ -26,7 +26,7 @@
 namespace belay {
 namespace {
 
-StoredDataset DatasetOf(const WritePiece& piece) {
+StoredDataset MakeDataset(const WritePiece& piece) {
   return {.array = piece.array,
           .file = piece.file,
           .box = piece.box,
@@ -47,7 +47,7 @@ Box Around(const Box& a, const Box& b) {
 
 // Returns a dataset around the pieces of one array in one file.
 StoredDataset Joined(std::span<const WritePiece> pieces, bool& fills_box) {
-  StoredDataset dataset = DatasetOf(pieces[0]);
+  StoredDataset dataset = MakeDataset(pieces[0]);
   int64_t elements = 0;
   for (const WritePiece& piece : pieces) {
     dataset.box = Around(dataset.box, piece.box);
@@ -58,8 +58,8 @@ StoredDataset Joined(std::span<const WritePiece> pieces, bool& fills_box) {
   return dataset;
 }
 
-Shape ChunkOf(const StoredDataset& dataset, int64_t element_size,
-              std::span<const WritePiece> pieces) {
+Shape ChooseChunk(const StoredDataset& dataset, int64_t element_size,
+                  std::span<const WritePiece> pieces) {
   std::vector<Box> boxes;  // counted from the dataset's corner
   for (const WritePiece& piece : pieces) {
     boxes.push_back(FromCorner(piece.box, dataset.box.offset));
@@ -133,11 +133,11 @@ std::vector<int32_t> AddDatasetsOfFiles(std::vector<WritePiece>& pieces,
     if (joins) dataset = Joined(same, fills_box);
     if (fills_box && layout == ArrayLayout::kAuto) {
       const DType dtype = plan.arrays[dataset.array].dtype;
-      dataset.chunk = ChunkOf(dataset, IoElementSize(dtype), same);
+      dataset.chunk = ChooseChunk(dataset, IoElementSize(dtype), same);
     }
     if (fills_box) plan.datasets.push_back(std::move(dataset));
     for (const WritePiece& piece : same) {
-      if (!fills_box) plan.datasets.push_back(DatasetOf(piece));
+      if (!fills_box) plan.datasets.push_back(MakeDataset(piece));
       of_piece.push_back(static_cast<int32_t>(plan.datasets.size()) - 1);
     }
   }
@@ -158,7 +158,7 @@ namespace {
 using SortedKeys = std::vector<std::string_view>;
 
 // Returns the keys that must be on all ranks, ascending.
-SortedKeys KeysOf(const ShardList& list) {
+SortedKeys SortKeys(const ShardList& list) {
   SortedKeys keys;
   for (const ListedShard& shard : list.shards) {
     if (shard.info.on_all_ranks) keys.push_back(shard.info.key);
@@ -180,8 +180,8 @@ SortedKeys KeysNotIn(const SortedKeys& keys, const SortedKeys& others) {
 }
 
 // Returns how the keys of a rank differ from those of rank 0, or "".
-std::string DifferenceOf(size_t rank, const SortedKeys& mine,
-                         const SortedKeys& of_root) {
+std::string DescribeDifference(size_t rank, const SortedKeys& mine,
+                               const SortedKeys& of_root) {
   const SortedKeys lacks = KeysNotIn(of_root, mine);
   const SortedKeys more = KeysNotIn(mine, of_root);
   if (lacks.empty() && more.empty()) return "";
@@ -205,8 +205,9 @@ std::string FindKeysOfSomeRanks(const ListedRanks& listed) {
     const int32_t list = listed.ranks[rank].shared;
     if (list == first || is_known[list]) continue;
     is_known[list] = true;
-    if (of_root.empty()) of_root = KeysOf(listed.lists[first]);
-    std::string text = DifferenceOf(rank, KeysOf(listed.lists[list]), of_root);
+    if (of_root.empty()) of_root = SortKeys(listed.lists[first]);
+    std::string text =
+        DescribeDifference(rank, SortKeys(listed.lists[list]), of_root);
     if (!text.empty()) return text;
   }
   return "";
@@ -250,7 +251,7 @@ int64_t MaxElements(const Box& part, const Extent& extent, int64_t element_size,
 }
 
 // Returns the elements of a box of chunks.
-Box ElementsOf(const StoredDataset& dataset, const Box& chunks) {
+Box FindElements(const StoredDataset& dataset, const Box& chunks) {
   Box box = chunks;
   for (size_t i = 0; i < dataset.chunk.size(); ++i) {
     box.offset[i] = dataset.box.offset[i] + chunks.offset[i] * dataset.chunk[i];
@@ -274,7 +275,7 @@ void AddFilteredOrders(const WritePiece& piece, int32_t index,
         {.shard = piece.shard,
          .dataset = index,
          .first_block = first_block,
-         .box = *Intersect(ElementsOf(dataset, tile), piece.box),
+         .box = *Intersect(FindElements(dataset, tile), piece.box),
          .extent = {.box = dataset.box}});
   });
 }
@@ -374,7 +375,7 @@ int64_t MostRounds(const std::vector<StoredFile>& files) {
   return most;
 }
 
-std::string LayoutOf(const std::vector<HeldShard>& shards) {
+std::string FindLayout(const std::vector<HeldShard>& shards) {
   for (const HeldShard& shard : shards) {
     if (!shard.info->layout.empty()) return shard.info->layout;
   }
@@ -452,7 +453,7 @@ StatusOr<std::vector<ArrayBoxes>> AddArrays(const ListedRanks& listed,
                                .dtype = first.dtype,
                                .shape = first.global_shape,
                                .string_bytes = first.string_bytes,
-                               .layout = LayoutOf(shards),
+                               .layout = FindLayout(shards),
                                .fields = first.fields});
         const int64_t bytes = ArrayBytes(plan.arrays.back());
         if (bytes > INT64_MAX - total) {

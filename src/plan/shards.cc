@@ -164,7 +164,7 @@ Status CheckDevice(const DeviceSpec& device, int rank) {
                                         rank, ", found ", *device.task, ")"));
 }
 
-Status OfShard(const Shard& shard, const Status& cause) {
+Status NameShard(const Shard& shard, const Status& cause) {
   if (cause.ok()) return cause;
   return Status(cause.code(),
                 Cat("list \"", shard.key, "\": device \"",
@@ -177,14 +177,14 @@ StatusOr<std::string> FindJob(const std::vector<Shard>& shards,
   const Shard* named = nullptr;
   for (const Shard& shard : shards) {
     if (shard.device == DeviceSpec()) continue;
-    BELAY_RETURN_IF_ERROR(OfShard(shard, CheckDevice(shard.device, rank)));
+    BELAY_RETURN_IF_ERROR(NameShard(shard, CheckDevice(shard.device, rank)));
     if (!shard.device.job.has_value()) continue;
     if (named == nullptr) named = &shard;
     if (*shard.device.job == *named->device.job) continue;
-    return OfShard(shard, absl::InvalidArgumentError(Cat(
-                              "a rank is a task of one job (need \"",
-                              *named->device.job, "\" as key \"", named->key,
-                              "\", found \"", *shard.device.job, "\")")));
+    return NameShard(shard, absl::InvalidArgumentError(Cat(
+                                "a rank is a task of one job (need \"",
+                                *named->device.job, "\" as key \"", named->key,
+                                "\", found \"", *shard.device.job, "\")")));
   }
   return named == nullptr ? job : *named->device.job;
 }

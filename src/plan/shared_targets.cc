@@ -218,7 +218,7 @@ size_t DenseBytes(const Shard& shard) {
 }
 
 // Returns targets by address, then in the order of listing.
-std::vector<Target> TargetsOf(const std::vector<Shard>& shards) {
+std::vector<Target> FindTargets(const std::vector<Shard>& shards) {
   std::vector<Target> targets;
   targets.reserve(shards.size());
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -283,7 +283,7 @@ Status MakeRoom(const Shard& shard, size_t bytes, SharedTarget& one) {
 }  // namespace
 
 StatusOr<std::vector<SharedTarget>> SetApart(std::vector<Shard>& shards) {
-  const std::vector<Target> targets = TargetsOf(shards);
+  const std::vector<Target> targets = FindTargets(shards);
   std::vector<SharedTarget> shared;
   LastOnes last(shards);
   for (const Target& target : targets) {

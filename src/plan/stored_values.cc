@@ -44,7 +44,7 @@ Box StoredPart(const Box& wanted, const Shape& stored) {
 
 namespace {
 
-ValuePart PartOf(std::string_view name, const StoredArray& array) {
+ValuePart MakePart(std::string_view name, const StoredArray& array) {
   return {.name = std::string(name),
           .dtype = array.dtype,
           .shape = array.shape,
@@ -76,7 +76,7 @@ class ValueTable {
                       .values = {}};
     for (size_t i = first_part_[row]; i < first_part_[row + 1]; ++i) {
       value.parts.push_back(
-          PartOf(columns.part_name[i], saved_.arrays[columns.part_array[i]]));
+          MakePart(columns.part_name[i], saved_.arrays[columns.part_array[i]]));
     }
     return value;
   }
@@ -145,7 +145,7 @@ class ValueTable {
   std::optional<StoredValue> FindArrays(const std::string& key,
                                         const std::string& below) const {
     if (const StoredArray* const array = FindArray(saved_, key)) {
-      return PlainValue(key, PartOf("", *array));
+      return PlainValue(key, MakePart("", *array));
     }
     StoredValue value{.key = key,
                       .typestr = std::string(kGroupTypestr),
@@ -154,7 +154,7 @@ class ValueTable {
     const std::vector<StoredArray>& arrays = saved_.arrays;
     for (size_t i = FirstFrom(arrays, below);
          i < arrays.size() && arrays[i].key.starts_with(below); ++i) {
-      value.parts.push_back(PartOf(
+      value.parts.push_back(MakePart(
           std::string_view(arrays[i].key).substr(below.size()), arrays[i]));
     }
     AddInside(below, /*all=*/true, value);
@@ -255,7 +255,7 @@ std::vector<StoredValue> AllValues(const SavedCheckpoint& saved) {
   for (size_t i = 0; i < saved.arrays.size(); ++i) {
     if (is_part[i]) continue;
     values.push_back(
-        PlainValue(saved.arrays[i].key, PartOf("", saved.arrays[i])));
+        PlainValue(saved.arrays[i].key, MakePart("", saved.arrays[i])));
   }
   std::sort(values.begin(), values.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });

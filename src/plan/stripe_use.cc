@@ -17,7 +17,7 @@ struct Rows {
   Shape steps;  // bytes from one index of an axis to the next
 };
 
-Rows RowsOf(const Box& box, const Extent& extent, int64_t element_size) {
+Rows FindRows(const Box& box, const Extent& extent, int64_t element_size) {
   Rows rows{.begin = extent.offset,
             .bytes = element_size,
             .axes = box.shape.size(),
@@ -47,7 +47,7 @@ bool HasWideGaps(const Box& box, const Rows& rows, int64_t stripe_bytes) {
 }
 
 // Returns the begin of row `number`, counted row-major.
-int64_t BeginOf(const Box& box, const Rows& rows, int64_t number) {
+int64_t FindBegin(const Box& box, const Rows& rows, int64_t number) {
   int64_t begin = rows.begin;
   for (size_t axis = rows.axes; axis-- > 0;) {
     begin += number % box.shape[axis] * rows.steps[axis];
@@ -81,14 +81,14 @@ bool AddStripeRanges(const Box& box, const Extent& extent, int64_t element_size,
                      int64_t stripe_bytes, int64_t most, int32_t writer,
                      std::vector<StripeRange>& ranges) {
   if (IsEmpty(box)) return true;
-  Rows rows = RowsOf(box, extent, element_size);
+  Rows rows = FindRows(box, extent, element_size);
   while (rows.axes > 0 && !HasWideGaps(box, rows, stripe_bytes)) {
     TakeAxis(box, rows);
   }
   const bool is_exact = rows.count <= most;
   while (rows.count > most) TakeAxis(box, rows);
   for (int64_t number = 0; number < rows.count; ++number) {
-    const int64_t begin = BeginOf(box, rows, number);
+    const int64_t begin = FindBegin(box, rows, number);
     ranges.push_back({.first = begin / stripe_bytes,
                       .last = (begin + rows.bytes - 1) / stripe_bytes,
                       .writer = writer});
