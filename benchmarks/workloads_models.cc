@@ -197,11 +197,8 @@ Task PlanMove(int64_t tensors, bool laid_out) {
                 move->saved, wants.central, {.sharing = ReadSharing::kAuto});
             if (!plan.ok()) return plan.status();
             AddLocalArrays(move->saved, wants, *plan);
-            WireWriter out;
-            for (const StackedArray& array : wants.stacked) array.Put(out);
-            WireReader in(out.bytes());
-            std::vector<StackedArray> told;
-            while (!in.done()) told.push_back(StackedArray::Get(in));
+            const auto told =
+                *Decode<std::vector<StackedArray>>(Encode(wants.stacked));
             RankReads& reads = plan->ranks[kRank];
             AddLocalReads(told, wanted, reads);
             return static_cast<int64_t>(reads.orders.size());

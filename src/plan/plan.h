@@ -341,35 +341,6 @@ void Fields(Archive& archive, RankTransits& transits) {
   archive(transits.sends, transits.receives);
 }
 
-inline void PutFiltered(WireWriter& out,
-                        const std::vector<FilteredDataset>& datasets) {
-  out(datasets);
-}
-inline std::vector<FilteredDataset> GetFiltered(WireReader& in) {
-  std::vector<FilteredDataset> datasets;
-  in(datasets);
-  return datasets;
-}
-inline std::string EncodeRankReads(const RankReads& reads) {
-  return Encode(reads);
-}
-inline RankReads DecodeRankReads(std::string_view bytes) {
-  return Decode<RankReads>(bytes).value_or(RankReads());
-}
-inline std::string EncodeRankTransits(const RankTransits& transits) {
-  return Encode(transits);
-}
-inline RankTransits DecodeRankTransits(std::string_view bytes) {
-  return Decode<RankTransits>(bytes).value_or(RankTransits());
-}
-inline std::string EncodeRankWrites(const std::vector<RankWrites>& files) {
-  return Encode(files);
-}
-inline std::vector<RankWrites> DecodeRankWrites(std::string_view bytes) {
-  return Decode<std::vector<RankWrites>>(bytes).value_or(
-      std::vector<RankWrites>());
-}
-
 }  // namespace belay
 
 #endif  // BELAY_PLAN_PLAN_H_

@@ -40,21 +40,6 @@ template <typename Archive>
 void Fields(Archive& archive, ReplicaSum& sum) {
   archive(sum.key, sum.box, sum.sum, sum.rank);
 }
-inline std::string EncodeSums(const std::vector<ReplicaSum>& sums) {
-  return sums.empty() ? "" : Encode(sums);
-}
-inline std::vector<ReplicaSum> DecodeSums(std::string_view bytes) {
-  return Decode<std::vector<ReplicaSum>>(bytes).value_or(
-      std::vector<ReplicaSum>());
-}
-inline void PutReplicaCheck(WireWriter& out, const ReplicaCheck& check) {
-  out(check);
-}
-inline ReplicaCheck GetReplicaCheck(WireReader& in) {
-  ReplicaCheck check;
-  in(check);
-  return check;
-}
 
 // Returns by rank the shards that others hold as well, with weights; boxes
 // without elements are left out. The weights of one box add up to 0, and so do

@@ -101,12 +101,6 @@ class StackedArray {
             array.axis_, array.chunk_, array.ends_, array.files_,
             array.offsets_);
   }
-  void Put(WireWriter& out) const { out(*this); }
-  static StackedArray Get(WireReader& in) {
-    StackedArray array;
-    in(array);
-    return array;
-  }
 
  private:
   std::string key_;

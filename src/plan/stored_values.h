@@ -247,18 +247,6 @@ void Fields(Archive& archive, StoredValue& value) {
   archive(value.key, value.typestr, value.parts, value.values);
 }
 
-inline void PutListedValues(WireWriter& out,
-                            const std::vector<ListedValue>& values) {
-  out(values);
-}
-inline std::string EncodeValues(const std::vector<StoredValue>& values) {
-  return Encode(values);
-}
-inline std::vector<StoredValue> DecodeValues(std::string_view bytes) {
-  return Decode<std::vector<StoredValue>>(bytes).value_or(
-      std::vector<StoredValue>());
-}
-
 }  // namespace belay
 
 #endif  // BELAY_PLAN_STORED_VALUES_H_

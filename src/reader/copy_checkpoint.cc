@@ -150,7 +150,7 @@ StatusOr<std::string> PlanOnRoot(CopyRun& run, const OpenedStep& opened) {
   out.Put<uint64_t>(run.graph ? GraphFingerprint(*run.graph) : 0);
   out.Put(saved.step);
   out.PutText(path);
-  out.PutText(EncodeCopyPlan(run.plan));
+  out(run.plan);
   BELAY_ASSIGN_OR_RETURN(run.rows, RowsOfCopy(run, saved));
   return out.Take();
 }
@@ -172,7 +172,7 @@ Agreed<> Plan(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   run.graph_fingerprint = in.Get<uint64_t>();
   run.result.saved.step = in.Get<int64_t>();
   run.result.from = in.GetText();
-  run.plan = DecodeCopyPlan(in.GetText());
+  in(run.plan);
   run.result.num_values = std::ssize(run.plan.values);
   run.result.num_made = std::ssize(run.plan.made);
   run.result.num_used = run.plan.num_used;

@@ -66,7 +66,7 @@ StatusOr<std::string> AnswerOnRoot(const std::vector<std::string>& gathered,
       all.unexpected = FindUnexpected(opened.saved, question);
       BELAY_RETURN_IF_ERROR(React(options, all));
     }
-    return EncodeAnswer(all);
+    return Encode(all);
   };
   StatusOr<std::string> bytes = answer();
   if (bytes.ok()) return bytes;
@@ -88,7 +88,7 @@ Agreed<StoredAnswer> AskTogether(RestoreFrame& frame, const OpenedStep& opened,
       const std::string bytes, FromRoot(frame.context, [&] {
         return AnswerOnRoot(gathered, options, opened);
       }));
-  return DecodeAnswer(bytes);
+  return Decode<StoredAnswer>(bytes).value_or(StoredAnswer());
 }
 
 bool AnyMayBeAbsent(const ValuesToRead& values) {
@@ -259,15 +259,15 @@ Agreed<State> MakeTogether(RestoreFrame& frame, const SavedCheckpoint& saved,
   frame.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes, FromRoot(frame.context, [&] {
-        return CatchBadAlloc(
-            "the metadata of all values", [&]() -> StatusOr<std::string> {
-              return EncodeValues({WholeCheckpoint(AllValues(saved))});
-            });
+        return CatchBadAlloc("the metadata of all values",
+                             [&]() -> StatusOr<std::string> {
+                               return Encode(WholeCheckpoint(AllValues(saved)));
+                             });
       }));
   State state;
   BELAY_RETURN_IF_AGREED(Agree(frame.context, CatchBadAlloc("all values", [&] {
-                                 return AddTree(DecodeValues(bytes)[0], tree,
-                                                state);
+                                 return AddTree(*Decode<StoredValue>(bytes),
+                                                tree, state);
                                })));
   return state;
 }

@@ -42,9 +42,7 @@ std::string EncodeCommon(const OpenedStep& opened, const RestorePlan& plan,
   common.Put<int64_t>(plan.arrays.size());
   common.Put<uint64_t>(opened.saved.files.size());
   for (const StoredFile& file : opened.saved.files) common.PutText(file.name);
-  PutFiltered(common, plan.filtered);
-  common.Put<uint64_t>(stacked.size());
-  for (const StackedArray& array : stacked) array.Put(common);
+  common(plan.filtered, stacked);
   return common.Take();
 }
 
@@ -63,8 +61,9 @@ std::vector<StackedArray> DecodeCommon(std::string_view bytes,
   planned.num_arrays = in.Get<int64_t>();
   planned.file_names.resize(in.Get<uint64_t>());
   for (std::string& name : planned.file_names) name = in.GetText();
-  planned.filtered = GetFiltered(in);
-  return in.GetAll<StackedArray>([&] { return StackedArray::Get(in); });
+  std::vector<StackedArray> stacked;
+  in(planned.filtered, stacked);
+  return stacked;
 }
 
 Tolerance MostOf(const RestoreFrame& frame) {
@@ -146,7 +145,7 @@ Agreed<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
     RootMessages messages{.common =
                               EncodeCommon(opened, planned.plan, stacked)};
     for (const RankReads& reads : planned.plan.ranks) {
-      messages.parts.push_back(EncodeRankReads(reads));
+      messages.parts.push_back(Encode(reads));
     }
     return messages;
   };
@@ -159,7 +158,8 @@ Agreed<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
   }
   const std::vector<StackedArray> stacked =
       DecodeCommon(message.common, frame.options, planned);
-  planned.reads = DecodeRankReads(message.part);
+  WireReader part(message.part);
+  part(planned.reads);
   std::vector<WantedBox> wanted;
   for (const Shard& shard : shards) {
     wanted.push_back({.key = shard.key, .box = &shard.box});
@@ -235,12 +235,15 @@ Agreed<RankTransits> FindTransits(CommContext& context, const RestorePlan& plan,
   std::vector<std::string> parts;
   if (context.is_root()) {
     for (const RankTransits& transits : PlanTransits(plan, nodes)) {
-      parts.push_back(EncodeRankTransits(transits));
+      parts.push_back(Encode(transits));
     }
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part,
                                 Scatter(context, parts));
-  return DecodeRankTransits(part);
+  WireReader in(part);
+  RankTransits transits;
+  in(transits);
+  return transits;
 }
 
 // What delivering needs besides the plan.

@@ -591,11 +591,11 @@ Agreed<PlannedExport> PlanTogether(const ExportFrame& frame,
     }
     WireWriter common;
     common(planned);
-    PutFiltered(common, planned.reading.filtered);
+    common(planned.reading.filtered);
     RootMessages messages{.common = common.Take()};
     for (size_t rank = 0; rank < parts->size(); ++rank) {
       messages.parts.push_back(Encode((*parts)[rank]) +
-                               EncodeRankReads(planned.reading.ranks[rank]));
+                               Encode(planned.reading.ranks[rank]));
     }
     return messages;
   };
@@ -605,10 +605,9 @@ Agreed<PlannedExport> PlanTogether(const ExportFrame& frame,
       }));
   WireReader common(message.common);
   common(planned);
-  planned.filtered = GetFiltered(common);
+  common(planned.filtered);
   WireReader part(message.part);
-  part(planned.part);
-  planned.reads = DecodeRankReads(part.Rest());
+  part(planned.part, planned.reads);
   return planned;
 }
 

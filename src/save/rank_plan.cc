@@ -204,7 +204,7 @@ std::vector<std::string> EncodeParts(const std::vector<int32_t>& nodes,
     part.node_ranks = neighbours[rank].ranks;
     WireWriter out;
     Fields(out, part);
-    PutReplicaCheck(out, plan.replicas[rank]);
+    out(plan.replicas[rank]);
     const auto [first, last] = FilesOfTeam(plan, part.team);
     out.Put(last - first);
     for (int32_t i = first; i < last; ++i) {
@@ -228,7 +228,7 @@ std::vector<std::string> EncodeParts(const std::vector<int32_t>& nodes,
 void DecodePart(std::string_view bytes, RankPlan& plan) {
   WireReader in(bytes);
   Fields(in, plan);
-  plan.replicas = GetReplicaCheck(in);
+  in(plan.replicas);
   plan.files.resize(in.Get<int32_t>());
   for (PlannedFile& file : plan.files) {
     Fields(in, file);
@@ -322,8 +322,8 @@ std::vector<std::string> EncodeOrders(const std::vector<Striping>& stripings,
     for (int32_t file = first; file < last; ++file) {
       PutStriping(out, stripings[file]);
     }
-    parts.push_back(
-        Cat(out.bytes(), EncodeRankWrites(TakeWritesByFile(global, rank))));
+    out(TakeWritesByFile(global, rank));
+    parts.push_back(out.Take());
   }
   return parts;
 }
@@ -345,7 +345,8 @@ void DecodeOrders(std::string_view bytes, RankPlan& plan) {
   WireReader in(bytes);
   plan.stripes = GetPlannedStripes(in);
   for (PlannedFile& file : plan.files) file.striping = GetStriping(in);
-  std::vector<RankWrites> writes = DecodeRankWrites(in.Rest());
+  std::vector<RankWrites> writes;
+  in(writes);
   for (size_t i = 0; i < writes.size(); ++i) {
     plan.files[i].writes = std::move(writes[i]);
     SplitWrites(plan.files[i]);

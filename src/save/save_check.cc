@@ -1,6 +1,7 @@
 // Stages compare and verify of a save: whether replicas are equal, and whether
 // the data files hold what was written.
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
@@ -39,7 +40,7 @@ Status PackSums(const CommContext& context, const ReplicaCheck& replicas,
     }
   }
   for (size_t rank = 0; rank < to.size(); ++rank) {
-    to[rank].Append(EncodeSums(sums[rank]));
+    if (!sums[rank].empty()) to[rank].Append(Encode(sums[rank]));
   }
   return absl::OkStatus();
 }
@@ -49,9 +50,10 @@ ReplicaDifferences Compare(const std::vector<std::span<std::byte>>& received) {
   std::vector<ReplicaSum> all;
   for (const std::span<std::byte> bytes : received) {
     const auto* data = reinterpret_cast<const char*>(bytes.data());
-    for (ReplicaSum& sum : DecodeSums({data, bytes.size()})) {
-      all.push_back(std::move(sum));
-    }
+    WireReader in({data, bytes.size()});
+    std::vector<ReplicaSum> sums;
+    in(sums);
+    std::move(sums.begin(), sums.end(), std::back_inserter(all));
   }
   return FindDifferences(std::move(all));
 }

@@ -149,7 +149,7 @@ uint64_t FingerprintStructure(const SaveFrame& frame, const SaveJob& job,
   WireWriter structure;
   structure.Put(frame.context.size());
   PutStructure(listed.shards, structure);
-  PutListedValues(structure, listed.values);
+  structure(listed.values);
   structure.PutText(options);
   structure.Put(HashFunction(frame.options.sharding_policy));
   structure.Put(job.graph_fingerprint);

@@ -519,16 +519,4 @@ Transform RuleValues::ValueFor(size_t rule, const std::string& matched) const {
   });
 }
 
-std::string EncodeCopyPlan(const CopyPlan& plan) {
-  return Encode(plan) + EncodeValues(plan.values);
-}
-
-CopyPlan DecodeCopyPlan(std::string_view bytes) {
-  WireReader in(bytes);
-  CopyPlan plan;
-  in(plan);
-  plan.values = DecodeValues(in.Rest());
-  return plan;
-}
-
 }  // namespace belay

@@ -46,10 +46,9 @@ struct CopyPlan {
   int64_t num_used = 0;  // only read by rules
   int64_t num_left_out = 0;
 };
-// All but `values`.
 template <typename Archive>
 void Fields(Archive& archive, CopyPlan& plan) {
-  archive(plan.layouts, plan.made, plan.fields, plan.num_used,
+  archive(plan.values, plan.layouts, plan.made, plan.fields, plan.num_used,
           plan.num_left_out);
 }
 
@@ -79,10 +78,6 @@ class RuleValues {
   const std::vector<ConversionRule>* rules_ = nullptr;
   std::vector<KeyPatterns> patterns_;  // by rule, one each
 };
-
-// For messages between ranks.
-std::string EncodeCopyPlan(const CopyPlan& plan);
-CopyPlan DecodeCopyPlan(std::string_view bytes);
 
 // One rank's pieces of all arrays: first those that are copied, then those that
 // are made. Neither copied nor moved, as shards borrow from it.

@@ -386,18 +386,6 @@ void LeaveOut(const StoredAnswer& answer, ValuesToRead& values) {
   values = std::move(left);
 }
 
-std::string EncodeAnswer(const StoredAnswer& answer) {
-  return Encode(answer) + EncodeValues(answer.stored);
-}
-
-StoredAnswer DecodeAnswer(std::string_view bytes) {
-  WireReader in(bytes);
-  StoredAnswer answer;
-  in(answer);
-  answer.stored = DecodeValues(in.Rest());
-  return answer;
-}
-
 // --- Mismatches ---
 
 namespace {

@@ -147,11 +147,10 @@ struct StoredAnswer {
   std::vector<std::string> unexpected = {};
   std::vector<Conversion> mismatched = {};
 };
-// All but `stored`.
 template <typename Archive>
 void Fields(Archive& archive, StoredAnswer& answer) {
   archive(answer.missing, answer.unexpected, answer.lengths, answer.rows,
-          answer.sources, answer.mismatched);
+          answer.sources, answer.stored, answer.mismatched);
 }
 
 // The question of one rank. `asks_all` if a mismatch policy is not the default.
@@ -183,10 +182,6 @@ const T* FindByKey(const std::vector<T>& list, std::string_view key) {
 
 // Returns the form of a source, or null.
 const ArrayForm* FindSource(const StoredAnswer& answer, const std::string& key);
-
-// For messages between ranks.
-std::string EncodeAnswer(const StoredAnswer& answer);
-StoredAnswer DecodeAnswer(std::string_view bytes);
 
 // Returns true if all mismatch policies are the defaults: then nothing must be
 // asked.

@@ -78,11 +78,9 @@ void AddPlan(const SavedCheckpoint& saved, std::vector<std::string>& inputs) {
   const StatusOr<RestorePlan> plan =
       PlanRestore(saved, {wanted, wanted}, {.sharing = ReadSharing::kOnce});
   if (plan.ok()) {
-    inputs.push_back(
-        MessageOf(PlanMessage::kReads, EncodeRankReads(plan->ranks[1])));
+    inputs.push_back(MessageOf(PlanMessage::kReads, Encode(plan->ranks[1])));
   }
-  inputs.push_back(
-      MessageOf(PlanMessage::kValues, EncodeValues(AllValues(saved))));
+  inputs.push_back(MessageOf(PlanMessage::kValues, Encode(AllValues(saved))));
   inputs.push_back(MessageOf(PlanMessage::kDescription,
                              EntriesOf(Describe(wanted, 0, 4).shared)));
   inputs.push_back(MessageOf(PlanMessage::kDescription,
@@ -139,13 +137,13 @@ std::vector<std::string> PlanMessages(
   const RankWrites writes{
       .bytes = 24,
       .orders = {{.shard = 1, .dataset = 2, .box = box, .extent = {box, 96}}}};
-  inputs.push_back(
-      MessageOf(PlanMessage::kWrites, EncodeRankWrites({writes, {}})));
+  inputs.push_back(MessageOf(PlanMessage::kWrites,
+                             Encode(std::vector<RankWrites>{writes, {}})));
   inputs.push_back(
       MessageOf(PlanMessage::kTransits,
-                EncodeRankTransits({.sends = {{1, 0, 8}}, .receives = {{}}})));
-  inputs.push_back(
-      MessageOf(PlanMessage::kSums, EncodeSums({{"w", box, 77, 3}})));
+                Encode(RankTransits{.sends = {{1, 0, 8}}, .receives = {{}}})));
+  inputs.push_back(MessageOf(
+      PlanMessage::kSums, Encode(std::vector<ReplicaSum>{{"w", box, 77, 3}})));
   const std::vector<safetensors::FileTensor> tensors = Tensors();
   inputs.push_back(
       MessageOf(PlanMessage::kImport,

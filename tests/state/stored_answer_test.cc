@@ -93,7 +93,7 @@ TEST(StoredAnswerTest, RanksMayAskForOtherThings) {
   EXPECT_THAT(all.optional_handled, ElementsAre("group", "p", "q"));
   EXPECT_THAT(all.optional_plain, ElementsAre("m", "n"));
   const StoredAnswer answer =
-      DecodeAnswer(EncodeAnswer(AnswerOf(Saved(), all).value()));
+      Decode<StoredAnswer>(Encode(AnswerOf(Saved(), all).value())).value();
   EXPECT_THAT(answer.missing, ElementsAre("m", "q"));
   ASSERT_EQ(answer.stored.size(), 2);
   EXPECT_EQ(answer.stored[0].typestr, kGroupTypestr);

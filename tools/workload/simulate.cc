@@ -17,8 +17,8 @@
 #include "core/list_exchange.h"
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
-#include "plan/listed_ranks.h"
 #include "plan/choose_ranks.h"
+#include "plan/listed_ranks.h"
 #include "plan/save_planner.h"
 #include "plan/shared_targets.h"
 #include "workload/rank_state.h"
@@ -162,7 +162,7 @@ void CountMessages(const std::vector<std::string>& messages,
 void CountOrders(const SavePlan& plan, SimulatedSave& result) {
   std::vector<std::string> orders;
   for (const RankWrites& writes : plan.ranks) {
-    orders.push_back(EncodeRankWrites({writes}));
+    orders.push_back(Encode(std::vector<RankWrites>{writes}));
   }
   CountMessages(orders, result);
 }
