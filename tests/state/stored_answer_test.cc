@@ -1,3 +1,4 @@
+#include "core/wire.h"
 #include "state/stored_answer.h"
 
 #include <gmock/gmock.h>
