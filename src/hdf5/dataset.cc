@@ -1,14 +1,7 @@
 #include "hdf5/dataset.h"
 
-#include <string>
-#include <string_view>
-
-#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "hdf5/file.h"
-#include "hdf5/handle.h"
-#include "hdf5/types.h"
 
 namespace belay::h5 {
 namespace {
@@ -95,7 +88,7 @@ struct ChunkGrid {
   int64_t chunk_bytes = 0;
 };
 
-ChunkGrid GridOf(const DatasetSpec& spec) {
+ChunkGrid MakeGrid(const DatasetSpec& spec) {
   const ElementType type = TypeOf(spec);
   ChunkGrid grid{{}, DatasetAxes(type, spec.chunk), 0};
   for (size_t i = 0; i < grid.chunk.size(); ++i) {
@@ -130,7 +123,7 @@ StatusOr<int64_t> ChunkOffset(const Handle& dataset, const ChunkGrid& grid,
 // Nobody promises that chunks lie in a row, so look at the first two and the
 // last one.
 StatusOr<int64_t> ChunksOffset(const Handle& dataset, const DatasetSpec& spec) {
-  const ChunkGrid grid = GridOf(spec);
+  const ChunkGrid grid = MakeGrid(spec);
   const int64_t last = NumElements(grid.counts) - 1;
   BELAY_ASSIGN_OR_RETURN(const int64_t base, ChunkOffset(dataset, grid, 0));
   // One of one chunk needs no second look, one of two needs no third.
@@ -212,9 +205,7 @@ namespace {
 
 // Raw files are opened when values are read, whatever they are.
 Status CheckHasOwnValues(const Handle& dataset, OtherFiles others) {
-  BELAY_ASSIGN_OR_RETURN(const Handle creation,
-                         Own(H5Dget_create_plist(dataset.get()),
-                             "get properties of", dataset.name()));
+  BELAY_ASSIGN_OR_RETURN(const Handle creation, GetCreationProperties(dataset));
   const bool is_virtual = H5Pget_layout(creation.get()) == H5D_VIRTUAL;
   const bool is_elsewhere = H5Pget_external_count(creation.get()) > 0;
   if (!is_elsewhere && !(is_virtual && others == OtherFiles::kRefused)) {
@@ -264,9 +255,7 @@ StatusOr<Handle> OpenToRead(const Handle& file, std::string_view path,
 }
 
 StatusOr<Shape> DatasetShape(const Handle& dataset) {
-  BELAY_ASSIGN_OR_RETURN(
-      const Handle space,
-      Own(H5Dget_space(dataset.get()), "get dataspace of", dataset.name()));
+  BELAY_ASSIGN_OR_RETURN(const Handle space, GetSpace(dataset));
   BELAY_ASSIGN_OR_RETURN(const int64_t ndim,
                          Number(H5Sget_simple_extent_ndims(space.get()),
                                 "get number of axes of", dataset.name()));
@@ -299,8 +288,7 @@ StatusOr<Transfer> Prepare(const Handle& dataset, const Box& array_box,
   BELAY_ASSIGN_OR_RETURN(transfer.type, FileType(type));
   BELAY_ASSIGN_OR_RETURN(transfer.memory, NewSpace(box.shape, name));
   if (IsEmpty(box)) BELAY_RETURN_IF_ERROR(SelectBox(transfer.memory, box));
-  BELAY_ASSIGN_OR_RETURN(transfer.selection, Own(H5Dget_space(dataset.get()),
-                                                 "get dataspace of", name));
+  BELAY_ASSIGN_OR_RETURN(transfer.selection, GetSpace(dataset));
   BELAY_RETURN_IF_ERROR(SelectBox(transfer.selection, box));
   BELAY_ASSIGN_OR_RETURN(transfer.properties,
                          NewProperties(H5P_DATASET_XFER, name));

@@ -3,26 +3,11 @@
 #ifndef BELAY_HDF5_DATASET_H_
 #define BELAY_HDF5_DATASET_H_
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "belay/arrays/box.h"
-#include "belay/arrays/dtype.h"
-#include "belay/status.h"
-#include "belay/values/save_args.h"
-#include "core/agreed.h"
-#include "format/element_type.h"
 #include "hdf5/file.h"
-#include "hdf5/handle.h"
-#include "hdf5/types.h"
 
 namespace belay::h5 {
-
-// Filters that HDF5 has, of its own or from plugins.
 
 // Checks that chunks can pass these filters on their way to a file.
 // Errors: FailedPrecondition - HDF5 does not have one, or only for reading;
@@ -41,20 +26,19 @@ Status CheckCanRead(const std::vector<Filter>& filters);
 //      so that data can be written without HDF5.
 // Does not know what an array means.
 
-// What making one object leaves for the next ones of the same file: groups, and
-// types and properties that are the same for many. Making them anew costs as
-// much as the dataset itself. One per open file; must go before the file is
-// closed.
+// Groups, types and property lists that the objects of one file share. Making
+// them anew costs as much as the dataset itself. Must be destroyed before the
+// file is closed.
 struct ObjectCache {
   absl::flat_hash_set<std::string> paths;       // groups that exist
   Handle parent;                                // the group of the last object
-  Handle links;                                 // how links are made
-  Handle groups;                                // how groups are made
+  Handle links;                                 // properties of links
+  Handle groups;                                // properties of groups
   absl::flat_hash_map<Shape, Handle> creation;  // of datasets, by chunk shape
   absl::flat_hash_map<DType, Handle> types;     // of numbers
 };
 
-// Where HDF5 makes an object: a group, and the name in it.
+// The place of a new object: a group, and the name in it.
 struct Location {
   hid_t group;
   const char* name;
@@ -78,7 +62,7 @@ StatusOr<Location> LocationOf(const Handle& file, ObjectCache& cache,
 StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
                                 const DatasetSpec& spec);
 
-// Returns for a dataset that is there what CreateDataset has returned.
+// Returns the offset of an existing dataset, as CreateDataset does.
 // Errors: NotFound; DataLoss - another type or shape, values in another file,
 //   or a damaged file; Internal.
 StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec);
@@ -91,7 +75,7 @@ Status CheckDataset(const Handle& dataset, const DatasetSpec& spec);
 // Errors: NotFound; DataLoss; Internal.
 StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path);
 
-// The same to read it, from a file that anybody may have made.
+// Opens a dataset of a file that anybody may have made, to read it.
 // Errors: those of OpenDataset; DataLoss - it lies in another file.
 StatusOr<Handle> OpenToRead(const Handle& file, std::string_view path,
                             OtherFiles others = OtherFiles::kRefused);
@@ -103,7 +87,7 @@ StatusOr<Handle> OpenToRead(const Handle& file, std::string_view path,
 Status WriteHyperslab(const Handle& dataset, const Box& box,
                       const ElementType& type, const void* data);
 
-// The same from all ranks at once, each with its own box, which may be empty.
+// Writes likewise from all ranks at once, each its own box, which may be empty.
 // Collective. Same on all ranks: dataset and type. The Status is
 // not agreed: a rank that fails before the write takes part with nothing.
 Status WriteHyperslabTogether(const Handle& dataset, const Box& box,

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <exception>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "hdf5/file.h"
-#include "hdf5/handle.h"
 
 namespace belay::h5 {
 namespace {
@@ -21,7 +19,7 @@ using ObjectInfo = H5O_info_t;
 
 }  // namespace
 
-StatusOr<Identity> IdentityOf(const Handle& object) {
+StatusOr<Identity> FindIdentity(const Handle& object) {
   ObjectInfo info;
   BELAY_RETURN_IF_ERROR(Check(H5Oget_info2(object.get(), &info, H5O_INFO_BASIC),
                               "get place of", object.name()));
@@ -30,39 +28,30 @@ StatusOr<Identity> IdentityOf(const Handle& object) {
 
 // --- Virtual pieces ---
 
-namespace {
-
-// Reads a name of a mapping with one of HDF5's functions, which measure it
-// first.
-StatusOr<std::string> NameOfPiece(const Handle& creation, size_t index,
-                                  ssize_t (*get)(hid_t, size_t, char*,
-                                                 size_t)) {
-  BELAY_ASSIGN_OR_RETURN(const int64_t length,
-                         Number(get(creation.get(), index, nullptr, 0),
-                                "get pieces of", creation.name()));
-  std::string name(static_cast<size_t>(length), '\0');
-  BELAY_ASSIGN_OR_RETURN(
-      const int64_t found,
-      Number(get(creation.get(), index, name.data(), name.size() + 1),
-             "get pieces of", creation.name()));
-  if (found != length) return absl::InternalError("a name changed its length");
+StatusOr<std::string> ReadSourceName(GetSourceName get, const Handle& dataset,
+                                     const Handle& properties, size_t index,
+                                     absl::StatusCode code_of_pattern) {
+  BELAY_ASSIGN_OR_RETURN(const std::string format,
+                         ReadName(
+                             [&](char* name, size_t size) {
+                               return get(properties.get(), index, name, size);
+                             },
+                             "get source of", dataset.name()));
+  std::string name;
+  for (size_t i = 0; i < format.size(); ++i) {
+    if (format[i] == '%' && format.substr(i + 1, 1) != "%") {
+      return Status(
+          code_of_pattern,
+          Cat("read dataset \"", dataset.name(),
+              "\": its sources are given by a pattern (\"", format, "\")"));
+    }
+    if (format[i] == '%') ++i;
+    name += format[i];
+  }
   return name;
 }
 
-// A name in which "%%" stands for "%". Another "%" would make a pattern of it,
-// which stands for the names of many.
-StatusOr<std::string> UndoubledName(const Handle& creation, std::string name) {
-  std::string plain;
-  for (size_t i = 0; i < name.size(); ++i) {
-    plain += name[i];
-    if (name[i] != '%') continue;
-    if (i + 1 == name.size() || name[++i] != '%') {
-      return absl::DataLossError(Cat("open dataset \"", creation.name(),
-                                     "\": a piece has a pattern of names"));
-    }
-  }
-  return plain;
-}
+namespace {
 
 // The box that is selected in a dataspace.
 StatusOr<Box> SelectedBox(const Handle& space) {
@@ -85,42 +74,43 @@ StatusOr<Box> SelectedBox(const Handle& space) {
       Cat("open dataset \"", space.name(), "\": a piece fills no box"));
 }
 
-StatusOr<VirtualPiece> PieceOf(const Handle& creation, size_t index) {
+StatusOr<VirtualPiece> ReadPiece(const Handle& dataset,
+                                 const Handle& properties, size_t index) {
   VirtualPiece piece;
-  BELAY_ASSIGN_OR_RETURN(std::string file,
-                         NameOfPiece(creation, index, H5Pget_virtual_filename));
-  BELAY_ASSIGN_OR_RETURN(piece.file, UndoubledName(creation, std::move(file)));
-  BELAY_ASSIGN_OR_RETURN(std::string path,
-                         NameOfPiece(creation, index, H5Pget_virtual_dsetname));
-  BELAY_ASSIGN_OR_RETURN(piece.path, UndoubledName(creation, std::move(path)));
+  BELAY_ASSIGN_OR_RETURN(
+      piece.file, ReadSourceName(H5Pget_virtual_filename, dataset, properties,
+                                 index, absl::StatusCode::kDataLoss));
+  BELAY_ASSIGN_OR_RETURN(
+      piece.path, ReadSourceName(H5Pget_virtual_dsetname, dataset, properties,
+                                 index, absl::StatusCode::kDataLoss));
   BELAY_ASSIGN_OR_RETURN(const Handle shown,
-                         Own(H5Pget_virtual_vspace(creation.get(), index),
-                             "get pieces of", creation.name()));
+                         Own(H5Pget_virtual_vspace(properties.get(), index),
+                             "get pieces of", dataset.name()));
   BELAY_ASSIGN_OR_RETURN(piece.box, SelectedBox(shown));
   BELAY_ASSIGN_OR_RETURN(const Handle source,
-                         Own(H5Pget_virtual_srcspace(creation.get(), index),
-                             "get pieces of", creation.name()));
+                         Own(H5Pget_virtual_srcspace(properties.get(), index),
+                             "get pieces of", dataset.name()));
   if (H5Sget_select_type(source.get()) == H5S_SEL_ALL) return piece;
   BELAY_ASSIGN_OR_RETURN(const Box whole, SelectedBox(source));
   if (whole == WholeBox(piece.box.shape)) return piece;
-  return absl::DataLossError(Cat("open dataset \"", creation.name(),
+  return absl::DataLossError(Cat("open dataset \"", dataset.name(),
                                  "\": a piece is a part of \"", piece.path,
                                  "\""));
 }
 
 }  // namespace
 
-StatusOr<std::vector<VirtualPiece>> PiecesOf(const Handle& dataset) {
-  BELAY_ASSIGN_OR_RETURN(const Handle creation,
-                         Own(H5Dget_create_plist(dataset.get()),
-                             "get properties of", dataset.name()));
+StatusOr<std::vector<VirtualPiece>> ReadPieces(const Handle& dataset) {
+  BELAY_ASSIGN_OR_RETURN(const Handle properties,
+                         GetCreationProperties(dataset));
   std::vector<VirtualPiece> pieces;
-  if (H5Pget_layout(creation.get()) != H5D_VIRTUAL) return pieces;
+  if (H5Pget_layout(properties.get()) != H5D_VIRTUAL) return pieces;
   size_t count = 0;
-  BELAY_RETURN_IF_ERROR(Check(H5Pget_virtual_count(creation.get(), &count),
-                              "get pieces of", dataset.name()));
+  BELAY_RETURN_IF_ERROR(Check(H5Pget_virtual_count(properties.get(), &count),
+                              "count sources of", dataset.name()));
   for (size_t i = 0; i < count; ++i) {
-    BELAY_ASSIGN_OR_RETURN(VirtualPiece piece, PieceOf(creation, i));
+    BELAY_ASSIGN_OR_RETURN(VirtualPiece piece,
+                           ReadPiece(dataset, properties, i));
     pieces.push_back(std::move(piece));
   }
   return pieces;
@@ -130,9 +120,9 @@ StatusOr<std::vector<VirtualPiece>> PiecesOf(const Handle& dataset) {
 
 namespace {
 
-// A few groups can have endlessly many paths.
+// Groups that link to each other have an exponential number of paths.
 constexpr int64_t kMaxRepeats = 10'000;
-// Each level of groups takes memory of the stack.
+// ListGroup is recursive, and the stack is finite.
 constexpr size_t kMaxDepth = 1000;
 constexpr size_t kPathShown = 100;
 
@@ -153,20 +143,11 @@ herr_t CollectLink(hid_t /*group*/, const char* name, const H5L_info_t* info,
   }
 }
 
-StatusOr<std::vector<ListedLink>> LinksOf(const Handle& group) {
-  std::vector<ListedLink> links;
-  BELAY_RETURN_IF_ERROR(
-      Check(H5Literate(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr,
-                       CollectLink, &links),
-            "list group", group.name()));
-  return links;
-}
-
 class Walk {
  public:
-  // Lists what the group at `path` leads to.
+  // Lists the datasets below the group at `path`.
   Status ListGroup(const Handle& group, const std::string& path) {
-    BELAY_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(group));
+    BELAY_ASSIGN_OR_RETURN(const Identity identity, FindIdentity(group));
     if (std::find(above_.begin(), above_.end(), identity) != above_.end()) {
       return absl::OkStatus();
     }
@@ -182,7 +163,11 @@ class Walk {
               kMaxDepth, ")"));
     }
     above_.push_back(identity);
-    BELAY_ASSIGN_OR_RETURN(const std::vector<ListedLink> links, LinksOf(group));
+    std::vector<ListedLink> links;
+    BELAY_RETURN_IF_ERROR(
+        Check(H5Literate(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr,
+                         CollectLink, &links),
+              "list group", group.name()));
     for (const ListedLink& link : links) {
       BELAY_RETURN_IF_ERROR(ListLink(
           group, link, path.empty() ? link.name : Cat(path, "/", link.name)));

@@ -4,40 +4,41 @@
 #ifndef BELAY_HDF5_DATASET_LISTING_H_
 #define BELAY_HDF5_DATASET_LISTING_H_
 
-#include <hdf5.h>
-
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "belay/status.h"
-#include "format/element_type.h"
-#include "hdf5/handle.h"
 #include "hdf5/types.h"
 
 namespace belay::h5 {
 
-// Which object of which file it is.
-
-// Tells an object from all others of the files that are open.
+// Identifies an object among all open files.
 using Identity = std::pair<unsigned long, haddr_t>;
 
-StatusOr<Identity> IdentityOf(const Handle& object);
+StatusOr<Identity> FindIdentity(const Handle& object);
 
-// What a virtual dataset is put together from.
+// H5Pget_virtual_filename or H5Pget_virtual_dsetname.
+using GetSourceName = ssize_t (*)(hid_t, size_t, char*, size_t);
 
-// Returns the pieces of a virtual dataset, in its order; none of another one.
-// The first elements of the dataset of a piece, as many as its box has, are
-// those of the box: all of them if it has this shape.
-// Errors: DataLoss - a piece fills no box, or begins elsewhere in its dataset.
-StatusOr<std::vector<VirtualPiece>> PiecesOf(const Handle& dataset);
+// Reads the file or the path of one source of a virtual dataset with these
+// creation properties. HDF5 stores "%%" for "%".
+// Errors: `code_of_pattern` - another "%": the name stands for many sources.
+StatusOr<std::string> ReadSourceName(GetSourceName get, const Handle& dataset,
+                                     const Handle& properties, size_t index,
+                                     absl::StatusCode code_of_pattern);
 
-// The datasets of a file, whoever wrote it.
+// Returns the pieces of a virtual dataset in its order; none of another
+// dataset. A piece shows its dataset from the first element on, as many
+// elements as its box has. Errors: DataLoss - a piece fills no box, begins
+// elsewhere in its dataset, or
+//   has a pattern for a name.
+StatusOr<std::vector<VirtualPiece>> ReadPieces(const Handle& dataset);
 
 struct ListedDataset {
   std::string path;  // without a slash before it
   NativeArray array;
 };
+
+template <typename Archive>
+void Fields(Archive& archive, ListedDataset& dataset) {
+  archive(dataset.path, dataset.array);
+}
 
 // Lists the datasets that are reached from the root group by links of any kind,
 // under each of their paths, ascending. A link that leads nowhere is listed

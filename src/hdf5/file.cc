@@ -2,13 +2,9 @@
 
 #include <sys/stat.h>
 
-#include <string>
-
-#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "format/write_links.h"
-#include "hdf5/handle.h"
 #include "hdf5/writer_driver.h"
 
 namespace belay::h5 {
@@ -98,8 +94,8 @@ StatusOr<Handle> DatasetProperties(const Shape& chunk,
                             filter.parameters.size(), filter.parameters.data()),
               "set filter", object));
   }
-  // How much room a filtered chunk takes shows when it is written. Chunks that
-  // are filled would be written as zeros at creation.
+  // The size of a filtered chunk is known when it is written. A fill value
+  // would make HDF5 write all chunks at creation.
   const H5D_alloc_time_t when =
       filters.empty() ? H5D_ALLOC_TIME_EARLY : H5D_ALLOC_TIME_INCR;
   BELAY_RETURN_IF_ERROR(

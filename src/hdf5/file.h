@@ -4,28 +4,15 @@
 #ifndef BELAY_HDF5_FILE_H_
 #define BELAY_HDF5_FILE_H_
 
-#include <hdf5.h>
 #include <mpi.h>
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "belay/arrays/box.h"
-#include "belay/arrays/dtype.h"
-#include "belay/status.h"
-#include "belay/values/save_args.h"
 #include "core/agreed.h"
 #include "core/process.h"
-#include "hdf5/handle.h"
 #include "hdf5/types.h"
 
 namespace belay::h5 {
 
-// Property lists and dataspaces: the small parts that every object needs.
-
-// What becomes of links into other files on the way to an object.
+// The treatment of links into other files on the way to an object.
 enum class OtherFiles : uint8_t {
   kRefused,   // also values that lie in other files
   kFollowed,  // into regular files
@@ -40,20 +27,21 @@ Dims ToDims(const Shape& shape);
 // `object` is what messages name, here and below.
 StatusOr<Handle> NewProperties(hid_t property_class, std::string_view object);
 
-// Returns how links are followed, for H5P_DATASET_ACCESS or H5P_LINK_ACCESS.
+// Returns properties for H5P_DATASET_ACCESS or H5P_LINK_ACCESS that follow
+// links so.
 StatusOr<Handle> LinkAccess(hid_t property_class, OtherFiles others,
                             std::string_view object);
 
-// Returns how groups are made, for H5P_GROUP_CREATE, or the root group, for
+// Returns properties of groups, for H5P_GROUP_CREATE, or of the root group, for
 // H5P_FILE_CREATE: no times, an index as soon as there are more than 8 links.
 StatusOr<Handle> GroupProperties(hid_t property_class, std::string_view object);
 
-// Returns how links are made: with UTF-8 names.
+// Returns properties of links with UTF-8 names.
 StatusOr<Handle> LinkProperties(std::string_view object);
 
-// Returns how datasets are made: no times, never filled; contiguous, or in
-// chunks if `chunk` is not empty. Allocated at once, but chunks that pass
-// filters when they are written.
+// Returns properties of datasets: no times, never filled; contiguous, or in
+// chunks if `chunk` is not empty. Allocated at once; chunks with filters when
+// they are written.
 StatusOr<Handle> DatasetProperties(const Shape& chunk,
                                    const std::vector<Filter>& filters,
                                    std::string_view object);
@@ -86,7 +74,7 @@ Status SelectBox(const Handle& space, const Box& box);
 // only ever opens a file that exists. Nothing in a file depends on the time,
 // so the same calls make the same bytes.
 
-// How a new file reserves space, in bytes; 0 leaves HDF5's default. About the
+// The bytes that a new file reserves; 0 leaves HDF5's default. About the
 // metadata of all objects (400 bytes a dataset) keeps object headers together,
 // so that they are read and copied in one piece.
 struct FileLayoutHint {
@@ -94,7 +82,7 @@ struct FileLayoutHint {
   int64_t small_data_bytes = 0;  // arrays below this share blocks of this size
 };
 
-// What there may be before a file is created.
+// The state of the path before a file is created.
 enum class Before : uint8_t {
   kNothing,
   kEmptyFile,  // it is kept, with what the file system knows of it
@@ -114,8 +102,8 @@ StatusOr<Handle> CreateFile(const std::string& path,
 StatusOr<Handle> OpenFileReadOnly(const std::string& path,
                                   Links links = Links::kRefused);
 
-// The same of a file that may be missing: the handle is not open then. Passes
-// no fault point.
+// Opens a file that may be missing: then the handle is not open. Passes no
+// fault point.
 Handle OpenIfThere(const std::string& path);
 
 // Opens an existing file for reading and writing on all ranks of `comm`.

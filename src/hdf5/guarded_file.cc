@@ -9,7 +9,8 @@
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
-#include "core/wire.h"
+#include "hdf5/dataset.h"
+#include "hdf5/native_read.h"
 #include "hdf5/program.h"
 
 namespace belay::h5 {
@@ -17,33 +18,22 @@ namespace {
 
 // Large enough that few chunks are cut, which are read once for each part.
 constexpr int64_t kTileBytes = int64_t{16} << 20;
-// What libhdf5 may take for a file of some size. Files that others made link to
+// Limits of libhdf5 for a file of some size. Files of other programs link to
 // other files, and have large chunks that compress well.
 constexpr int64_t kLeastMemory = int64_t{512} << 20;
 constexpr int64_t kMemoryPerByte = 16;
 constexpr double kLeastCpuSeconds = 2;
 constexpr double kBytesPerCpuSecond = 2e6;
-// The same to read values, whose chunks it may have to inflate again for each
-// part of them.
+// Reads of values get more: they may inflate a chunk again for each part.
 constexpr double kLeastCpuSecondsOfRead = 10;
 constexpr double kBytesReadPerCpuSecond = 10e6;
-// No limit.
+// These stand for no limit.
 constexpr int64_t kMostMemory = int64_t{1} << 60;
 constexpr double kMostSeconds = 1e9;
 
-NativeArray GetArray(WireReader& in) {
-  NativeArray array;
-  array.dtype = in.Get<DType>();
-  array.shape = in.GetShape();
-  array.problem = in.GetText();
-  array.bytes = in.Get<int64_t>();
-  array.stored_bytes = in.Get<int64_t>();
-  return array;
-}
-
-// The bytes that a file takes; none of one that is not there. Some file systems
-// count what they have stored only later.
-int64_t StoredBytesOf(const std::string& path) {
+// Returns the bytes that a file takes on disk, or 0 if it is missing. Some file
+// systems update the number of blocks only later.
+int64_t CountStoredBytes(const std::string& path) {
   constexpr int64_t kMostCompressed = 8;
   struct stat stat = {};
   if (::stat(path.c_str(), &stat) != 0) return 0;
@@ -55,11 +45,10 @@ Status CutShort() {
   return absl::DataLossError("what HDF5 says of a file is cut short");
 }
 
-WireWriter RequestFor(FileRequest kind, const std::string& path) {
-  WireWriter out;
-  out.Put(kind);
-  out.PutText(path);
-  return out;
+std::vector<Filter> MakeFilters(const std::vector<int32_t>& ids) {
+  std::vector<Filter> filters;
+  for (const int32_t id : ids) filters.push_back({.id = id});
+  return filters;
 }
 
 }  // namespace
@@ -80,7 +69,7 @@ GuardedFile::GuardedFile(ChildProcess child, double cpu_seconds,
 StatusOr<GuardedFile> GuardedFile::Open(const std::string& path,
                                         double deadline_seconds,
                                         WrittenBy written_by) {
-  const int64_t bytes = StoredBytesOf(path);
+  const int64_t bytes = CountStoredBytes(path);
   const bool is_trusted = IsHdf5Trusted();
   const ChildLimits limits = {
       .memory_bytes = is_trusted || bytes > kMostMemory / (2 * kMemoryPerByte)
@@ -96,93 +85,128 @@ StatusOr<GuardedFile> GuardedFile::Open(const std::string& path,
       kLeastCpuSeconds + static_cast<double>(bytes) / kBytesPerCpuSecond;
   GuardedFile file(std::move(child), is_trusted ? kMostSeconds : cpu,
                    deadline_seconds);
-  WireWriter open = RequestFor(FileRequest::kOpen, path);
-  open.Put(written_by);
-  BELAY_RETURN_IF_ERROR(file.Ask(open.bytes()).status());
+  const FileRequest request = {.path = path, .written_by = written_by};
+  BELAY_RETURN_IF_ERROR(file.Ask(request).status());
   return file;
 }
 
-StatusOr<std::string> GuardedFile::Ask(std::string_view request) {
+StatusOr<std::string> GuardedFile::Ask(const FileRequest& request) {
   const std::chrono::duration<double> used =
       std::chrono::steady_clock::now() - begin_;
-  return child_.Ask(request, cpu_seconds_, deadline_seconds_ - used.count());
+  return child_.Ask(Encode(request), cpu_seconds_,
+                    deadline_seconds_ - used.count());
 }
 
 StatusOr<std::vector<ListedDataset>> GuardedFile::List() {
-  WireWriter request;
-  request.Put(FileRequest::kList);
-  BELAY_ASSIGN_OR_RETURN(const std::string answer, Ask(request.bytes()));
-  WireReader in(answer);
-  auto listed = in.GetAll<ListedDataset>([&] {
-    ListedDataset dataset;
-    dataset.path = in.GetText();
-    dataset.array = GetArray(in);
-    return dataset;
-  });
-  if (!in.ok() || !in.done()) return CutShort();
-  return listed;
+  BELAY_ASSIGN_OR_RETURN(const std::string answer,
+                         Ask({.kind = FileRequest::Kind::kList}));
+  auto listed = Decode<std::vector<ListedDataset>>(answer);
+  if (!listed) return CutShort();
+  return *std::move(listed);
 }
 
 StatusOr<NativeArray> GuardedFile::Describe(const std::string& path,
                                             bool checks_sources) {
-  WireWriter request = RequestFor(FileRequest::kDescribe, path);
-  request.Put(checks_sources);
-  BELAY_ASSIGN_OR_RETURN(const std::string answer, Ask(request.bytes()));
-  WireReader in(answer);
-  NativeArray array = GetArray(in);
-  if (!in.ok() || !in.done()) return CutShort();
-  return array;
+  BELAY_ASSIGN_OR_RETURN(const std::string answer,
+                         Ask({.kind = FileRequest::Kind::kDescribe,
+                              .path = path,
+                              .checks_sources = checks_sources}));
+  auto array = Decode<NativeArray>(answer);
+  if (!array) return CutShort();
+  return *std::move(array);
 }
 
 StatusOr<std::string> GuardedFile::ReadText(const std::string& path) {
-  return Ask(RequestFor(FileRequest::kReadText, path).bytes());
+  return Ask({.kind = FileRequest::Kind::kReadText, .path = path});
 }
 
-Status GuardedFile::ReadTile(const std::string& path, DType dtype,
-                             const Box& tile, void* data) {
-  WireWriter request = RequestFor(FileRequest::kRead, path);
-  request.Put(dtype);
-  request.PutBox(tile);
-  cpu_seconds_ +=
-      static_cast<double>(NumElements(tile.shape) * DTypeSize(dtype)) /
-      kBytesReadPerCpuSecond;
-  BELAY_RETURN_IF_ERROR(Ask(request.bytes()).status());
-  std::memcpy(data, child_.shared().data(),
-              NumElements(tile.shape) * DTypeSize(dtype));
-  return absl::OkStatus();
-}
-
-Status GuardedFile::ReadStored(const std::string& path, const ElementType& type,
-                               const std::vector<Filter>& filters,
-                               const Box& box, std::byte* data) {
+Status GuardedFile::ReadTiles(FileRequest request, const Box& box,
+                              std::byte* data) {
   cpu_seconds_ += kLeastCpuSecondsOfRead;
-  const int64_t size = DTypeSize(type.dtype);
+  const int64_t size = DTypeSize(request.dtype);
   return TryForEachTile(box, kTileBytes / size, [&](const Box& tile) -> Status {
-    WireWriter request = RequestFor(FileRequest::kReadStored, path);
-    request.Put(type.dtype);
-    request.PutText(type.fields);
-    request.Put<uint64_t>(filters.size());
-    for (const Filter& filter : filters) request.Put<int32_t>(filter.id);
-    request.PutBox(tile);
     const int64_t bytes = NumElements(tile.shape) * size;
     cpu_seconds_ += static_cast<double>(bytes) / kBytesReadPerCpuSecond;
-    BELAY_RETURN_IF_ERROR(Ask(request.bytes()).status());
+    request.box = tile;
+    BELAY_RETURN_IF_ERROR(Ask(request).status());
     std::memcpy(data, child_.shared().data(), bytes);
     data += bytes;
     return absl::OkStatus();
   });
 }
 
+Status GuardedFile::ReadStored(const std::string& path, const ElementType& type,
+                               const std::vector<Filter>& filters,
+                               const Box& box, std::byte* data) {
+  FileRequest request = {.kind = FileRequest::Kind::kReadStored,
+                         .path = path,
+                         .dtype = type.dtype,
+                         .fields = type.fields};
+  for (const Filter& filter : filters) request.filters.push_back(filter.id);
+  return ReadTiles(std::move(request), box, data);
+}
+
 Status GuardedFile::Read(const std::string& path, DType dtype, const Box& box,
                          void* data) {
-  cpu_seconds_ += kLeastCpuSecondsOfRead;
-  auto* to = static_cast<std::byte*>(data);
-  return TryForEachTile(box, kTileBytes / DTypeSize(dtype),
-                        [&](const Box& tile) {
-                          const Status status = ReadTile(path, dtype, tile, to);
-                          to += NumElements(tile.shape) * DTypeSize(dtype);
-                          return status;
-                        });
+  return ReadTiles(
+      {.kind = FileRequest::Kind::kRead, .path = path, .dtype = dtype}, box,
+      static_cast<std::byte*>(data));
+}
+
+// --- File server ---
+
+StatusOr<std::string> FileServer::Answer(std::string_view request,
+                                         std::span<std::byte> shared) {
+  const auto decoded = Decode<FileRequest>(request);
+  if (!decoded) return absl::InternalError("a request to HDF5 is cut short");
+  StatusOr<std::string> answer = Find(*decoded, shared);
+  const Status& status = answer.status();
+  const bool is_damage =
+      is_ours_ && (absl::IsNotFound(status) ||
+                   (absl::IsInternal(status) && !IsOfSystem(status)));
+  if (!is_damage) return answer;
+  return absl::DataLossError(Cat("damaged: ", std::string(status.message())));
+}
+
+StatusOr<std::string> FileServer::Open(const FileRequest& request) {
+  is_ours_ = request.written_by == WrittenBy::kBelay;
+  const Links links = is_ours_ ? Links::kRefused : Links::kFollowed;
+  BELAY_ASSIGN_OR_RETURN(file_, OpenFileReadOnly(request.path, links));
+  return std::string();
+}
+
+StatusOr<std::string> FileServer::Find(const FileRequest& request,
+                                       std::span<std::byte> shared) {
+  using Kind = FileRequest::Kind;
+  if (request.kind == Kind::kOpen) return Open(request);
+  if (request.kind == Kind::kList) {
+    BELAY_ASSIGN_OR_RETURN(const std::vector<ListedDataset> listed,
+                           ListDatasets(file_));
+    return Encode(listed);
+  }
+  if (request.kind == Kind::kCanRead || request.kind == Kind::kReadStored) {
+    // Loads the plugins, which other requests must not.
+    BELAY_RETURN_IF_ERROR(CheckCanRead(MakeFilters(request.filters)));
+    if (request.kind == Kind::kCanRead) return std::string();
+    const ElementType type = {.dtype = request.dtype, .fields = request.fields};
+    BELAY_RETURN_IF_ERROR(
+        ReadHyperslab(file_, request.path, type, request.box, shared.data()));
+    return std::string();
+  }
+  BELAY_ASSIGN_OR_RETURN(
+      const Handle dataset,
+      OpenToRead(file_, request.path, OtherFiles::kFollowed));
+  if (request.kind == Kind::kReadText) return ReadNativeText(dataset);
+  if (request.kind == Kind::kDescribe) {
+    BELAY_ASSIGN_OR_RETURN(const NativeArray array, DescribeDataset(dataset));
+    if (request.checks_sources) {
+      BELAY_RETURN_IF_ERROR(CheckSources(dataset, file_.name()));
+    }
+    return Encode(array);
+  }
+  BELAY_RETURN_IF_ERROR(
+      ReadNative(dataset, request.dtype, request.box, shared.data()));
+  return std::string();
 }
 
 }  // namespace belay::h5

@@ -4,38 +4,63 @@
 #define BELAY_HDF5_GUARDED_FILE_H_
 
 #include <chrono>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <cstddef>
+#include <span>
 
-#include "belay/arrays/box.h"
-#include "belay/arrays/dtype.h"
-#include "belay/status.h"
-#include "belay/values/save_args.h"
 #include "core/child_process.h"
-#include "format/element_type.h"
+#include "core/wire.h"
 #include "hdf5/dataset_listing.h"
-#include "hdf5/types.h"
 
 namespace belay::h5 {
 
-// What a GuardedFile and CheckProgramCanRead ask a process, in which a
-// FileServer answers: the kind of request, and its arguments.
+// Who wrote a file. A file of belay is no symbolic link, and lacks nothing that
+// its index promises: whatever HDF5 cannot find or parse in it is damage.
+enum class WrittenBy : uint8_t { kAnybody, kBelay };
 
-enum class FileRequest : uint8_t {
-  kOpen,        // path, WrittenBy
-  kList,        // no argument
-  kDescribe,    // path, whether it checks sources
-  kRead,        // path, dtype, box; into the shared memory
-  kReadStored,  // path, dtype, fields, numbers of filters, box; likewise
-  kReadText,    // path
-  kCanRead      // numbers of filters; without a file
+// A request to the process in which libhdf5 reads.
+struct FileRequest {
+  enum class Kind : uint8_t {
+    kOpen,        // path, written_by
+    kList,        // answered by ListedDatasets
+    kDescribe,    // path, checks_sources; answered by a NativeArray
+    kRead,        // path, dtype, box; into the shared memory
+    kReadStored,  // path, dtype, fields, filters, box; likewise
+    kReadText,    // path
+    kCanRead      // filters; needs no open file
+  };
+  Kind kind = Kind::kOpen;
+  std::string path = {};
+  WrittenBy written_by = WrittenBy::kAnybody;
+  bool checks_sources = false;
+  DType dtype = DType::kU8;
+  std::string fields = {};
+  std::vector<int32_t> filters = {};  // identifiers
+  Box box = {};
 };
 
-// Whose file it is. One of ours is no symbolic link, and lacks nothing that its
-// index promises: what HDF5 does not find or cannot make sense of is damage.
-enum class WrittenBy : uint8_t { kAnybody, kBelay };
+template <typename Archive>
+void Fields(Archive& archive, FileRequest& request) {
+  archive(request.kind, request.path, request.written_by,
+          request.checks_sources, request.dtype, request.fields,
+          request.filters, request.box);
+}
+
+// Reads the file of a GuardedFile, in the process that runs for it.
+class FileServer {
+ public:
+  // Answers an encoded FileRequest, the first of which mostly opens a file.
+  // Values go to `shared`. Errors: those of the function of GuardedFile.
+  StatusOr<std::string> Answer(std::string_view request,
+                               std::span<std::byte> shared);
+
+ private:
+  StatusOr<std::string> Find(const FileRequest& request,
+                             std::span<std::byte> shared);
+  StatusOr<std::string> Open(const FileRequest& request);
+
+  bool is_ours_ = false;
+  Handle file_;
+};
 
 // A file that only libhdf5 can read, in a process of its own: it was not
 // written for hostile files. A plain HDF5 file of any program, or one of ours
@@ -45,7 +70,7 @@ enum class WrittenBy : uint8_t { kAnybody, kBelay };
 // programs.
 inline constexpr char kTrustHdf5[] = "BELAY_TRUST_HDF5";
 
-// Whether it is set to 1.
+// True if it is set to 1.
 bool IsHdf5Trusted();
 
 // An open file. Move only; for one thread at a time. All errors can also be
@@ -85,12 +110,12 @@ class GuardedFile {
 
  private:
   GuardedFile(ChildProcess child, double cpu_seconds, double deadline_seconds);
-  StatusOr<std::string> Ask(std::string_view request);
-  Status ReadTile(const std::string& path, DType dtype, const Box& tile,
-                  void* data);
+  StatusOr<std::string> Ask(const FileRequest& request);
+  // Reads a box by requests of this kind. `data` has room for it.
+  Status ReadTiles(FileRequest request, const Box& box, std::byte* data);
 
   ChildProcess child_;
-  double cpu_seconds_;  // in all
+  double cpu_seconds_;  // the limit of all requests together
   std::chrono::steady_clock::time_point begin_;
   double deadline_seconds_;  // since then
 };

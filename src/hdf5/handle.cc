@@ -1,8 +1,6 @@
 #include "hdf5/handle.h"
 
 #include <algorithm>
-#include <string>
-#include <string_view>
 #include <system_error>
 
 #include "absl/strings/ascii.h"
@@ -35,7 +33,7 @@ constexpr Closer kClosers[] = {
 
 constexpr Closer kAnyCloser = {H5I_BADID, H5Idec_ref, "close identifier"};
 
-const Closer& CloserOf(hid_t id) {
+const Closer& FindCloser(hid_t id) {
   const H5I_type_t type = H5Iget_type(id);
   for (const Closer& closer : kClosers) {
     if (closer.type == type) return closer;
@@ -43,7 +41,7 @@ const Closer& CloserOf(hid_t id) {
   return kAnyCloser;
 }
 
-// What HDF5 could not write, also where it did not say so.
+// Returns the error of a write that failed, even if HDF5 did not report it.
 Status WriteError(std::string_view site, std::string_view name) {
   const int error = TakeWriteError();
   if (error == 0) return absl::OkStatus();
@@ -51,7 +49,7 @@ Status WriteError(std::string_view site, std::string_view name) {
 }
 
 void CloseSilently(hid_t id) {
-  CloserOf(id).close(id);
+  FindCloser(id).close(id);
   TakeWriteError();
   H5Eclear2(H5E_DEFAULT);
 }
@@ -74,7 +72,7 @@ Handle::~Handle() {
 Status Handle::Close() {
   if (!is_open()) return absl::OkStatus();
   const hid_t id = std::exchange(id_, H5I_INVALID_HID);
-  const Closer& closer = CloserOf(id);
+  const Closer& closer = FindCloser(id);
   Status status = Check(closer.close(id), closer.site, name_);
   status.Update(WriteError(closer.site, name_));
   return status;
@@ -136,7 +134,7 @@ std::string MessageText(hid_t id) {
   return text;
 }
 
-// What HDF5 writes before a text of strerror or MPI, in apostrophes.
+// HDF5 writes these before a text of strerror or MPI in apostrophes.
 constexpr std::string_view kReasons[] = {"error message = '",
                                          "MPI error string is '"};
 
@@ -217,7 +215,7 @@ bool IsTransient(const std::string& reasons) {
   });
 }
 
-StatusCode CodeOf(const ErrorText& text) {
+StatusCode ChooseCode(const ErrorText& text) {
   if (IsTransient(text.reasons)) return StatusCode::kUnavailable;
   for (const Symptom& symptom : kSymptoms) {
     if (text.all.find(symptom.text) != text.all.npos) return symptom.code;
@@ -229,7 +227,7 @@ Status Failure(std::string_view site, std::string_view object) {
   const ErrorText text = TakeErrorStack();
   std::string what(site);
   if (!object.empty()) what += Cat(" \"", object, "\"");
-  Status status(CodeOf(text), Cat(what, ": ", text.cause));
+  Status status(ChooseCode(text), Cat(what, ": ", text.cause));
   if (text.has_reason) status.SetPayload(AbslView(kOfSystem), absl::Cord());
   return status;
 }
@@ -268,6 +266,31 @@ StatusOr<Handle> Own(hid_t id, std::string_view site, std::string_view object) {
   Handle handle(id, std::string(object));
   BELAY_RETURN_IF_ERROR(Judge(id >= 0, site, object));
   return handle;
+}
+
+StatusOr<std::string> ReadName(
+    absl::FunctionRef<ssize_t(char* name, size_t size)> read,
+    std::string_view site, std::string_view object) {
+  BELAY_ASSIGN_OR_RETURN(const int64_t length,
+                         Number(read(nullptr, 0), site, object));
+  std::string name(static_cast<size_t>(length) + 1, '\0');
+  BELAY_RETURN_IF_ERROR(
+      Number(read(name.data(), name.size()), site, object).status());
+  name.pop_back();
+  return name;
+}
+
+StatusOr<Handle> GetSpace(const Handle& dataset) {
+  return Own(H5Dget_space(dataset.get()), "get dataspace of", dataset.name());
+}
+
+StatusOr<Handle> GetType(const Handle& dataset) {
+  return Own(H5Dget_type(dataset.get()), "get type of", dataset.name());
+}
+
+StatusOr<Handle> GetCreationProperties(const Handle& dataset) {
+  return Own(H5Dget_create_plist(dataset.get()), "get properties of",
+             dataset.name());
 }
 
 }  // namespace belay::h5

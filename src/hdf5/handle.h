@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "belay/status.h"
 
 namespace belay::h5 {
@@ -19,9 +20,9 @@ namespace belay::h5 {
 // Every hid_t of the library lives in a Handle from the call that made it on;
 // it carries the name of its object, so that late errors can say what failed.
 
-// What the destructor of a Handle does with an identifier that is still open.
-// kForget is for files that all ranks have open: closing them communicates,
-// and destructors never do. HDF5 closes forgotten ones in MPI_Finalize.
+// The action of the destructor of a Handle that is still open. kForget is for
+// files that all ranks have open: closing them communicates, and destructors
+// never do. HDF5 closes forgotten ones in MPI_Finalize.
 enum class AtEnd { kClose, kForget };
 
 // Owns an identifier of a file, group, dataset, attribute, type, dataspace or
@@ -81,20 +82,31 @@ void InitLibrary();
 //   else, and injected faults.
 Status Judge(bool ok, std::string_view site, std::string_view object);
 
-// Whether an error, not yet agreed on, is the system's or MPI's own, such as
-// too many open files, or injected: then it says nothing of the file.
+// Returns whether an error, not yet agreed on, comes from the system or MPI,
+// such as too many open files, or was injected: it says nothing about the file.
 bool IsOfSystem(const Status& status);
 
-// The same for calls that return a negative number on failure.
+// Judges a call that returns a negative number on failure.
 Status Check(herr_t result, std::string_view site, std::string_view object);
 
-// The same for calls that return a count or a yes or no.
+// Judges a call that returns a count, or a yes or no.
 StatusOr<int64_t> Number(int64_t result, std::string_view site,
                          std::string_view object);
 
 // Takes ownership of a new identifier, which is named `object`. An
 // injected fault closes it.
 StatusOr<Handle> Own(hid_t id, std::string_view site, std::string_view object);
+
+// Reads a name by a function of HDF5 that returns its length, and writes at
+// most `size` bytes of it with a NUL behind it.
+StatusOr<std::string> ReadName(
+    absl::FunctionRef<ssize_t(char* name, size_t size)> read,
+    std::string_view site, std::string_view object);
+
+// Return the parts of an open dataset.
+StatusOr<Handle> GetSpace(const Handle& dataset);
+StatusOr<Handle> GetType(const Handle& dataset);
+StatusOr<Handle> GetCreationProperties(const Handle& dataset);
 
 }  // namespace belay::h5
 

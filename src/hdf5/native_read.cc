@@ -13,8 +13,6 @@
 #include "core/text.h"
 #include "hdf5/dataset_listing.h"
 #include "hdf5/file.h"
-#include "hdf5/handle.h"
-#include "hdf5/types.h"
 
 namespace belay::h5 {
 namespace {
@@ -32,10 +30,6 @@ Status ReadTile(const Handle& dataset, const Handle& type, const Handle& space,
                "read dataset", dataset.name());
 }
 
-StatusOr<Handle> SpaceOf(const Handle& dataset) {
-  return Own(H5Dget_space(dataset.get()), "get dataspace of", dataset.name());
-}
-
 StatusOr<std::string> ReadVariableText(const Handle& dataset,
                                        const Handle& type) {
   char* characters = nullptr;
@@ -48,7 +42,6 @@ StatusOr<std::string> ReadVariableText(const Handle& dataset,
   return text;
 }
 
-// Without what fills the text up to its length.
 void RemovePadding(H5T_str_t padding, std::string& text) {
   if (padding == H5T_STR_NULLTERM) {
     text.resize(std::min(text.find('\0'), text.size()));
@@ -75,43 +68,11 @@ StatusOr<std::string> ReadFixedText(const Handle& dataset, const Handle& type) {
 
 // --- Sources of virtual datasets ---
 
-// A name in which HDF5 reads "%%" as a percent sign, and "%b" as a number.
-StatusOr<std::string> PlainName(const Handle& dataset,
-                                const std::string& format) {
-  std::string name;
-  for (size_t i = 0; i < format.size(); ++i) {
-    if (format[i] == '%' && format.substr(i + 1, 1) != "%") {
-      return absl::UnimplementedError(
-          Cat("read dataset \"", dataset.name(),
-              "\": its sources are given by a pattern (\"", format, "\")"));
-    }
-    if (format[i] == '%') ++i;
-    name += format[i];
-  }
-  return name;
-}
-
-using GetName = ssize_t (*)(hid_t, size_t, char*, size_t);
-
-StatusOr<std::string> SourceName(GetName get, const Handle& dataset,
-                                 const Handle& properties, size_t index) {
-  BELAY_ASSIGN_OR_RETURN(const int64_t length,
-                         Number(get(properties.get(), index, nullptr, 0),
-                                "get source of", dataset.name()));
-  std::string name(static_cast<size_t>(length) + 1, '\0');
-  BELAY_RETURN_IF_ERROR(
-      Number(get(properties.get(), index, name.data(), name.size()),
-             "get source of", dataset.name())
-          .status());
-  name.pop_back();
-  return PlainName(dataset, name);
-}
-
-// A dataset that a virtual one shows, and the path of its file.
+// A source dataset of a virtual dataset.
 struct Source {
   std::filesystem::path file;
   Handle open_file;
-  Handle dataset;  // none: it is missing
+  Handle dataset;  // not open if it is missing
 };
 
 Source OpenIn(const std::filesystem::path& file, const std::string& path) {
@@ -123,8 +84,8 @@ Source OpenIn(const std::filesystem::path& file, const std::string& path) {
   return source;
 }
 
-// Where HDF5 looks: beside the path of the file, in the working directory, and
-// beside the file that links of that path lead to.
+// Looks where HDF5 does: beside the path of the file, in the working directory,
+// and beside the file that links of that path lead to.
 Source OpenSource(const std::filesystem::path& file, const std::string& name,
                   const std::string& path) {
   if (name == ".") return OpenIn(file, path);
@@ -140,12 +101,12 @@ Source OpenSource(const std::filesystem::path& file, const std::string& name,
   return source;
 }
 
-// The sources of a virtual dataset, those that its sources show in turn, too.
+// The sources of a virtual dataset, and the sources of virtual sources.
 struct Sources {
   std::set<std::vector<std::string>> seen;      // file, name and dataset
-  std::vector<std::vector<std::string>> chain;  // of these, on the way there
-  std::set<std::string> files;                  // each counts once
-  std::vector<Identity> shown_by;               // the datasets on the way there
+  std::vector<std::vector<std::string>> chain;  // those of the recursion
+  std::set<std::string> files;
+  std::vector<Identity> shown_by;  // the datasets of the recursion
   Status problem;  // the first source that is missing or shows itself
 };
 
@@ -159,8 +120,7 @@ Status FindSources(const Handle& dataset, const std::filesystem::path& file,
   constexpr size_t kMostDepth = 16;
   constexpr size_t kMostSources = 100'000;
   BELAY_ASSIGN_OR_RETURN(const Handle properties,
-                         Own(H5Dget_create_plist(dataset.get()),
-                             "get properties of", dataset.name()));
+                         GetCreationProperties(dataset));
   if (H5Pget_layout(properties.get()) != H5D_VIRTUAL) return absl::OkStatus();
   if (sources.shown_by.size() == kMostDepth) {
     return absl::UnimplementedError(
@@ -169,7 +129,7 @@ Status FindSources(const Handle& dataset, const std::filesystem::path& file,
             "other (need at most ",
             kMostDepth, ")"));
   }
-  BELAY_ASSIGN_OR_RETURN(const Identity identity, IdentityOf(dataset));
+  BELAY_ASSIGN_OR_RETURN(const Identity identity, FindIdentity(dataset));
   if (std::ranges::find(sources.shown_by, identity) != sources.shown_by.end()) {
     sources.problem.Update(ShowsItself(dataset.name()));
     return absl::OkStatus();
@@ -181,10 +141,12 @@ Status FindSources(const Handle& dataset, const std::filesystem::path& file,
   for (size_t i = 0; i < count; ++i) {
     BELAY_ASSIGN_OR_RETURN(
         const std::string name,
-        SourceName(H5Pget_virtual_filename, dataset, properties, i));
+        ReadSourceName(H5Pget_virtual_filename, dataset, properties, i,
+                       absl::StatusCode::kUnimplemented));
     BELAY_ASSIGN_OR_RETURN(
         const std::string path,
-        SourceName(H5Pget_virtual_dsetname, dataset, properties, i));
+        ReadSourceName(H5Pget_virtual_dsetname, dataset, properties, i,
+                       absl::StatusCode::kUnimplemented));
     const std::vector<std::string> names = {file.string(), name, path};
     if (std::ranges::find(sources.chain, names) != sources.chain.end()) {
       sources.problem.Update(ShowsItself(path));
@@ -214,7 +176,7 @@ Status FindSources(const Handle& dataset, const std::filesystem::path& file,
   return absl::OkStatus();
 }
 
-// --- What is stored ---
+// --- Stored bytes ---
 
 constexpr int64_t kMostStored = std::numeric_limits<int64_t>::max();
 
@@ -222,22 +184,8 @@ int64_t Sum(int64_t a, int64_t b) {
   return a > kMostStored - b ? kMostStored : a + b;
 }
 
-// The path of the file that has the dataset.
-StatusOr<std::string> FileThatHas(const Handle& dataset) {
-  BELAY_ASSIGN_OR_RETURN(const int64_t length,
-                         Number(H5Fget_name(dataset.get(), nullptr, 0),
-                                "get file of", dataset.name()));
-  std::string name(static_cast<size_t>(length) + 1, '\0');
-  BELAY_RETURN_IF_ERROR(
-      Number(H5Fget_name(dataset.get(), name.data(), name.size()),
-             "get file of", dataset.name())
-          .status());
-  name.pop_back();
-  return name;
-}
-
-// None of a file that is not there.
-int64_t SizeOfFile(const std::filesystem::path& path) {
+// Returns 0 for a missing file.
+int64_t FileBytes(const std::filesystem::path& path) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   return error ? 0
@@ -245,30 +193,25 @@ int64_t SizeOfFile(const std::filesystem::path& path) {
                      std::min<std::uintmax_t>(size, kMostStored));
 }
 
-// Of a file that another one names: HDF5 looks beside that and in the working
-// directory.
-int64_t SizeOfNamed(const std::string& file, const std::string& name) {
-  const std::filesystem::path beside =
-      std::filesystem::path(file).replace_filename(name);
-  return std::max(SizeOfFile(beside), SizeOfFile(name));
-}
-
-// Of the files that a virtual dataset shows.
-StatusOr<int64_t> SourceBytes(const Handle& dataset, const std::string& file) {
+// Returns the bytes of the files of a virtual dataset's sources.
+StatusOr<int64_t> CountSourceBytes(const Handle& dataset,
+                                   const std::string& file) {
   Sources sources;
   const Status found = FindSources(dataset, file, sources);
   if (absl::IsUnimplemented(found)) return 0;
   BELAY_RETURN_IF_ERROR(found);
   int64_t bytes = 0;
   for (const std::string& source : sources.files) {
-    bytes = Sum(bytes, SizeOfFile(source));
+    bytes = Sum(bytes, FileBytes(source));
   }
   return bytes;
 }
 
-// Of the files that have the raw bytes of a dataset.
-StatusOr<int64_t> ExternalBytes(const Handle& dataset, const Handle& properties,
-                                const std::string& file, int count) {
+// Returns the bytes that the `count` raw files of a dataset have for it. HDF5
+// looks for them beside `file`, and in the working directory.
+StatusOr<int64_t> CountRawFileBytes(const Handle& dataset,
+                                    const Handle& properties,
+                                    const std::string& file, int count) {
   int64_t bytes = 0;
   for (int i = 0; i < count; ++i) {
     constexpr size_t kMostName = 4096;
@@ -280,8 +223,10 @@ StatusOr<int64_t> ExternalBytes(const Handle& dataset, const Handle& properties,
                               kMostName, name.data(), &offset, &size),
               "get raw file of", dataset.name()));
     name.resize(std::min(name.find('\0'), kMostName));
-    const int64_t there = std::max<int64_t>(
-        SizeOfNamed(file, name) - std::max<int64_t>(offset, 0), 0);
+    const auto beside = std::filesystem::path(file).replace_filename(name);
+    const int64_t file_bytes = std::max(FileBytes(beside), FileBytes(name));
+    const int64_t there =
+        std::max<int64_t>(file_bytes - std::max<int64_t>(offset, 0), 0);
     bytes = Sum(bytes, static_cast<int64_t>(std::min<hsize_t>(
                            size, static_cast<hsize_t>(there))));
   }
@@ -294,7 +239,7 @@ Status ReadNative(const Handle& dataset, DType dtype, const Box& box,
                   void* data) {
   if (IsEmpty(box)) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(const Handle type, FileType({dtype}));
-  BELAY_ASSIGN_OR_RETURN(const Handle space, SpaceOf(dataset));
+  BELAY_ASSIGN_OR_RETURN(const Handle space, GetSpace(dataset));
   auto* target = static_cast<std::byte*>(data);
   return TryForEachTile(box, kMaxReadBytes / DTypeSize(dtype),
                         [&](const Box& tile) {
@@ -305,10 +250,9 @@ Status ReadNative(const Handle& dataset, DType dtype, const Box& box,
 }
 
 StatusOr<std::string> ReadNativeText(const Handle& dataset) {
-  BELAY_ASSIGN_OR_RETURN(const Handle space, SpaceOf(dataset));
+  BELAY_ASSIGN_OR_RETURN(const Handle space, GetSpace(dataset));
   if (H5Sget_simple_extent_type(space.get()) == H5S_NULL) return std::string();
-  BELAY_ASSIGN_OR_RETURN(const Handle type, Own(H5Dget_type(dataset.get()),
-                                                "get type of", dataset.name()));
+  BELAY_ASSIGN_OR_RETURN(const Handle type, GetType(dataset));
   const bool is_variable = H5Tis_variable_str(type.get()) > 0;
   return is_variable ? ReadVariableText(dataset, type)
                      : ReadFixedText(dataset, type);
@@ -321,24 +265,28 @@ Status CheckSources(const Handle& dataset, const std::string& file) {
 }
 
 StatusOr<int64_t> StoredBytes(const Handle& dataset) {
-  BELAY_ASSIGN_OR_RETURN(const std::string file, FileThatHas(dataset));
+  BELAY_ASSIGN_OR_RETURN(const std::string file,
+                         ReadName(
+                             [&](char* name, size_t size) {
+                               return H5Fget_name(dataset.get(), name, size);
+                             },
+                             "get file of", dataset.name()));
   BELAY_ASSIGN_OR_RETURN(const Handle properties,
-                         Own(H5Dget_create_plist(dataset.get()),
-                             "get properties of", dataset.name()));
+                         GetCreationProperties(dataset));
   if (H5Pget_layout(properties.get()) == H5D_VIRTUAL) {
-    return SourceBytes(dataset, file);
+    return CountSourceBytes(dataset, file);
   }
   BELAY_ASSIGN_OR_RETURN(const int64_t raw_files,
                          Number(H5Pget_external_count(properties.get()),
                                 "count raw files of", dataset.name()));
   if (raw_files > 0) {
-    return ExternalBytes(dataset, properties, file,
-                         static_cast<int>(raw_files));
+    return CountRawFileBytes(dataset, properties, file,
+                             static_cast<int>(raw_files));
   }
-  // A damaged file says anything.
+  // A damaged file may claim any size.
   const auto stored = static_cast<int64_t>(
       std::min<hsize_t>(H5Dget_storage_size(dataset.get()), kMostStored));
-  return std::min(stored, SizeOfFile(file));
+  return std::min(stored, FileBytes(file));
 }
 
 }  // namespace belay::h5

@@ -3,12 +3,8 @@
 #ifndef BELAY_HDF5_NATIVE_READ_H_
 #define BELAY_HDF5_NATIVE_READ_H_
 
-#include <cstdint>
-#include <string>
-
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
-#include "belay/status.h"
 #include "hdf5/handle.h"
 
 namespace belay::h5 {

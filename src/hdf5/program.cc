@@ -1,22 +1,16 @@
 #include "hdf5/program.h"
 
-#include <hdf5.h>
 #include <unistd.h>
 
-#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <mutex>
 #include <set>
-#include <string>
 
 #include "belay/version.h"
-#include "core/child_process.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "core/wire.h"
 #include "hdf5/guarded_file.h"
-#include "hdf5/handle.h"
 
 namespace belay::h5 {
 namespace {
@@ -31,15 +25,12 @@ Status CheckProgramCanRead(const std::vector<Filter>& filters) {
   static std::mutex mutex;
   static std::set<int32_t> known;
   const std::lock_guard<std::mutex> lock(mutex);
-  WireWriter request;
-  request.Put(FileRequest::kCanRead);
-  std::vector<int32_t> asked;
+  FileRequest request = {.kind = FileRequest::Kind::kCanRead};
+  std::vector<int32_t>& asked = request.filters;
   for (const Filter& filter : filters) {
     if (!known.contains(filter.id)) asked.push_back(filter.id);
   }
   if (asked.empty()) return absl::OkStatus();
-  request.Put<uint64_t>(asked.size());
-  for (const int32_t id : asked) request.Put(id);
   BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> command,
                          ProgramFor(kReadsFile));
   BELAY_ASSIGN_OR_RETURN(
@@ -47,7 +38,7 @@ Status CheckProgramCanRead(const std::vector<Filter>& filters) {
       ChildProcess::Start("look for filters", command,
                           {.memory_bytes = kMemory, .shared_bytes = 0}));
   BELAY_RETURN_IF_ERROR(
-      child.Ask(request.bytes(), kCpuSeconds, kSeconds).status());
+      child.Ask(Encode(request), kCpuSeconds, kSeconds).status());
   known.insert(asked.begin(), asked.end());
   return absl::OkStatus();
 }
@@ -58,10 +49,10 @@ namespace {
 
 constexpr char kName[] = "/belay/read-hdf5";
 
-// The folder of the file that has this function: the library, or a program. The
-// kernel knows it, whatever name the program was started by or loaded it by.
-std::string FolderOfLibrary() {
-  const auto here = reinterpret_cast<uintptr_t>(&FolderOfLibrary);
+// Returns the folder of the file that has this function: the library, or a
+// program. The kernel knows it, whatever path it was loaded by.
+std::string FindLibraryFolder() {
+  const auto here = reinterpret_cast<uintptr_t>(&FindLibraryFolder);
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     uintptr_t begin = 0, end = 0;
@@ -81,15 +72,11 @@ StatusOr<std::vector<std::string>> PluginFolders() {
   BELAY_RETURN_IF_ERROR(Check(H5PLsize(&count), "count", "folders of plugins"));
   std::vector<std::string> folders(count);
   for (unsigned i = 0; i < count; ++i) {
-    BELAY_ASSIGN_OR_RETURN(
-        const int64_t length,
-        Number(H5PLget(i, nullptr, 0), "name", "folders of plugins"));
-    std::string& folder = folders[i];
-    folder.resize(static_cast<size_t>(length) + 1);
-    BELAY_RETURN_IF_ERROR(Number(H5PLget(i, folder.data(), folder.size()),
-                                 "name", "folders of plugins")
-                              .status());
-    folder.pop_back();
+    BELAY_ASSIGN_OR_RETURN(folders[i], ReadName(
+                                           [&](char* name, size_t size) {
+                                             return H5PLget(i, name, size);
+                                           },
+                                           "name", "folders of plugins"));
   }
   return folders;
 }
@@ -97,7 +84,7 @@ StatusOr<std::vector<std::string>> PluginFolders() {
 }  // namespace
 
 StatusOr<std::vector<std::string>> ProgramFor(const std::string& work) {
-  const std::string beside = Cat(FolderOfLibrary(), kName);
+  const std::string beside = Cat(FindLibraryFolder(), kName);
   const std::string installed = Cat(BELAY_LIBRARY_DIR, kName);
   const bool is_beside = ::access(beside.c_str(), X_OK) == 0;
   if (!is_beside && ::access(installed.c_str(), X_OK) != 0) {

@@ -4,15 +4,10 @@
 #define BELAY_HDF5_PROGRAM_H_
 
 #include <span>
-#include <string>
-#include <vector>
 
-#include "belay/status.h"
 #include "belay/values/save_args.h"
 
 namespace belay::h5 {
-
-// Whether the program can read what a save would store.
 
 // As CheckCanRead in the program, which does not have what this process has
 // registered itself. Asks once for each filter that it has.
@@ -22,7 +17,7 @@ Status CheckProgramCanRead(const std::vector<Filter>& filters);
 // The program in which libhdf5 reads what belay did not write, or what only it
 // can read: read-hdf5, installed with the library.
 
-// What it does: answers a GuardedFile, or FindHdf5Damage.
+// Its two tasks: to answer a GuardedFile, or FindHdf5Damage.
 inline constexpr char kReadsFile[] = "file";
 inline constexpr char kReadsStep[] = "step";
 

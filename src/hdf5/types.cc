@@ -2,162 +2,35 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "core/status_macros.h"
-#include "core/struct_text.h"
 #include "core/text.h"
 #include "hdf5/dataset.h"
-#include "hdf5/file.h"
-#include "hdf5/handle.h"
 #include "hdf5/native_read.h"
 
 namespace belay::h5 {
 namespace {
 
-struct FloatFields {
-  size_t bytes, sign, exponent, exponent_bits, mantissa_bits, bias;
-};
-
-constexpr FloatFields kF16Fields = {2, 15, 10, 5, 10, 15};
-constexpr FloatFields kBF16Fields = {2, 15, 7, 8, 7, 127};
-
-StatusOr<Handle> Copy(hid_t type, DType dtype) {
-  return Own(H5Tcopy(type), "copy type", DTypeName(dtype));
-}
-
-// The fields are set before the size, or they would not fit.
-StatusOr<Handle> CustomFloat(DType dtype, const FloatFields& f) {
-  BELAY_ASSIGN_OR_RETURN(Handle type, Copy(H5T_IEEE_F32LE, dtype));
-  BELAY_RETURN_IF_ERROR(
-      Check(H5Tset_fields(type.get(), f.sign, f.exponent, f.exponent_bits, 0,
-                          f.mantissa_bits),
-            "set float fields", type.name()));
-  BELAY_RETURN_IF_ERROR(
-      Check(H5Tset_size(type.get(), f.bytes), "set type size", type.name()));
-  BELAY_RETURN_IF_ERROR(Check(H5Tset_ebias(type.get(), f.bias),
-                              "set exponent bias", type.name()));
-  return type;
-}
-
-StatusOr<Handle> BoolType() {
-  BELAY_ASSIGN_OR_RETURN(Handle type, Own(H5Tenum_create(H5T_STD_I8LE),
-                                          "create enum type", "bool"));
-  constexpr int8_t kFalse = 0;
-  constexpr int8_t kTrue = 1;
-  BELAY_RETURN_IF_ERROR(Check(H5Tenum_insert(type.get(), "FALSE", &kFalse),
-                              "insert enum value", "bool"));
-  BELAY_RETURN_IF_ERROR(Check(H5Tenum_insert(type.get(), "TRUE", &kTrue),
-                              "insert enum value", "bool"));
-  return type;
-}
-
-StatusOr<Handle> ComplexType(DType dtype, hid_t part, size_t part_bytes) {
-  const std::string_view name = DTypeName(dtype);
-  BELAY_ASSIGN_OR_RETURN(Handle type,
-                         Own(H5Tcreate(H5T_COMPOUND, 2 * part_bytes),
-                             "create compound type", name));
-  BELAY_RETURN_IF_ERROR(
-      Check(H5Tinsert(type.get(), "r", 0, part), "insert member", name));
-  BELAY_RETURN_IF_ERROR(Check(H5Tinsert(type.get(), "i", part_bytes, part),
-                              "insert member", name));
-  return type;
-}
-
-StatusOr<Handle> StringType(int64_t bytes) {
-  BELAY_ASSIGN_OR_RETURN(Handle type, Copy(H5T_C_S1, DType::kString));
-  const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
-  BELAY_RETURN_IF_ERROR(
-      Check(H5Tset_size(type.get(), size), "set type size", type.name()));
-  BELAY_RETURN_IF_ERROR(Check(H5Tset_strpad(type.get(), H5T_STR_NULLPAD),
-                              "set string padding", type.name()));
-  BELAY_RETURN_IF_ERROR(Check(H5Tset_cset(type.get(), H5T_CSET_UTF8),
-                              "set character set", type.name()));
-  return type;
-}
-
-StatusOr<Handle> NumberType(const ElementType& type) {
-  const DType dtype = type.dtype;
-  switch (dtype) {
-    case DType::kF16:
-      return CustomFloat(dtype, kF16Fields);
-    case DType::kBF16:
-      return CustomFloat(dtype, kBF16Fields);
-    case DType::kF32:
-      return Copy(H5T_IEEE_F32LE, dtype);
-    case DType::kF64:
-      return Copy(H5T_IEEE_F64LE, dtype);
-    case DType::kF8E4M3:
-    case DType::kF8E5M2:
-    case DType::kU8:
-      return Copy(H5T_STD_U8LE, dtype);
-    case DType::kI8:
-      return Copy(H5T_STD_I8LE, dtype);
-    case DType::kI16:
-      return Copy(H5T_STD_I16LE, dtype);
-    case DType::kI32:
-      return Copy(H5T_STD_I32LE, dtype);
-    case DType::kI64:
-      return Copy(H5T_STD_I64LE, dtype);
-    case DType::kU16:
-      return Copy(H5T_STD_U16LE, dtype);
-    case DType::kU32:
-      return Copy(H5T_STD_U32LE, dtype);
-    case DType::kU64:
-      return Copy(H5T_STD_U64LE, dtype);
-    case DType::kBool:
-      return BoolType();
-    case DType::kC64:
-      return ComplexType(dtype, H5T_IEEE_F32LE, 4);
-    case DType::kC128:
-      return ComplexType(dtype, H5T_IEEE_F64LE, 8);
-    case DType::kString:
-      return StringType(type.string_bytes);
-  }
-  return absl::InvalidArgumentError(
-      Cat("create type: unknown dtype number ", static_cast<int>(dtype)));
-}
-
-StatusOr<Handle> FieldType(const StructField& field) {
-  BELAY_ASSIGN_OR_RETURN(Handle type, NumberType({field.dtype}));
-  if (field.shape.empty()) return type;
-  return Own(
-      H5Tarray_create2(type.get(), static_cast<unsigned>(field.shape.size()),
-                       ToDims(field.shape).data()),
-      "create array type", field.name);
-}
-
-StatusOr<Handle> StructType(const std::string& text) {
-  BELAY_ASSIGN_OR_RETURN(const std::vector<StructField> fields,
-                         ParseFields(text));
-  BELAY_ASSIGN_OR_RETURN(
-      Handle type,
-      Own(H5Tcreate(H5T_COMPOUND, static_cast<size_t>(BytesOfFields(text))),
-          "create compound type", text));
-  for (const StructField& field : fields) {
-    BELAY_ASSIGN_OR_RETURN(const Handle member, FieldType(field));
-    BELAY_RETURN_IF_ERROR(
-        Check(H5Tinsert(type.get(), field.name.c_str(),
-                        static_cast<size_t>(field.offset), member.get()),
-              "insert member", field.name));
-  }
-  return type;
+// Puts what H5Tencode writes before a datatype message in front of it.
+std::string AsByH5Tencode(std::string_view message) {
+  constexpr char kDatatypeMessage = 3;
+  constexpr char kVersion = 0;
+  return std::string{kDatatypeMessage, kVersion}.append(message);
 }
 
 }  // namespace
 
 StatusOr<Handle> FileType(const ElementType& type) {
   InitLibrary();
-  return type.fields.empty() ? NumberType(type) : StructType(type.fields);
+  BELAY_ASSIGN_OR_RETURN(const std::string message, EncodedType(type));
+  const bool is_struct = !type.fields.empty();
+  return Own(H5Tdecode(AsByH5Tencode(message).data()), "create type",
+             is_struct ? type.fields : DTypeName(type.dtype));
 }
 
 Status CheckStoredType(const Handle& dataset, const ElementType& type) {
   BELAY_ASSIGN_OR_RETURN(const Handle want, FileType(type));
-  BELAY_ASSIGN_OR_RETURN(const Handle found, Own(H5Dget_type(dataset.get()),
-                                                 "get type", dataset.name()));
+  BELAY_ASSIGN_OR_RETURN(const Handle found, GetType(dataset));
   BELAY_ASSIGN_OR_RETURN(const int64_t equal,
                          Number(H5Tequal(want.get(), found.get()),
                                 "compare types", dataset.name()));
@@ -193,47 +66,24 @@ namespace {
 using MaybeDType = std::optional<DType>;
 
 std::string_view ClassName(H5T_class_t type_class) {
-  switch (type_class) {
-    case H5T_INTEGER:
-      return "integer";
-    case H5T_FLOAT:
-      return "float";
-    case H5T_TIME:
-      return "time";
-    case H5T_STRING:
-      return "string";
-    case H5T_BITFIELD:
-      return "bit field";
-    case H5T_OPAQUE:
-      return "opaque";
-    case H5T_COMPOUND:
-      return "compound";
-    case H5T_REFERENCE:
-      return "reference";
-    case H5T_ENUM:
-      return "enum";
-    case H5T_VLEN:
-      return "variable-length list";
-    case H5T_ARRAY:
-      return "array";
-    default:
-      return "unknown";
-  }
+  constexpr std::string_view kNames[] = {
+      "integer", "float",    "time",      "string", "bit field",
+      "opaque",  "compound", "reference", "enum",   "variable-length list",
+      "array"};
+  static_assert(H5T_INTEGER == 0 && H5T_ARRAY == 10);
+  const bool is_known = type_class >= H5T_INTEGER && type_class <= H5T_ARRAY;
+  return is_known ? kNames[type_class] : "unknown";
 }
 
 MaybeDType IntegerDType(size_t bytes, bool has_sign) {
-  switch (bytes) {
-    case 1:
-      return has_sign ? DType::kI8 : DType::kU8;
-    case 2:
-      return has_sign ? DType::kI16 : DType::kU16;
-    case 4:
-      return has_sign ? DType::kI32 : DType::kU32;
-    case 8:
-      return has_sign ? DType::kI64 : DType::kU64;
-    default:
-      return {};
+  constexpr DType kSigned[] = {DType::kI8, DType::kI16, DType::kI32,
+                               DType::kI64};
+  constexpr DType kUnsigned[] = {DType::kU8, DType::kU16, DType::kU32,
+                                 DType::kU64};
+  for (const DType dtype : has_sign ? kSigned : kUnsigned) {
+    if (static_cast<size_t>(DTypeSize(dtype)) == bytes) return dtype;
   }
+  return {};
 }
 
 MaybeDType FloatDType(size_t bytes, size_t exponent_bits) {
@@ -244,7 +94,7 @@ MaybeDType FloatDType(size_t bytes, size_t exponent_bits) {
   return {};
 }
 
-StatusOr<std::string> NameOfMember(const Handle& type, unsigned index) {
+StatusOr<std::string> MemberName(const Handle& type, unsigned index) {
   char* name = H5Tget_member_name(type.get(), index);
   BELAY_RETURN_IF_ERROR(
       Judge(name != nullptr, "get member name of", type.name()));
@@ -253,19 +103,19 @@ StatusOr<std::string> NameOfMember(const Handle& type, unsigned index) {
   return text;
 }
 
-// Whether the members have these two names, in this order.
+// Returns whether there are two members with these names, in this order.
 StatusOr<bool> HasMembers(const Handle& type, std::string_view first,
                           std::string_view second) {
   BELAY_ASSIGN_OR_RETURN(
       const int64_t count,
       Number(H5Tget_nmembers(type.get()), "count members of", type.name()));
   if (count != 2) return false;
-  BELAY_ASSIGN_OR_RETURN(const std::string name_0, NameOfMember(type, 0));
-  BELAY_ASSIGN_OR_RETURN(const std::string name_1, NameOfMember(type, 1));
+  BELAY_ASSIGN_OR_RETURN(const std::string name_0, MemberName(type, 0));
+  BELAY_ASSIGN_OR_RETURN(const std::string name_1, MemberName(type, 1));
   return name_0 == first && name_1 == second;
 }
 
-StatusOr<Handle> TypeOfMember(const Handle& type, unsigned index) {
+StatusOr<Handle> MemberType(const Handle& type, unsigned index) {
   return Own(H5Tget_member_type(type.get(), index), "get member type of",
              type.name());
 }
@@ -276,7 +126,7 @@ StatusOr<MaybeDType> ComplexDType(const Handle& type) {
   if (!is_complex) return MaybeDType();
   size_t bytes[2] = {};
   for (const unsigned index : {0u, 1u}) {
-    BELAY_ASSIGN_OR_RETURN(const Handle part, TypeOfMember(type, index));
+    BELAY_ASSIGN_OR_RETURN(const Handle part, MemberType(type, index));
     if (H5Tget_class(part.get()) == H5T_FLOAT) {
       bytes[index] = H5Tget_size(part.get());
     }
@@ -291,8 +141,8 @@ StatusOr<MaybeDType> BoolDType(const Handle& type) {
   return is_bool ? DType::kBool : MaybeDType();
 }
 
-// Whether an attribute is one text of a fixed length: what H5Aread writes is as
-// long as the file says.
+// Returns whether an attribute is one text of a fixed length. H5Aread would
+// write as many bytes as the file claims.
 StatusOr<bool> IsOneText(const Handle& attribute) {
   BELAY_ASSIGN_OR_RETURN(
       const Handle space,
@@ -330,7 +180,7 @@ StatusOr<MaybeDType> NamedDType(const Handle& dataset, DType dtype) {
   return dtype;
 }
 
-StatusOr<MaybeDType> DTypeOfType(const Handle& dataset, const Handle& type) {
+StatusOr<MaybeDType> FindDType(const Handle& dataset, const Handle& type) {
   const hid_t id = type.get();
   const size_t bytes = H5Tget_size(id);
   switch (H5Tget_class(id)) {
@@ -359,40 +209,13 @@ StatusOr<MaybeDType> DTypeOfType(const Handle& dataset, const Handle& type) {
   }
 }
 
-// What keeps an array of a known type from being one of belay's.
-StatusOr<std::string> SpaceProblem(const Handle& dataset,
-                                   const NativeArray& array) {
-  const bool is_text = array.dtype == DType::kString;
-  if (is_text && !array.shape.empty()) return "is an array of texts";
-  BELAY_ASSIGN_OR_RETURN(
-      const Handle space,
-      Own(H5Dget_space(dataset.get()), "get dataspace of", dataset.name()));
-  const bool is_null = H5Sget_simple_extent_type(space.get()) == H5S_NULL;
-  return is_null && !is_text ? "has no values" : "";
-}
-
-// As many as can be counted.
-StatusOr<int64_t> BytesOfElements(const Handle& dataset, const Handle& type) {
-  BELAY_ASSIGN_OR_RETURN(
-      const Handle space,
-      Own(H5Dget_space(dataset.get()), "get dataspace of", dataset.name()));
-  BELAY_ASSIGN_OR_RETURN(const int64_t elements,
-                         Number(H5Sget_simple_extent_npoints(space.get()),
-                                "count elements of", dataset.name()));
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  const auto size =
-      static_cast<int64_t>(std::max<size_t>(H5Tget_size(type.get()), 1));
-  return elements > kMost / size ? kMost : elements * size;
-}
-
 }  // namespace
 
 StatusOr<NativeArray> DescribeDataset(const Handle& dataset) {
-  BELAY_ASSIGN_OR_RETURN(const Handle type, Own(H5Dget_type(dataset.get()),
-                                                "get type of", dataset.name()));
+  BELAY_ASSIGN_OR_RETURN(const Handle type, GetType(dataset));
   NativeArray array;
   BELAY_ASSIGN_OR_RETURN(array.shape, DatasetShape(dataset));
-  BELAY_ASSIGN_OR_RETURN(const MaybeDType dtype, DTypeOfType(dataset, type));
+  BELAY_ASSIGN_OR_RETURN(const MaybeDType dtype, FindDType(dataset, type));
   if (!dtype.has_value()) {
     array.problem = Cat("has elements that belay does not know (",
                         ClassName(H5Tget_class(type.get())), " of ",
@@ -400,9 +223,21 @@ StatusOr<NativeArray> DescribeDataset(const Handle& dataset) {
     return array;
   }
   array.dtype = *dtype;
-  BELAY_ASSIGN_OR_RETURN(array.problem, SpaceProblem(dataset, array));
-  BELAY_ASSIGN_OR_RETURN(array.bytes, BytesOfElements(dataset, type));
-  // To look costs time, if they are many chunks.
+  BELAY_ASSIGN_OR_RETURN(const Handle space, GetSpace(dataset));
+  const bool is_text = array.dtype == DType::kString;
+  if (is_text && !array.shape.empty()) {
+    array.problem = "is an array of texts";
+  } else if (!is_text && H5Sget_simple_extent_type(space.get()) == H5S_NULL) {
+    array.problem = "has no values";
+  }
+  BELAY_ASSIGN_OR_RETURN(const int64_t elements,
+                         Number(H5Sget_simple_extent_npoints(space.get()),
+                                "count elements of", dataset.name()));
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const auto size =
+      static_cast<int64_t>(std::max<size_t>(H5Tget_size(type.get()), 1));
+  array.bytes = elements > kMost / size ? kMost : elements * size;
+  // StoredBytes takes time if there are many chunks.
   constexpr int64_t kFewBytes = int64_t{1} << 20;
   array.stored_bytes = array.bytes;
   if (array.bytes > kFewBytes) {

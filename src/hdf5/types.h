@@ -3,12 +3,6 @@
 #ifndef BELAY_HDF5_TYPES_H_
 #define BELAY_HDF5_TYPES_H_
 
-#include <cstdint>
-#include <string>
-
-#include "belay/arrays/box.h"
-#include "belay/arrays/dtype.h"
-#include "belay/status.h"
 #include "format/element_type.h"
 #include "hdf5/handle.h"
 
@@ -33,20 +27,24 @@ Status NameDType(const Handle& dataset, DType dtype);
 // Errors: DataLoss - it has another one.
 Status CheckStoredType(const Handle& dataset, const ElementType& type);
 
-// What a dataset of any program holds, as a DType.
-
 // A dataset as an array. Numbers of any byte order have the DType of their kind
 // and size, and HDF5 converts them when it reads; texts are scalars.
 struct NativeArray {
   DType dtype = DType::kU8;
   Shape shape;
-  // Why belay has no such array; empty if it has. Then dtype says nothing.
+  // Says why belay has no such array (then ignore dtype); else empty.
   std::string problem;
   int64_t bytes = 0;  // of its elements
-  // What its file, or those that it names, store for them at most. Equal to
-  // `bytes` where these are few.
+  // The most bytes that its file, or those that it names, store for them. Equal
+  // to `bytes` if these are few.
   int64_t stored_bytes = 0;
 };
+
+template <typename Archive>
+void Fields(Archive& archive, NativeArray& array) {
+  archive(array.dtype, array.shape, array.problem, array.bytes,
+          array.stored_bytes);
+}
 
 // Describes a dataset.
 // Errors: DataLoss - a damaged file; Internal.

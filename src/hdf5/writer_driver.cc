@@ -6,10 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <memory>
-#include <utility>
 
 #include "hdf5/handle.h"
 
@@ -27,11 +25,13 @@ struct OpenFile {
   ino_t number = 0;
 };
 
-// What a call of HDF5 that closes files leaves for its caller.
+// The first error of the files that HDF5 has closed, for TakeWriteError.
 thread_local int write_error = 0;
 
-OpenFile& FileOf(H5FD_t* file) { return *reinterpret_cast<OpenFile*>(file); }
-const OpenFile& FileOf(const H5FD_t* file) {
+OpenFile& AsOpenFile(H5FD_t* file) {
+  return *reinterpret_cast<OpenFile*>(file);
+}
+const OpenFile& AsOpenFile(const H5FD_t* file) {
   return *reinterpret_cast<const OpenFile*>(file);
 }
 
@@ -42,7 +42,7 @@ void Tell(const char* what, hid_t minor, int error) {
            std::strerror(error));
 }
 
-int FlagsOf(unsigned flags) {
+int OpenFlags(unsigned flags) {
   return O_CLOEXEC | ((flags & H5F_ACC_RDWR) != 0 ? O_RDWR : O_RDONLY) |
          ((flags & H5F_ACC_TRUNC) != 0 ? O_TRUNC : 0) |
          ((flags & H5F_ACC_CREAT) != 0 ? O_CREAT : 0) |
@@ -52,7 +52,7 @@ int FlagsOf(unsigned flags) {
 H5FD_t* Open(const char* name, unsigned flags, hid_t /*access*/,
              haddr_t /*most*/) {
   auto file = std::make_unique<OpenFile>();
-  file->fd = open(name, FlagsOf(flags), 0666);
+  file->fd = open(name, OpenFlags(flags), 0666);
   struct stat stat = {};
   if (file->fd < 0 || fstat(file->fd, &stat) != 0) {
     Tell("unable to open file", H5E_CANTOPENFILE, errno);
@@ -70,7 +70,7 @@ void KeepFirst(int error, int& first) {
 }
 
 herr_t Close(H5FD_t* of_hdf5) {
-  const std::unique_ptr<OpenFile> file(&FileOf(of_hdf5));
+  const std::unique_ptr<OpenFile> file(&AsOpenFile(of_hdf5));
   if (close(file->fd) != 0) KeepFirst(errno, file->error);
   KeepFirst(file->error, write_error);
   return 0;
@@ -78,7 +78,7 @@ herr_t Close(H5FD_t* of_hdf5) {
 
 int Compare(const H5FD_t* a, const H5FD_t* b) {
   const auto key = [](const H5FD_t* file) {
-    return std::pair(FileOf(file).device, FileOf(file).number);
+    return std::pair(AsOpenFile(file).device, AsOpenFile(file).number);
   };
   return key(a) < key(b) ? -1 : key(b) < key(a) ? 1 : 0;
 }
@@ -92,30 +92,30 @@ herr_t Query(const H5FD_t* /*file*/, unsigned long* flags) {
 }
 
 haddr_t Space(const H5FD_t* file, H5FD_mem_t /*type*/) {
-  return FileOf(file).space;
+  return AsOpenFile(file).space;
 }
 
 herr_t SetSpace(H5FD_t* file, H5FD_mem_t /*type*/, haddr_t end) {
-  FileOf(file).space = end;
+  AsOpenFile(file).space = end;
   return 0;
 }
 
 haddr_t End(const H5FD_t* file, H5FD_mem_t /*type*/) {
-  return FileOf(file).end;
+  return AsOpenFile(file).end;
 }
 
 herr_t Descriptor(H5FD_t* file, hid_t /*access*/, void** descriptor) {
-  *descriptor = &FileOf(file).fd;
+  *descriptor = &AsOpenFile(file).fd;
   return 0;
 }
 
-// What lies behind the end of the file is zeros.
+// Bytes behind the end of the file are zeros.
 herr_t Read(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t at,
             size_t bytes, void* buffer) {
   auto* to = static_cast<char*>(buffer);
   while (bytes > 0) {
     const ssize_t count =
-        pread(FileOf(file).fd, to, bytes, static_cast<off_t>(at));
+        pread(AsOpenFile(file).fd, to, bytes, static_cast<off_t>(at));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       Tell("file read failed", H5E_READERROR, errno);
@@ -132,10 +132,10 @@ herr_t Read(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t at,
   return 0;
 }
 
-// That values cannot be written is told at once as well: this HDF5 survives.
+// HDF5 survives an error of values, so that is reported at once as well.
 herr_t Write(H5FD_t* of_hdf5, H5FD_mem_t type, hid_t /*transfer*/, haddr_t at,
              size_t bytes, const void* buffer) {
-  OpenFile& file = FileOf(of_hdf5);
+  OpenFile& file = AsOpenFile(of_hdf5);
   file.end = std::max(file.end, at + bytes);
   const auto* from = static_cast<const char*>(buffer);
   while (bytes > 0 && file.error == 0) {
@@ -156,7 +156,7 @@ herr_t Write(H5FD_t* of_hdf5, H5FD_mem_t type, hid_t /*transfer*/, haddr_t at,
 
 // Makes the file as long as HDF5 believes it to be.
 herr_t Truncate(H5FD_t* of_hdf5, hid_t /*transfer*/, hbool_t /*closing*/) {
-  OpenFile& file = FileOf(of_hdf5);
+  OpenFile& file = AsOpenFile(of_hdf5);
   if (file.space == file.end) return 0;
   if (file.error == 0 &&
       ftruncate(file.fd, static_cast<off_t>(file.space)) != 0) {

@@ -10,7 +10,7 @@
 #include "core/child_process.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "hdf5/file_server.h"
+#include "hdf5/guarded_file.h"
 #include "hdf5/program.h"
 #include "storage/verify_hdf5.h"
 

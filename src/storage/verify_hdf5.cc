@@ -1,20 +1,10 @@
 #include "storage/verify_hdf5.h"
 
-#include <algorithm>
-#include <span>
-#include <vector>
-
 #include "absl/strings/str_format.h"
 #include "core/child_process.h"
-#include "core/status_macros.h"
-#include "core/wire.h"
 #include "format/paths.h"
-#include "hdf5/dataset.h"
 #include "hdf5/dataset_listing.h"
-#include "hdf5/file.h"
-#include "hdf5/handle.h"
 #include "hdf5/program.h"
-#include "plan/stored_arrays.h"
 #include "storage/index_file.h"
 #include "storage/skeleton.h"
 
@@ -42,8 +32,8 @@ Status FindDatasets(const std::string& path,
   return file.Close();
 }
 
-// Whether the index shows under the key of each array the values that belay
-// reads.
+// Checks that the index shows, under the key of each array, the values that
+// belay reads.
 class ArrayFinder {
  public:
   ArrayFinder(const std::string& directory, const SavedCheckpoint& saved)
@@ -74,7 +64,7 @@ class ArrayFinder {
     const StoredDataset whole = {.box = WholeBox(IoShape(array))};
     BELAY_RETURN_IF_ERROR(h5::CheckDataset(shown, SpecOf(path, array, whole)));
     BELAY_ASSIGN_OR_RETURN(const std::vector<h5::VirtualPiece> pieces,
-                           h5::PiecesOf(shown));
+                           h5::ReadPieces(shown));
     bool is_right = false;
     if (NumElements(whole.box.shape) == 0) {
       is_right = pieces.empty();
@@ -100,8 +90,9 @@ class ArrayFinder {
     BELAY_ASSIGN_OR_RETURN(
         const h5::Handle need,
         h5::OpenToRead(data_, DatasetPath(path, array, dataset)));
-    BELAY_ASSIGN_OR_RETURN(const h5::Identity shown_id, h5::IdentityOf(shown));
-    BELAY_ASSIGN_OR_RETURN(const h5::Identity need_id, h5::IdentityOf(need));
+    BELAY_ASSIGN_OR_RETURN(const h5::Identity shown_id,
+                           h5::FindIdentity(shown));
+    BELAY_ASSIGN_OR_RETURN(const h5::Identity need_id, h5::FindIdentity(need));
     return shown_id == need_id;
   }
 
@@ -127,7 +118,7 @@ class ArrayFinder {
   h5::Handle data_;  // of the array before, or none
 };
 
-// Adds a line to `damage` if that is why a file was not read.
+// Adds a line to `damage` if a file is damaged.
 // Errors: any other one.
 Status AddDamage(const std::string& path, const Status& status,
                  std::vector<std::string>& damage) {
@@ -138,12 +129,6 @@ Status AddDamage(const std::string& path, const Status& status,
   damage.push_back(absl::StrFormat("\"%s\": other programs cannot read it: %s",
                                    path, status.message()));
   return absl::OkStatus();
-}
-
-std::string Encoded(const std::vector<std::string>& damage) {
-  WireWriter out;
-  out.PutTexts(damage);
-  return out.Take();
 }
 
 }  // namespace
@@ -162,18 +147,18 @@ StatusOr<std::string> FindDamageHere(const std::string& directory) {
         AddDamage(path, FindDatasets(path, datasets[i], paths, saved), damage));
   }
   // Arrays of the index lead to these files.
-  if (!damage.empty()) return Encoded(damage);
+  if (!damage.empty()) return Encode(damage);
   const std::string index = JoinPath(directory, IndexName());
   BELAY_RETURN_IF_ERROR(
       AddDamage(index, ArrayFinder(directory, saved).FindAll(paths), damage));
-  return Encoded(damage);
+  return Encode(damage);
 }
 
 // --- Verify hdf5 ---
 
 namespace {
 
-// What libhdf5 may take for what the index says is there.
+// Limits of libhdf5 for a step of some size.
 constexpr int64_t kLeastMemory = int64_t{512} << 20;
 constexpr int64_t kMemoryPerObject = 8192;
 constexpr int64_t kMemoryPerChecksum = 16;  // of the index, which is read anew
@@ -209,7 +194,9 @@ StatusOr<std::vector<std::string>> FindHdf5Damage(
                         answer.status().message())};
   }
   BELAY_RETURN_IF_ERROR(answer.status());
-  return WireReader(*answer).GetTexts();
+  auto damage = Decode<std::vector<std::string>>(*answer);
+  if (!damage) return absl::DataLossError("the answer of HDF5 is cut short");
+  return *std::move(damage);
 }
 
 }  // namespace belay

@@ -179,7 +179,7 @@ TEST_F(H5TypesTest, RefusesAnotherStoredType) {
 
 TEST(H5Types, RefusesAnUnknownNumber) {
   EXPECT_EQ(FileType({static_cast<DType>(77)}).status().ToString(),
-            "INVALID_ARGUMENT: create type: unknown dtype number 77");
+            "INVALID_ARGUMENT: encode type: no number has dtype 77");
 }
 
 }  // namespace
