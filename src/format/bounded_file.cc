@@ -1,7 +1,5 @@
 #include "format/bounded_file.h"
 
-#include <utility>
-
 #include "core/status_macros.h"
 #include "core/text.h"
 

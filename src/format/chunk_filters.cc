@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 #include <set>
-#include <utility>
 
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -29,6 +28,10 @@ uint32_t Fletcher32(std::string_view bytes) {
   const auto at = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
   uint32_t low = 0;
   uint32_t high = 0;
+  const auto fold = [&] {
+    low = (low & 0xffff) + (low >> 16);
+    high = (high & 0xffff) + (high >> 16);
+  };
   const size_t words = bytes.size() / 2;
   constexpr size_t kWordsWithoutOverflow = 360;
   for (size_t word = 0; word < words;) {
@@ -37,17 +40,14 @@ uint32_t Fletcher32(std::string_view bytes) {
       low += uint32_t{at(2 * word)} << 8 | at(2 * word + 1);
       high += low;
     }
-    low = (low & 0xffff) + (low >> 16);
-    high = (high & 0xffff) + (high >> 16);
+    fold();
   }
   if (bytes.size() % 2 != 0) {
     low += uint32_t{at(bytes.size() - 1)} << 8;
     high += low;
-    low = (low & 0xffff) + (low >> 16);
-    high = (high & 0xffff) + (high >> 16);
+    fold();
   }
-  low = (low & 0xffff) + (low >> 16);
-  high = (high & 0xffff) + (high >> 16);
+  fold();
   return high << 16 | low;
 }
 
@@ -165,7 +165,7 @@ StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message) {
 
 int64_t MostFilteredBytes(std::span<const Filter> filters, int64_t bytes) {
   for (const Filter& filter : filters) {
-    // What does not compress grows a little.
+    // Bytes that do not compress grow a little.
     if (filter.id == kDeflate) bytes += bytes / 512 + 64;
     if (filter.id == kFletcher32) bytes += kFletcherBytes;
   }

@@ -3,20 +3,14 @@
 #ifndef BELAY_FORMAT_CHUNK_FILTERS_H_
 #define BELAY_FORMAT_CHUNK_FILTERS_H_
 
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "belay/status.h"
 #include "belay/values/save_args.h"
 
 namespace belay::h5 {
 
-// Whether they are all among those of HDF5 itself that are undone here,
-// whatever their parameters: deflate, shuffle and Fletcher32, each once.
+// Returns whether UndoFilters knows them all, whatever their parameters:
+// deflate, shuffle and Fletcher32 of HDF5, each once.
 bool CanUndo(const std::vector<Filter>& filters);
 
 // Takes the message of a dataset that names its filters apart, in the order in
@@ -34,9 +28,9 @@ std::optional<int64_t> MostUnfilteredBytes(std::span<const Filter> filters,
                                            uint32_t left_out, int64_t stored);
 
 // Returns the bytes of a chunk, exactly `bytes`. Bit i of `left_out` says that
-// filter i was not applied. CanUndo. Never takes much more memory than that,
-// nor than 1040 times the stored bytes: no deflate makes more. Errors:
-// DataLoss - damaged, or another number of bytes.
+// filter i was not applied. Requires CanUndo. Never takes much more memory than
+// `bytes`, nor than 1040 times the stored bytes: no deflate makes more.
+// Errors: DataLoss - damaged, or another number of bytes.
 StatusOr<std::string> UndoFilters(std::string stored,
                                   const std::vector<Filter>& filters,
                                   uint32_t left_out, int64_t bytes);

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
-#include <vector>
 
 #include "core/integers.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "format/bounded_file.h"
 #include "format/chunk_filters.h"
 #include "format/object_header.h"
 #include "format/read_header.h"
@@ -16,11 +13,11 @@
 namespace belay::h5 {
 namespace {
 
-// Of an entry of a table: the address, and which filters were left out.
+// An entry of a table has an address, a size, and a mask of unused filters.
 constexpr int kAddressBytes = 8, kMaskBytes = 4;
 constexpr int64_t kMostChunkBytes = int64_t{1} << 32;  // of HDF5, less one
 
-// What the header of a table of chunks says.
+// The header of a table of chunks.
 struct ChunkTable {
   int64_t address = 0;
   int entry_bytes = 0;
@@ -35,8 +32,8 @@ Status Damaged(std::string_view what) {
 }
 
 // Chunks are numbered in row-major order.
-StatusOr<int64_t> NumberOf(const ChunkedDataset& dataset, const Shape& corner,
-                           int64_t& count) {
+StatusOr<int64_t> FindNumber(const ChunkedDataset& dataset, const Shape& corner,
+                             int64_t& count) {
   int64_t number = 0;
   count = 1;
   for (size_t axis = 0; axis < dataset.shape.size(); ++axis) {
@@ -111,8 +108,8 @@ StatusOr<std::string_view> ReadEntry(BoundedFile& file, const ChunkTable& table,
 }
 
 // The table of a dataset that has `count` chunks.
-StatusOr<ChunkTable> TableOf(BoundedFile& file, const ChunkedDataset& dataset,
-                             int64_t count) {
+StatusOr<ChunkTable> FindTable(BoundedFile& file, const ChunkedDataset& dataset,
+                               int64_t count) {
   BELAY_ASSIGN_OR_RETURN(const ChunkTable table,
                          ReadTable(file, dataset.address));
   const bool is_sound =
@@ -168,11 +165,12 @@ StatusOr<StoredChunk> FindChunk(BoundedFile& file,
                                 const Shape& corner) {
   int64_t count = 0;
   BELAY_ASSIGN_OR_RETURN(const int64_t number,
-                         NumberOf(dataset, corner, count));
+                         FindNumber(dataset, corner, count));
   if (dataset.index != ChunkIndex::kFixedArray) {
     return FindWithoutTable(file, dataset, number, count);
   }
-  BELAY_ASSIGN_OR_RETURN(const ChunkTable table, TableOf(file, dataset, count));
+  BELAY_ASSIGN_OR_RETURN(const ChunkTable table,
+                         FindTable(file, dataset, count));
   return FindInTable(file, dataset, table, number);
 }
 
@@ -294,11 +292,11 @@ Status ForEachStoredChunk(BoundedFile& file, const ChunkedDataset& dataset,
                           absl::FunctionRef<Status(const StoredChunk&)> visit) {
   const Shape first(dataset.shape.size(), 0);
   int64_t count = 0;
-  BELAY_RETURN_IF_ERROR(NumberOf(dataset, first, count).status());
+  BELAY_RETURN_IF_ERROR(FindNumber(dataset, first, count).status());
   const bool has_table = dataset.index == ChunkIndex::kFixedArray;
   ChunkTable table;
   if (has_table) {
-    BELAY_ASSIGN_OR_RETURN(table, TableOf(file, dataset, count));
+    BELAY_ASSIGN_OR_RETURN(table, FindTable(file, dataset, count));
   }
   for (int64_t number = 0; number < count; ++number) {
     BELAY_ASSIGN_OR_RETURN(

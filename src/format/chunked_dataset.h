@@ -3,21 +3,14 @@
 #ifndef BELAY_FORMAT_CHUNKED_DATASET_H_
 #define BELAY_FORMAT_CHUNKED_DATASET_H_
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "absl/functional/function_ref.h"
-#include "belay/arrays/box.h"
-#include "belay/status.h"
 #include "belay/values/save_args.h"
 #include "format/bounded_file.h"
 
 namespace belay::h5 {
 
-// How the chunks of a dataset are found. HDF5 takes these where the shape is
-// fixed, as it is for all that belay writes.
+// The index of the chunks of a dataset. HDF5 uses these kinds for fixed shapes,
+// as all are that belay writes.
 enum class ChunkIndex : uint8_t {
   kSingle = 1,      // one chunk holds all
   kImplicit = 2,    // all chunks follow each other
@@ -32,12 +25,12 @@ struct ChunkedDataset {
   std::vector<Filter> filters;  // in the order in which they were applied
   ChunkIndex index = ChunkIndex::kImplicit;
   int64_t address = -1;  // of the table, of the one chunk, or of the first
-  // Of the one chunk, if it has passed filters.
+  // The only chunk, if it has passed filters.
   int64_t stored_bytes = 0;
   uint32_t left_out = 0;
 };
 
-// Where the bytes of a chunk lie as they are stored.
+// The stored bytes of a chunk.
 struct StoredChunk {
   int64_t address = -1;
   int64_t bytes = 0;
@@ -60,8 +53,8 @@ StatusOr<std::string> ReadChunk(BoundedFile& file,
 
 // Calls `visit` with each chunk of a dataset in row-major order, whose stored
 // bytes lie in the file, and ends with the first error. Takes no memory for
-// chunks. Errors: those of `visit`, and of ReadChunk for where a chunk
-// lies.
+// chunks.
+// Errors: those of `visit`, and of ReadChunk for where a chunk lies.
 Status ForEachStoredChunk(BoundedFile& file, const ChunkedDataset& dataset,
                           absl::FunctionRef<Status(const StoredChunk&)> visit);
 

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "core/status_macros.h"
 #include "core/struct_text.h"
@@ -27,7 +24,7 @@ Shape DatasetAxes(const ElementType& type, Shape lengths) {
 
 StatusOr<Box> DatasetBox(const ElementType& type, Box box) {
   if (type.fields.empty()) return box;
-  // Not none of a scalar, which would be all of it.
+  // A box without axes would select the one element of a scalar.
   if (IsEmpty(box) && box.shape.size() < 2) return Box{{0}, {0}};
   if (IsEmpty(box)) {
     return Box{DatasetAxes(type, std::move(box.offset)),

@@ -4,25 +4,16 @@
 #define BELAY_FORMAT_ELEMENT_TYPE_H_
 
 #include <compare>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "belay/arrays/box.h"
-#include "belay/arrays/dtype.h"
-#include "belay/status.h"
 #include "belay/values/save_args.h"
 
 namespace belay::h5 {
 
-// What the elements of a dataset are, and what HDF5 sees of their array.
-
-// What the elements of a dataset are.
+// The type of the elements of a dataset.
 struct ElementType {
   DType dtype = DType::kU8;
   int64_t string_bytes = 0;  // length of the text; only for kString
-  // Not empty: structs with these fields (core/struct_text.h). The array has
+  // If not empty, structs with these fields (core/struct_text.h). The array has
   // their bytes along its last axis, which its dataset does not have.
   std::string fields = {};
 
@@ -37,14 +28,12 @@ int64_t ElementBytes(const ElementType& type);
 
 // Returns the lengths along the axes that the dataset has.
 Shape DatasetAxes(const ElementType& type, Shape lengths);
-// The same of a box.
+// Returns the box that the dataset has.
 // Errors: Internal - it has parts of structs.
 StatusOr<Box> DatasetBox(const ElementType& type, Box box);
 
 // Returns whether the stored type alone does not tell the DType.
 bool NeedsDTypeAttribute(DType dtype);
-
-// What belay puts into files.
 
 // A dataset to create. `chunk` is empty for contiguous storage, else it has one
 // length per axis, from 1 to that of the array, and less than 4 GiB in all.
@@ -100,7 +89,7 @@ int64_t StoredBytes(const DatasetSpec& spec);
 // Errors: InvalidArgument - an unknown dtype, or a text that names no fields.
 StatusOr<std::string> EncodedType(const ElementType& type);
 
-// The same as HDF5 1.10 itself puts it into files: version 3.
+// Returns the message that HDF5 1.10 itself puts into files: version 3.
 StatusOr<std::string> EncodedTypeInFile(const ElementType& type);
 
 }  // namespace belay::h5

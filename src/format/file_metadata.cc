@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "core/integers.h"
 #include "core/status_macros.h"
-#include "format/element_type.h"
 #include "format/object_header.h"
-#include "format/virtual_mappings.h"
 #include "format/write_links.h"
 
 namespace belay::h5 {
@@ -20,7 +17,7 @@ constexpr int64_t kSuperblockBytes = 48;
 // The data begins on a page.
 constexpr int64_t kPageBytes = 4096;
 
-// What a node of the tree is; all but groups are leaves.
+// The kind of a node of the tree; all but groups are leaves.
 enum class NodeKind : uint8_t { kGroup, kDataset, kVirtual, kLink };
 
 // A group with what is below it, or one of the objects.
@@ -34,7 +31,7 @@ struct Node {
 // The nodes, each behind its parent; the root is the first.
 using Tree = std::vector<Node>;
 
-// What is the same for all datasets of a dtype.
+// The encoded type and attribute of all datasets of a dtype.
 struct TypeTexts {
   std::string type;
   std::string attribute;
@@ -77,7 +74,7 @@ Link LinkTo(const Node& node, const FileObjects& objects) {
   return link;
 }
 
-// Whether PutGroup can make all groups.
+// Returns whether PutGroup can make all groups.
 bool LinksFit(const Tree& tree, const FileObjects& objects) {
   struct Links {
     int64_t count = 0, bytes = 0, longest = 0;
@@ -97,7 +94,7 @@ bool LinksFit(const Tree& tree, const FileObjects& objects) {
   });
 }
 
-std::optional<Tree> TreeOf(const FileObjects& objects) {
+std::optional<Tree> BuildTree(const FileObjects& objects) {
   Tree tree(1);
   NodesByPath nodes;
   bool is_plain = true;
@@ -243,12 +240,12 @@ int64_t PlaceFrom(int64_t begin, Contents& contents) {
 
 StatusOr<std::optional<FileMetadata>> EncodeFileMetadata(
     const FileObjects& objects) {
-  std::optional<Tree> tree = TreeOf(objects);
+  std::optional<Tree> tree = BuildTree(objects);
   if (!tree.has_value()) return std::nullopt;
   Contents contents = {.objects = &objects, .tree = *std::move(tree)};
   BELAY_RETURN_IF_ERROR(Describe(contents));
-  // How long the metadata is does not depend on the places, which depend on
-  // how long it is.
+  // The places depend on the length of the metadata, which does not depend on
+  // the places.
   PlaceFrom(0, contents);
   std::string encoded;
   PutObjects(encoded, contents);

@@ -7,18 +7,13 @@
 #ifndef BELAY_FORMAT_FILE_METADATA_H_
 #define BELAY_FORMAT_FILE_METADATA_H_
 
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
-#include "belay/status.h"
 #include "format/element_type.h"
 
 namespace belay::h5 {
 
-// What a file has, but for the groups above it. Borrowed.
+// The objects of a file, without the groups above them. Borrowed.
 struct FileObjects {
   std::span<const DatasetSpec> datasets = {};
   std::span<const ExternalLink> links = {};

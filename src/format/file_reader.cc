@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "format/bounded_file.h"
 #include "format/chunk_filters.h"
 #include "format/object_header.h"
 #include "format/read_links.h"
@@ -69,21 +67,14 @@ Status CheckLayout(const BoundedFile& file, std::string_view path,
     return NotRead(file, path, Cat("a layout of version ", version));
   }
   if (layout == need) return absl::OkStatus();
-  switch (layout) {
-    case kCompact:
-      return NotRead(file, path, "its bytes in its header");
-    case kContiguous:
-      return NotRead(file, path, "no chunks");
-    case kChunked:
-      return NotRead(file, path, "chunks");
-    case kVirtual:
-      return NotRead(file, path, "its bytes in other datasets");
-    default:
-      return NotRead(file, path, Cat("a layout of class ", layout));
-  }
+  constexpr std::string_view kNames[] = {"its bytes in its header", "no chunks",
+                                         "chunks",
+                                         "its bytes in other datasets"};
+  return NotRead(file, path,
+                 layout <= kVirtual ? std::string(kNames[layout])
+                                    : Cat("a layout of class ", layout));
 }
 
-// Where the bytes are.
 Status ParseLayout(const BoundedFile& file, std::string_view path,
                    const StoredMessage* message, ContiguousDataset& dataset) {
   BELAY_RETURN_IF_ERROR(CheckLayout(file, path, message, kContiguous));
@@ -97,7 +88,7 @@ Status ParseLayout(const BoundedFile& file, std::string_view path,
 }
 
 // The bytes of an element, as its type says.
-int64_t ElementBytesOf(std::string_view type) {
+int64_t ReadElementBytes(std::string_view type) {
   return static_cast<int64_t>(MetadataReader(type.substr(4)).Number(4));
 }
 
@@ -105,7 +96,7 @@ int64_t ElementBytesOf(std::string_view type) {
 Status CheckExtent(const BoundedFile& file, std::string_view path,
                    const ContiguousDataset& dataset) {
   if (dataset.type.size() < 8) return DamagedDataset(file, path, "type");
-  int64_t need = ElementBytesOf(dataset.type);
+  int64_t need = ReadElementBytes(dataset.type);
   for (const int64_t length : dataset.shape) {
     if (length > 0 && need > std::numeric_limits<int64_t>::max() / length) {
       return DamagedDataset(file, path, "shape");
@@ -133,16 +124,18 @@ const StoredMessage* Find(const std::vector<StoredMessage>& messages,
   return FindMessage(messages, static_cast<uint8_t>(kind));
 }
 
-StatusOr<ContiguousDataset> ParseDataset(
+bool HasFilters(const std::vector<StoredMessage>& messages) {
+  return std::ranges::any_of(messages, [](const StoredMessage& message) {
+    return message.kind == kFilterPipeline;
+  });
+}
+
+StatusOr<std::optional<ContiguousDataset>> ParseDataset(
     const BoundedFile& file, std::string_view path,
     const std::vector<StoredMessage>& messages) {
   const auto find = [&](Kind kind) { return Find(messages, kind); };
   ContiguousDataset dataset;
-  const bool has_filters = std::any_of(messages.begin(), messages.end(),
-                                       [](const StoredMessage& message) {
-                                         return message.kind == kFilterPipeline;
-                                       });
-  if (has_filters) return NotRead(file, path, "filters");
+  if (HasFilters(messages)) return NotRead(file, path, "filters");
   BELAY_ASSIGN_OR_RETURN(dataset.shape,
                          ParseSpace(file, path, find(Kind::kDataspace)));
   const StoredMessage* type = find(Kind::kDatatype);
@@ -159,7 +152,7 @@ Status InDataset(const BoundedFile& file, std::string_view path,
                                    "\": ", std::string(status.message())));
 }
 
-StatusOr<ChunkedDataset> ParseChunked(
+StatusOr<std::optional<ChunkedDataset>> ParseChunked(
     const BoundedFile& file, std::string_view path,
     const std::vector<StoredMessage>& messages) {
   const auto find = [&](Kind kind) { return Find(messages, kind); };
@@ -173,11 +166,8 @@ StatusOr<ChunkedDataset> ParseChunked(
     return DamagedDataset(file, path, "type");
   }
   dataset.type = type->bytes;
-  dataset.element_bytes = ElementBytesOf(dataset.type);
-  const auto is_pipeline = [](const StoredMessage& message) {
-    return message.kind == kFilterPipeline;
-  };
-  if (std::any_of(messages.begin(), messages.end(), is_pipeline)) {
+  dataset.element_bytes = ReadElementBytes(dataset.type);
+  if (HasFilters(messages)) {
     const StoredMessage* only = FindMessage(messages, kFilterPipeline);
     if (only == nullptr) return DamagedDataset(file, path, "list of filters");
     StatusOr<std::vector<Filter>> filters = ParseFilterPipeline(only->bytes);
@@ -248,9 +238,7 @@ StatusOr<std::optional<ContiguousDataset>> FileReader::Find(
   BELAY_ASSIGN_OR_RETURN(const std::optional<Messages> messages,
                          FindObject(path));
   if (!messages) return std::nullopt;
-  BELAY_ASSIGN_OR_RETURN(ContiguousDataset dataset,
-                         ParseDataset(*file_, path, *messages));
-  return dataset;
+  return ParseDataset(*file_, path, *messages);
 }
 
 StatusOr<std::optional<ChunkedDataset>> FileReader::FindChunked(
@@ -258,9 +246,7 @@ StatusOr<std::optional<ChunkedDataset>> FileReader::FindChunked(
   BELAY_ASSIGN_OR_RETURN(const std::optional<Messages> messages,
                          FindObject(path));
   if (!messages) return std::nullopt;
-  BELAY_ASSIGN_OR_RETURN(ChunkedDataset dataset,
-                         ParseChunked(*file_, path, *messages));
-  return dataset;
+  return ParseChunked(*file_, path, *messages);
 }
 
 }  // namespace belay::h5

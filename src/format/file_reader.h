@@ -7,16 +7,6 @@
 #ifndef BELAY_FORMAT_FILE_READER_H_
 #define BELAY_FORMAT_FILE_READER_H_
 
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "belay/arrays/box.h"
-#include "belay/status.h"
-#include "format/bounded_file.h"
 #include "format/chunked_dataset.h"
 #include "format/read_header.h"
 
@@ -42,7 +32,7 @@ class FileReader {
   //   a way that is not read here; those of BoundedFile.
   StatusOr<std::optional<ContiguousDataset>> Find(std::string_view path);
 
-  // The same of one whose bytes lie in chunks.
+  // Finds a dataset whose bytes lie in chunks likewise.
   StatusOr<std::optional<ChunkedDataset>> FindChunked(std::string_view path);
 
  private:

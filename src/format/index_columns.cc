@@ -1,26 +1,154 @@
 #include "format/index_columns.h"
 
-#include <algorithm>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
-#include "core/checksum.h"
+#include "belay/values/save_args.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "format/dataset_place.h"
 #include "format/stored_columns.h"
 #include "plan/chunks.h"
-#include "plan/stored_arrays.h"
 
 namespace belay {
 namespace {
 
+// Returns whether the bytes of so many elements can be counted.
+bool HasBytes(const Shape& shape, int64_t element_size) {
+  const StatusOr<int64_t> elements = CheckedNumElements(shape);
+  return elements.ok() && *elements <= INT64_MAX / element_size;
+}
+
+// Bytes that a dataset takes up in its file, or -1 if that is not a number.
+int64_t BytesInFile(const StoredDataset& dataset, int64_t element_size) {
+  Shape shape = dataset.box.shape;
+  if (!dataset.chunk.empty()) {
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (shape[i] > INT64_MAX - dataset.chunk[i]) return -1;
+      shape[i] = (shape[i] + dataset.chunk[i] - 1) / dataset.chunk[i] *
+                 dataset.chunk[i];
+    }
+  }
+  if (!HasBytes(shape, element_size)) return -1;
+  return NumElements(shape) * element_size;
+}
+
+// Returns whether a file of this length can hold the chunks of a dataset with
+// filters: each takes at least a byte, at an unknown place.
+bool CanHoldChunks(const StoredDataset& dataset, int64_t bytes,
+                   int64_t element_size, int64_t file_bytes) {
+  const int64_t chunk_elements = NumElements(dataset.chunk);
+  return dataset.offset == -1 &&
+         chunk_elements <= kMaxChunkBytes / element_size &&
+         bytes / (chunk_elements * element_size) <= file_bytes;
+}
+
+// The fewest bytes that a file has for those of a dataset with filters: zlib
+// makes a byte of no more than about a thousand; filters of others may make any
+// number, so none are asked for.
+int64_t LeastFilteredBytes(const StoredDataset& dataset, int64_t element_size) {
+  constexpr int kDeflate = 1, kShuffle = 2, kFletcher32 = 3;  // in HDF5
+  // A zlib stream has a header as well, and a chunk one byte at least.
+  constexpr int64_t kMostInflated = 2 * 1040;
+  int64_t ratio = 1;
+  for (const Filter& filter : dataset.filters) {
+    if (filter.id == kDeflate) ratio = kMostInflated;
+    const bool is_known = filter.id == kDeflate || filter.id == kShuffle ||
+                          filter.id == kFletcher32;
+    if (!is_known) return 0;
+  }
+  return NumElements(dataset.box.shape) * element_size / ratio;
+}
+
+// The datasets whose places are known and that have bytes, ascending by file
+// and place.
+std::vector<int32_t> InOrderOfPlaces(const SavedCheckpoint& saved) {
+  std::vector<int32_t> order;
+  for (size_t i = 0; i < saved.datasets.size(); ++i) {
+    const StoredDataset& dataset = saved.datasets[i];
+    if (dataset.offset < 0 || IsEmpty(dataset.box)) continue;
+    order.push_back(static_cast<int32_t>(i));
+  }
+  const auto is_before = [&](int32_t a, int32_t b) {
+    const StoredDataset& one = saved.datasets[a];
+    const StoredDataset& other = saved.datasets[b];
+    return one.file != other.file ? one.file < other.file
+                                  : one.offset < other.offset;
+  };
+  if (!std::is_sorted(order.begin(), order.end(), is_before)) {
+    std::sort(order.begin(), order.end(), is_before);
+  }
+  return order;
+}
+
+// Checks that no two files have one name, and that no two datasets with known
+// places share a byte: bytes that are stored once count once, whoever names
+// them. Requires datasets for which IsInFile holds.
+Status CheckBytesCountOnce(const SavedCheckpoint& saved,
+                           const std::string& path) {
+  absl::flat_hash_set<std::string_view> names;
+  for (const StoredFile& file : saved.files) {
+    if (names.insert(file.name).second) continue;
+    return absl::DataLossError(absl::StrFormat(
+        "read \"%s\": file \"%s\" is listed twice", path, file.name));
+  }
+  const StoredDataset* last = nullptr;
+  int64_t end = 0;  // of the last one
+  for (const int32_t i : InOrderOfPlaces(saved)) {
+    const StoredDataset& dataset = saved.datasets[i];
+    if (last != nullptr && last->file == dataset.file && dataset.offset < end) {
+      return absl::DataLossError(absl::StrFormat(
+          "read \"%s\": datasets of \"%s\" and \"%s\" share bytes of file "
+          "\"%s\" "
+          "(need an offset of at least %d, found %d)",
+          path, saved.arrays[last->array].key, saved.arrays[dataset.array].key,
+          saved.files[dataset.file].name, end, dataset.offset));
+    }
+    const DType dtype = saved.arrays[dataset.array].dtype;
+    end = dataset.offset + BytesInFile(dataset, IoElementSize(dtype));
+    last = &dataset;
+  }
+  return absl::OkStatus();
+}
+
+// Returns whether a file of this length has room for a dataset at its place;
+// with filters, for its chunks wherever they are.
+bool IsInFile(const StoredDataset& dataset, int64_t element_size,
+              int64_t file_bytes, bool is_filtered) {
+  const int64_t bytes = BytesInFile(dataset, element_size);
+  if (is_filtered) {
+    return bytes >= 0 &&
+           CanHoldChunks(dataset, bytes, element_size, file_bytes);
+  }
+  return bytes >= 0 && dataset.offset >= 0 && bytes <= file_bytes &&
+         dataset.offset <= file_bytes - bytes;
+}
+
+// Checks that the files can hold what the datasets with filters claim, before
+// anybody takes memory for that. Several may claim the same bytes, which only
+// the files tell (CheckStoredChunks).
+Status CheckFilteredFit(const SavedCheckpoint& saved, const std::string& path) {
+  std::vector<int64_t> needed(saved.files.size());
+  for (const StoredDataset& dataset : saved.datasets) {
+    if (dataset.filters.empty()) continue;
+    const StoredArray& array = saved.arrays[dataset.array];
+    const int64_t least =
+        LeastFilteredBytes(dataset, IoElementSize(array.dtype));
+    const StoredFile& file = saved.files[dataset.file];
+    int64_t& sum = needed[dataset.file];
+    if (least > file.bytes - sum) {
+      return absl::DataLossError(absl::StrFormat(
+          "read \"%s\": key \"%s\": file \"%s\" is too short for what it is "
+          "said "
+          "to hold (need %d bytes or more and %d for others, found %d)",
+          path, array.key, file.name, least, sum, file.bytes));
+    }
+    sum += least;
+  }
+  return absl::OkStatus();
+}
+
 constexpr int kMaxNdim = 32;  // HDF5's limit
 
-uint8_t StorageOf(const StoredDataset& dataset) {
+uint8_t ChooseStorage(const StoredDataset& dataset) {
   if (dataset.chunk.empty()) return kStoredContiguous;
   return dataset.filters.empty() ? kStoredChunks : kStoredFiltered;
 }
@@ -40,7 +168,7 @@ class Cursor {
     }
     return column_[position_++];
   }
-  // Of a column that may be left out.
+  // For a column that may be left out.
   T NextIfAny() { return column_.empty() ? T{} : Next(); }
   Shape NextShape(size_t ndim) {
     Shape shape(ndim);
@@ -61,6 +189,14 @@ class Cursor {
   size_t position_ = 0;
   bool overrun_ = false;
 };
+
+// Returns the first error of Done.
+template <typename... Cursors>
+Status AllDone(const std::string& path, const Cursors&... cursors) {
+  Status status;
+  (status.Update(cursors.Done(path)), ...);
+  return status;
+}
 
 Status Bad(const std::string& path, std::string_view what, size_t row) {
   return absl::DataLossError(absl::StrFormat(
@@ -109,10 +245,7 @@ Status GetArrays(IndexColumns& in, const std::string& path,
                             in.checksum.size());
     }
   }
-  BELAY_RETURN_IF_ERROR(dtype.Done(path));
-  BELAY_RETURN_IF_ERROR(ndim.Done(path));
-  BELAY_RETURN_IF_ERROR(shape.Done(path));
-  return string_bytes.Done(path);
+  return AllDone(path, dtype, ndim, shape, string_bytes);
 }
 
 Status GetFiles(const IndexColumns& in, const std::string& path,
@@ -180,11 +313,7 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
     BELAY_RETURN_IF_ERROR(count.Add(array.key, dataset.box.shape, dataset.chunk,
                                     IoElementSize(array.dtype)));
   }
-  BELAY_RETURN_IF_ERROR(file.Done(path));
-  BELAY_RETURN_IF_ERROR(offset.Done(path));
-  BELAY_RETURN_IF_ERROR(chunked.Done(path));
-  BELAY_RETURN_IF_ERROR(box.Done(path));
-  return chunk.Done(path);
+  return AllDone(path, file, offset, chunked, box, chunk);
 }
 
 // Groups and tasks of the datasets.
@@ -202,8 +331,7 @@ Status GetGroups(const IndexColumns& in, const std::string& path,
     }
     dataset.task = static_cast<int32_t>(number);
   }
-  BELAY_RETURN_IF_ERROR(group.Done(path));
-  return task.Done(path);
+  return AllDone(path, group, task);
 }
 
 // Takes the checksums, of so many blocks.
@@ -217,7 +345,6 @@ Status GetChecksums(IndexColumns& in, const std::string& path, uint64_t blocks,
   return absl::OkStatus();
 }
 
-// What was found wrong, if anything.
 Status CheckDamage(const std::string& path, const std::string& damage) {
   if (damage.empty()) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat("read \"%s\": %s", path, damage));
@@ -243,7 +370,7 @@ Status GetTables(IndexColumns& in, const std::string& path,
   return CheckDamage(path, FromStructColumns(in.structs, saved));
 }
 
-// How arrays are laid out and stored.
+// Adds the columns of layouts, arguments and filters.
 void PutForms(const SavedCheckpoint& saved, IndexColumns& out) {
   for (const StoredArray& array : saved.arrays) {
     out.array_args.push_back(array.args);
@@ -269,8 +396,7 @@ Status GetForms(const IndexColumns& in, const std::string& path,
     array.args = args.NextIfAny();
     array.layout = layout.NextIfAny();
   }
-  BELAY_RETURN_IF_ERROR(args.Done(path));
-  BELAY_RETURN_IF_ERROR(layout.Done(path));
+  BELAY_RETURN_IF_ERROR(AllDone(path, args, layout));
   Cursor text(in.dataset_filters, "datasets/filters");
   for (size_t i = 0; i < saved.datasets.size(); ++i) {
     const StatusOr<std::vector<Filter>> filters =
@@ -310,7 +436,7 @@ IndexColumns ToColumns(const SavedCheckpoint& saved) {
     out.dataset_array.push_back(dataset.array);
     out.dataset_file.push_back(dataset.file);
     out.dataset_offset.push_back(dataset.offset);
-    out.dataset_chunked.push_back(StorageOf(dataset));
+    out.dataset_chunked.push_back(ChooseStorage(dataset));
     append(out.dataset_box, dataset.box.offset);
     append(out.dataset_box, dataset.box.shape);
     append(out.dataset_chunk, dataset.chunk);

@@ -23,7 +23,7 @@ inline constexpr char kIndexMagic[] = "belay checkpoint";
 // The largest time: 9999-12-31 23:59:59, the last one that calendars show.
 inline constexpr int64_t kMaxTime = 253402300799;
 
-// How a dataset is stored, as its column says.
+// The values of the column ".belay/datasets/chunked".
 inline constexpr uint8_t kStoredContiguous = 0;
 inline constexpr uint8_t kStoredChunks = 1;
 inline constexpr uint8_t kStoredFiltered = 2;
@@ -66,7 +66,7 @@ struct IndexColumns {
   std::vector<std::string> array_args;
   std::vector<std::string> array_layout;
   std::vector<std::string> dataset_filters;
-  // What changes from save to save.
+  // These change from save to save.
   std::vector<int64_t> step;
   std::vector<int64_t> time;
   std::vector<uint32_t> checksum;  // per block of every array, in order

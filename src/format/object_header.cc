@@ -4,10 +4,10 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "core/status_macros.h"
-#include "format/element_type.h"
 
 namespace belay::h5 {
 namespace {
@@ -78,7 +78,7 @@ using Kind = HeaderMessage::Kind;
 constexpr int kFourByteSize = 0x02;  // flag: how the size of a header is stored
 
 // The flags of a message that HDF5 gives it.
-int FlagsOf(Kind kind) {
+int MessageFlags(Kind kind) {
   constexpr int kConstant = 0x01;
   constexpr int kNotShared = 0x04;
   switch (kind) {
@@ -117,7 +117,7 @@ std::string EncodedFillValue() { return {3, 1 | 1 << 2}; }
 // Allocated late, filled with zeros.
 std::string EncodedZeroFill() { return {3, 2 | 2 << 2}; }
 
-int BytesOfNumber(uint64_t number) { return (std::bit_width(number) + 7) / 8; }
+int NumberWidth(uint64_t number) { return (std::bit_width(number) + 7) / 8; }
 
 std::string EncodedChunks(const DatasetSpec& spec, int64_t offset) {
   constexpr int kOneChunk = 1, kInARow = 2;
@@ -126,7 +126,7 @@ std::string EncodedChunks(const DatasetSpec& spec, int64_t offset) {
   std::vector<int64_t> lengths(chunk.begin(), chunk.end());
   lengths.push_back(ElementBytes(type));
   const int width =
-      BytesOfNumber(*std::max_element(lengths.begin(), lengths.end()));
+      NumberWidth(*std::max_element(lengths.begin(), lengths.end()));
   std::string out = {4, 2, 0};  // version, chunked, no flags
   PutNumber(out, std::ssize(lengths), 1);
   PutNumber(out, width, 1);
@@ -184,7 +184,7 @@ void PutObjectHeader(std::string& out,
   for (const HeaderMessage& message : messages) {
     PutNumber(out, static_cast<int64_t>(message.kind), 1);
     PutNumber(out, std::ssize(message.bytes), 2);
-    PutNumber(out, FlagsOf(message.kind), 1);
+    PutNumber(out, MessageFlags(message.kind), 1);
     out += message.bytes;
   }
   PutChecksum(out, begin);
@@ -221,6 +221,122 @@ void PutVirtualHeader(std::string& out, const DatasetSpec& spec,
   PutAddress(layout, place.address);
   PutNumber(layout, place.number, 4);
   PutArrayHeader(out, spec, type, attribute, EncodedZeroFill(), layout);
+}
+
+// --- Virtual mappings ---
+
+namespace {
+
+// HDF5 reads so many bytes of a collection before it knows how long it is.
+constexpr size_t kMinCollectionBytes = 4096;
+constexpr size_t kFullCollectionBytes = 65536;
+constexpr size_t kObjectHeadBytes = 2 + 2 + 4 + 8;
+
+enum SelectionType { kHyperslab = 2, kAll = 3 };
+
+void PutAll(std::string& out) {
+  PutNumber(out, kAll, 4);
+  PutNumber(out, 1, 4);  // version
+  PutNumber(out, 0, 4);
+  PutNumber(out, 0, 4);  // bytes that follow
+}
+
+// As HDF5 does: as two corners where these have 32 bits.
+void PutBox(std::string& out, const Box& box) {
+  constexpr int kTwoCorners = 1, kRegular = 2;
+  const auto axes = std::ssize(box.shape);
+  bool is_small = true;
+  for (int64_t axis = 0; axis < axes; ++axis) {
+    is_small = is_small && box.offset[axis] + box.shape[axis] - 1 <
+                               std::numeric_limits<uint32_t>::max();
+  }
+  PutNumber(out, kHyperslab, 4);
+  if (is_small) {
+    PutNumber(out, kTwoCorners, 4);
+    PutNumber(out, 0, 4);
+    PutNumber(out, 4 + 4 + 2 * 4 * axes, 4);  // bytes that follow
+    PutNumber(out, axes, 4);
+    PutNumber(out, 1, 4);  // boxes
+    for (const int64_t begin : box.offset) PutNumber(out, begin, 4);
+    for (int64_t axis = 0; axis < axes; ++axis) {
+      PutNumber(out, box.offset[axis] + box.shape[axis] - 1, 4);
+    }
+    return;
+  }
+  PutNumber(out, kRegular, 4);
+  PutNumber(out, 1, 1);  // one box, or several at a distance
+  PutNumber(out, 4 + 4 * 8 * axes, 4);
+  PutNumber(out, axes, 4);
+  for (int64_t axis = 0; axis < axes; ++axis) {
+    PutNumber(out, box.offset[axis], 8);
+    PutNumber(out, 1, 8);  // distance
+    PutNumber(out, 1, 8);  // boxes
+    PutNumber(out, box.shape[axis], 8);
+  }
+}
+
+// HDF5 reads the name of a source as a format, in which "%%" is a "%".
+void PutName(std::string& out, std::string_view name) {
+  for (const char c : name) out.append(c == '%' ? 2 : 1, c);
+  out.push_back('\0');
+}
+
+}  // namespace
+
+StatusOr<std::string> EncodedMappings(const VirtualDataset& dataset) {
+  std::string mappings;
+  int64_t count = 0;
+  for (const VirtualPiece& piece : dataset.pieces) {
+    if (IsEmpty(piece.box)) continue;
+    BELAY_ASSIGN_OR_RETURN(const Box box,
+                           DatasetBox(TypeOf(dataset.spec), piece.box));
+    PutName(mappings, piece.file);
+    PutName(mappings, piece.path);
+    PutAll(mappings);
+    PutBox(mappings, box);
+    ++count;
+  }
+  std::string out = {0};  // version
+  PutNumber(out, count, 8);
+  out += mappings;
+  PutChecksum(out, 0);
+  return out;
+}
+
+GlobalHeapPlace GlobalHeapWriter::Add(std::string_view text) {
+  constexpr int64_t kMostNumber = 65000;  // of 16 bits
+  const size_t used = out_.size() - begin_;
+  if (count_ == kMostNumber ||
+      (count_ > 0 && used + text.size() > kFullCollectionBytes)) {
+    End();
+  }
+  if (count_ == 0) {
+    begin_ = out_.size();
+    out_ += "GCOL";
+    PutNumber(out_, 1, 4);  // version
+    PutNumber(out_, 0, 8);  // bytes of it all, put in by End
+  }
+  ++count_;
+  PutNumber(out_, count_, 2);
+  PutNumber(out_, 0, 2);  // how many refer to it
+  PutNumber(out_, 0, 4);
+  PutNumber(out_, std::ssize(text), 8);
+  out_ += text;
+  out_.resize(begin_ + (out_.size() - begin_ + 7) / 8 * 8, '\0');
+  return {start_ + static_cast<int64_t>(begin_), count_};
+}
+
+void GlobalHeapWriter::End() {
+  if (count_ == 0) return;
+  const size_t used = out_.size() - begin_;
+  const size_t bytes = std::max(used + kObjectHeadBytes, kMinCollectionBytes);
+  PutNumber(out_, 0, 8);  // what is free has no number
+  PutNumber(out_, static_cast<int64_t>(bytes - used), 8);
+  out_.resize(begin_ + bytes, '\0');
+  std::string size;
+  PutNumber(size, static_cast<int64_t>(bytes), 8);
+  out_.replace(begin_ + 8, size.size(), size);
+  count_ = 0;
 }
 
 }  // namespace belay::h5

@@ -4,26 +4,19 @@
 #define BELAY_FORMAT_OBJECT_HEADER_H_
 
 #include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "belay/status.h"
 #include "format/element_type.h"
-#include "format/virtual_mappings.h"
 
 namespace belay::h5 {
 
 // Numbers, checksums and addresses as HDF5 stores them.
 //
-// What the HDF5 File Format Specification (version 3.0) calls offsets and
-// lengths has 8 bytes here, little-endian like all numbers of a file.
+// Offsets and lengths (HDF5 File Format Specification, version 3.0) have 8
+// bytes here, little-endian like all numbers of a file.
 
-// The address of something that is not there.
+// The address of a missing object.
 inline constexpr int64_t kNoAddress = -1;
 
-// Of the checksum behind metadata.
 inline constexpr int64_t kChecksumBytes = 4;
 
 // Appends the lowest `width` bytes of a number.
@@ -40,6 +33,37 @@ uint32_t MetadataChecksum(std::string_view bytes);
 
 // Appends the checksum of what begins at `begin`.
 void PutChecksum(std::string& out, size_t begin);
+
+// Returns what a virtual dataset says of its pieces.
+// Errors: Internal - a box has parts of structs.
+StatusOr<std::string> EncodedMappings(const VirtualDataset& dataset);
+
+// The place of a text in a global heap.
+struct GlobalHeapPlace {
+  int64_t address;  // of the collection
+  int64_t number;   // in it, from 1 on
+};
+
+// Collects texts, each of at least one byte, into a few collections.
+class GlobalHeapWriter {
+ public:
+  // `start` is the address of the first byte of `out`.
+  GlobalHeapWriter(std::string& out, int64_t start)
+      : out_(out), start_(start) {}
+
+  // Appends a text to `out`. Returns its place. Nothing else is appended to
+  // `out` until End.
+  GlobalHeapPlace Add(std::string_view text);
+
+  // Ends the last collection. Add may be called again.
+  void End();
+
+ private:
+  std::string& out_;
+  int64_t start_;
+  size_t begin_ = 0;  // of the collection
+  int64_t count_ = 0;
+};
 
 // Object headers: what a file says about a dataset, as bytes.
 //

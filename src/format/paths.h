@@ -6,19 +6,13 @@
 #define BELAY_FORMAT_PATHS_H_
 
 #include <compare>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "belay/arrays/box.h"
-#include "belay/status.h"
 #include "plan/plan.h"
 
 namespace belay {
 
-// What the name of a step consists of.
+// The parts of the name of a step.
 struct StepLabel {
   std::string prefix;
   int64_t step = 0;
@@ -28,7 +22,7 @@ struct StepLabel {
 
 // "step_00000042": a committed step.
 std::string StepName(int64_t step, std::string_view prefix = "step");
-// What makes up such a name, or nothing for any other name.
+// Parses such a name; nothing for any other name.
 std::optional<StepLabel> ParseStepName(std::string_view name);
 // Checks that names of steps may begin with it.
 // Errors: InvalidArgument - it is empty, too long, or has a character that is
@@ -42,12 +36,12 @@ std::string InProgressPath(std::string_view path, uint64_t nonce);
 // Takes the end of such a name off, of either form, and returns whether it was
 // there.
 bool WithoutInProgress(std::string_view& path);
-// Whether a path is that of one that is being written.
+// Returns whether a path is such a name, of either form.
 bool IsInProgress(std::string_view path);
 // The name that a committed step has for a moment while it is replaced on a
 // file system that cannot swap names: `path` and ".replaced".
 std::string ReplacedName(std::string_view path);
-// Whether a path is such a name.
+// Returns whether a path is such a name.
 bool IsReplaced(std::string_view path);
 // "step.aside_0001": a directory with steps that a training went back behind. A
 // number has four digits or more.
@@ -60,7 +54,7 @@ std::string NameOf(std::string_view path);
 std::string WithoutSlashes(std::string_view path);
 // The file whose presence proves that ranks see the same directory.
 std::string MarkerName(uint64_t nonce);
-// Whether this is one, of any save.
+// Returns whether this is the marker of any save.
 bool IsMarker(std::string_view name);
 // "index.h5".
 std::string IndexName();

@@ -1,11 +1,9 @@
 #include "format/read_header.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "format/bounded_file.h"
 #include "format/object_header.h"
 
 namespace belay::h5 {
@@ -14,8 +12,8 @@ namespace {
 // Far more than an object has whose many links or attributes lie elsewhere.
 constexpr size_t kMaxMessages = 4096;
 constexpr size_t kMaxBlocks = 256;
-// Of all blocks of a header: up to eight links or attributes of 64 KiB stand in
-// one, and others lie elsewhere.
+// The sum over the blocks of a header: a block has up to eight links or
+// attributes of 64 KiB, and others lie elsewhere.
 constexpr int64_t kMostHeaderBytes = int64_t{4} << 20;
 constexpr std::string_view kFileSignature("\x89HDF\r\n\x1a\n", 8);
 constexpr int64_t kSuperblockLength = 48;
@@ -32,8 +30,8 @@ enum MessageKind : uint8_t {
   kTime = 0x12,
 };
 
-// What belay writes, or has HDF5 write: see HeaderMessage::Kind. And what other
-// programs may have added: a comment (0x0d), the number of links (0x16).
+// The kinds that belay writes, or HDF5 for it (see HeaderMessage::Kind), and
+// those that other programs may add: a comment (0x0d), a link count (0x16).
 bool IsKnown(uint8_t kind) {
   constexpr uint8_t kKnown[] = {0x00, 0x01, 0x02, 0x03, 0x05, 0x06, 0x08,
                                 0x0a, 0x0b, 0x0c, 0x0d, 0x10, 0x15, 0x16};
@@ -41,7 +39,7 @@ bool IsKnown(uint8_t kind) {
          std::end(kKnown);
 }
 
-std::string NameOfKind(uint8_t kind) {
+std::string KindName(uint8_t kind) {
   switch (kind) {
     case kExternalFiles:
       return "values in external files";
@@ -70,7 +68,7 @@ struct Block {
   int64_t bytes;
 };
 
-// What the beginning of a header says.
+// The beginning of a header.
 struct Prefix {
   bool has_creation_order = false;
   int64_t bytes = 0;     // of itself
@@ -149,7 +147,7 @@ Status TakeMessages(BoundedFile& file, int64_t offset, std::string_view bytes,
     in.Bytes(head - 4);
     const std::string_view content = in.Bytes(size);
     if (!in.ok()) return file.Damaged(offset, "a message leaves its header");
-    if (!IsKnown(kind)) return NotWritten(file, offset, NameOfKind(kind));
+    if (!IsKnown(kind)) return NotWritten(file, offset, KindName(kind));
     if ((flags & kIsShared) != 0) {
       return NotWritten(file, offset, "a shared message");
     }

@@ -3,12 +3,8 @@
 #ifndef BELAY_FORMAT_READ_HEADER_H_
 #define BELAY_FORMAT_READ_HEADER_H_
 
-#include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "belay/status.h"
 #include "format/bounded_file.h"
 
 namespace belay::h5 {

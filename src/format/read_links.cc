@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <string>
-#include <string_view>
 
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "format/bounded_file.h"
 #include "format/object_header.h"
-#include "format/read_header.h"
 
 namespace belay::h5 {
 namespace {
@@ -22,16 +18,15 @@ bool IsPowerOfTwo(int64_t number) {
   return number > 0 && std::has_single_bit(static_cast<uint64_t>(number));
 }
 
-// Where something lies in the heap: in which entry of a block of blocks, and
-// where that entry begins.
+// An entry of a block of blocks, and the place in the heap where it begins.
 struct HeapEntry {
   int64_t row = 0;
   int64_t column = 0;
   int64_t offset = 0;
 };
 
-// Of a place that lies in the table below a block of blocks.
-HeapEntry EntryOf(const LinkHeap& heap, int64_t offset) {
+// Returns the entry that holds a place below a block of blocks.
+HeapEntry FindEntry(const LinkHeap& heap, int64_t offset) {
   const int64_t first_row = heap.row_width * heap.start_bytes;
   HeapEntry entry;
   if (offset < first_row) {
@@ -67,7 +62,7 @@ StatusOr<int64_t> ReadEntry(BoundedFile& file, const LinkHeap& heap,
   return in.Address();
 }
 
-// How many rows the block of blocks of an entry in this row has.
+// Returns the rows of the block of blocks of an entry in this row.
 int64_t RowsBelow(const LinkHeap& heap, int64_t row) {
   return Log2(BlockBytes(heap, row)) - Log2(heap.start_bytes * heap.row_width) +
          1;
@@ -81,7 +76,7 @@ StatusOr<int64_t> FindBlock(BoundedFile& file, const LinkHeap& heap,
   int64_t rows = heap.root_rows;
   block_bytes = heap.start_bytes;
   while (rows > 0) {
-    const HeapEntry entry = EntryOf(heap, offset);
+    const HeapEntry entry = FindEntry(heap, offset);
     if (entry.row >= rows) {
       return file.Damaged(heap.address, "a link lies outside of its heap");
     }
@@ -170,7 +165,7 @@ StatusOr<std::string_view> ReadFromHeap(BoundedFile& file, const LinkHeap& heap,
   if (offset > block_bytes || bytes > block_bytes - offset) {
     return file.Damaged(heap.address, "a link lies outside of its block");
   }
-  // Whoever asks goes through all of it.
+  // The caller parses all of it.
   BELAY_RETURN_IF_ERROR(file.Charge(bytes, "a link"));
   const int64_t checksum_at = 4 + 1 + 8 + heap.offset_width;
   BELAY_ASSIGN_OR_RETURN(const std::string_view read,
@@ -192,7 +187,7 @@ constexpr int kMaxTreeDepth = 16;
 // Names of one checksum are rare, and lie beside each other.
 constexpr int kMaxNodesOfHash = 1024;
 
-// What the header of a tree says.
+// The header of a tree.
 struct TreeShape {
   int64_t node_bytes = 0;
   int depth = 0;
@@ -216,7 +211,7 @@ int WidthFor(uint64_t most) {
   return (std::bit_width(std::max<uint64_t>(most, 1)) - 1) / 8 + 1;
 }
 
-// How many records nodes have follows from their size and the depth.
+// Computes the most records of nodes from their size and the depth.
 bool SizeNodes(TreeShape& tree) {
   const int64_t room = tree.node_bytes - kNodePrefixBytes - kNodeChecksumBytes;
   double all = 0;  // far more than any file has may be claimed
@@ -385,8 +380,8 @@ std::optional<ParsedLink> ParseLink(std::string_view bytes) {
   return link;
 }
 
-// The object of a link that has the name.
-StatusOr<int64_t> TargetOf(const BoundedFile& file, const ParsedLink& link) {
+// Returns the address of the object of a hard link.
+StatusOr<int64_t> ResolveLink(const BoundedFile& file, const ParsedLink& link) {
   if (link.type == 0) return link.address;
   const char* kind = link.type == 1    ? "a soft link"
                      : link.type == 64 ? "a link into another file"
@@ -396,7 +391,7 @@ StatusOr<int64_t> TargetOf(const BoundedFile& file, const ParsedLink& link) {
                                       ", which is not followed here"));
 }
 
-// Of a group whose links lie in a heap.
+// Finds a link of a group whose links lie in a heap.
 StatusOr<std::optional<int64_t>> FindInHeap(BoundedFile& file,
                                             int64_t heap_address,
                                             int64_t index_address,
@@ -412,7 +407,7 @@ StatusOr<std::optional<int64_t>> FindInHeap(BoundedFile& file,
     if (!link || MetadataChecksum(link->name) != hash) {
       return file.Damaged(heap_address, "a link is damaged");
     }
-    if (link->name == name) return TargetOf(file, *link);
+    if (link->name == name) return ResolveLink(file, *link);
   }
   return std::nullopt;
 }
@@ -433,7 +428,7 @@ StatusOr<std::optional<int64_t>> FindLink(
     if (message.kind != kLinkMessage) continue;
     const std::optional<ParsedLink> link = ParseLink(message.bytes);
     if (!link) return file.Damaged(0, "a link is damaged");
-    if (link->name == name) return TargetOf(file, *link);
+    if (link->name == name) return ResolveLink(file, *link);
   }
   MetadataReader in(info->bytes);
   const uint64_t version = in.Number(1);

@@ -3,21 +3,15 @@
 #ifndef BELAY_FORMAT_READ_LINKS_H_
 #define BELAY_FORMAT_READ_LINKS_H_
 
-#include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "belay/status.h"
-#include "format/bounded_file.h"
 #include "format/read_header.h"
 
 namespace belay::h5 {
 
 // The heap in which the links of a large group lie.
 
-// What the header of a fractal heap says of its blocks.
+// The blocks of a fractal heap, as its header describes them.
 struct LinkHeap {
   int64_t address = 0;
   int offset_width = 0;  // of a place in the heap

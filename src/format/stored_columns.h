@@ -10,17 +10,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "belay/arrays/dtype.h"
 #include "core/checksum.h"
@@ -97,9 +92,9 @@ class ColumnCrc {
   uint64_t bytes_ = 0;
 };
 
-// Whether the column is in the second part of the digest.
+// Returns whether the column is in the second part of the digest.
 bool IsValueColumn(std::string_view path);
-// That of all columns.
+// Returns the digest of all columns.
 IndexDigest DigestOf(const StoredColumns& columns);
 // The part that covers step, time and checksums.
 uint32_t DigestOfValues(int64_t step, int64_t time,
@@ -109,10 +104,10 @@ uint32_t DigestOfValues(int64_t step, int64_t time,
 template <typename T>
 StoredColumn ToStoredColumn(std::string path, const std::vector<T>& rows);
 
-// All columns.
+// Converts all columns.
 StoredColumns ToStoredColumns(const IndexColumns& columns);
 
-// And back.
+// Converts them back.
 IndexColumns ToIndexColumns(StoredColumns stored);
 
 // The columns of an index that has no arrays but those of `keys` that are

@@ -4,7 +4,6 @@
 #include <bit>
 #include <span>
 #include <tuple>
-#include <utility>
 
 #include "core/integers.h"
 #include "format/object_header.h"
@@ -15,7 +14,7 @@ namespace {
 
 constexpr int64_t kMinBlockBytes = 512;
 constexpr int64_t kMaxBlockBytes = int64_t{1} << 20;
-// Those that HDF5 takes for the links of a group, as far as they suffice.
+// The limits that HDF5 uses for the links of a group, unless it needs more.
 constexpr int64_t kUsualLinkBytes = 4096;
 constexpr int64_t kUsualBlockBytes = 65536;
 constexpr int64_t kMostWidth = 1024;
@@ -100,7 +99,7 @@ HeapPlace LinkHeapWriter::Add(const std::string& link) {
   return place;
 }
 
-// Of the block of blocks; none if there is one block only.
+// Returns the rows of the block of blocks; 0 if there is only one block.
 int64_t LinkHeapWriter::NumRows() const {
   const int64_t num_blocks = std::ssize(blocks_);
   return num_blocks == 1 ? 0 : CeilDivide(num_blocks, width_);
@@ -173,8 +172,7 @@ constexpr int kTreeOfNames = 5;
 constexpr int kRecordBytes = 4 + kHeapIdBytes;
 constexpr int64_t kNodeOverhead = 4 + 1 + 1 + 4;
 constexpr int64_t kNodeStep = 512;
-// Of nodes that are not the only one: a node of so many bytes has this many
-// records or children at most.
+// The bytes of nodes, unless there is only one.
 constexpr int64_t kNodeBytes = 65536;
 constexpr int64_t kLargeNodeBytes = 524288;
 constexpr int kCountBytes = 2;
@@ -268,7 +266,7 @@ Root PutLeaves(std::string& out, int64_t start, Records records) {
   std::string pointers;
   int64_t begin = 0;
   for (int64_t leaf = 0; leaf < num_leaves; ++leaf) {
-    // Of the records and the end, which follows the last leaf.
+    // The end counts as a record that follows the last leaf.
     const int64_t end = (count + 1) * (leaf + 1) / num_leaves - 1;
     PutAddress(pointers, PutLeaf(out, start, node_bytes,
                                  records.subspan(begin, end - begin)));
@@ -312,7 +310,7 @@ bool IsExternal(const Link& link) { return !link.file.empty(); }
 
 int WidthOfName(const Link& link) { return link.name.size() < 256 ? 1 : 2; }
 
-// What follows the length of what an external link says.
+// Returns the bytes of the target of an external link.
 int64_t ExternalBytes(const Link& link) {
   return 1 + std::ssize(link.file) + 1 + std::ssize(link.target) + 1;
 }

@@ -22,7 +22,7 @@ namespace belay::h5 {
 inline constexpr int64_t kMaxLinkBytes = 65535;
 inline constexpr int64_t kMaxHeapBytes = int64_t{1} << 31;
 
-// Where a link lies in the heap.
+// The place of a link in the heap.
 struct HeapPlace {
   int64_t offset;
   int64_t bytes;
@@ -67,7 +67,7 @@ bool FitsHeap(int64_t link_bytes, int64_t longest);
 inline constexpr int64_t kMaxLinksOfLeaf = 65000;
 inline constexpr int64_t kMaxLinks = int64_t{1} << 30;
 
-// Where a link lies in the heap, under the checksum of its name.
+// The place of a link in the heap, under the checksum of its name.
 struct NameRecord {
   uint32_t hash;
   std::string_view name;
