@@ -23,7 +23,7 @@
 #include "storage/directory.h"
 #include "storage/index_file.h"
 #include "storage/open_file.h"
-#include "storage/pins.h"
+#include "storage/file_lock.h"
 #include "storage/posix_file.h"
 
 namespace belay {

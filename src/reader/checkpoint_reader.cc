@@ -1,36 +1,26 @@
 #include "reader/checkpoint_reader.h"
 
-#include <algorithm>
-#include <atomic>
-#include <memory>
 #include <new>
-#include <optional>
-#include <utility>
 
 #include "absl/strings/str_format.h"
-#include "belay/checkpoint_reader.h"
-#include "belay/manager/metadata.h"
 #include "belay/reader/copy_checkpoint.h"
 #include "belay/reader/step_pin.h"
 #include "belay/save_restore.h"
 #include "core/catch_exceptions.h"
 #include "core/keys.h"
-#include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
 #include "graph/object_graph.h"
 #include "plan/chunks.h"
-#include "plan/stored_arrays.h"
 #include "plan/stored_objects.h"
 #include "plan/stored_values.h"
 #include "restore/array_reading.h"
 #include "state/conversion_rules.h"
 #include "storage/belay_files.h"
 #include "storage/directory.h"
+#include "storage/file_lock.h"
 #include "storage/index_file.h"
 #include "storage/metadata_file.h"
-#include "storage/open_file.h"
-#include "storage/pins.h"
 #include "storage/stored_chunks.h"
 
 namespace belay {
@@ -50,7 +40,7 @@ std::string CutText(const ArrayEntry& entry) {
 }
 
 // The datasets as a user sees them.
-std::vector<StoredPiece> PiecesOf(const SavedCheckpoint& saved) {
+std::vector<StoredPiece> ListPieces(const SavedCheckpoint& saved) {
   std::vector<const StoredDataset*> datasets;
   datasets.reserve(saved.datasets.size());
   for (const StoredDataset& dataset : saved.datasets) {
@@ -109,7 +99,7 @@ CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
                       .has_checksums = saved.has_checksums,
                       .has_graph = !saved.graph.node_parent.empty(),
                       .arrays = ArraysOf(saved, entries),
-                      .pieces = PiecesOf(saved)};
+                      .pieces = ListPieces(saved)};
   for (const StoredFile& file : saved.files) info.file_bytes += file.bytes;
   return info;
 }
@@ -118,8 +108,8 @@ CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
 
 namespace {
 
-// What `describe` returns, if there is memory for it: keys and names may be
-// long.
+// Calls `describe`. Fails if there is no memory for its result: keys and names
+// may be long.
 template <typename Describe>
 auto IfItFits(const std::string& path, Describe describe)
     -> StatusOr<decltype(describe())> {
@@ -138,8 +128,8 @@ StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) {
   }
 }
 
-// The arrays that are called so, or can have a field that is; nothing: they are
-// too many.
+// Returns the arrays with this name, or that can have a field with it; nothing
+// if there are too many.
 std::vector<std::string> ArraysWith(std::string_view key) {
   constexpr int64_t kMostFields = 16;
   if (std::ranges::count(key, '.') > kMostFields) return {};
@@ -194,8 +184,8 @@ struct ReaderContents {
                                    AbslView(key), told.message())));
   }
 
-  // What a read has come to, if all that it has read is of this save. A file
-  // that was open is.
+  // Returns the status of a read, or an error if it may have read another save.
+  // Files that were open are of this one.
   Status OfThisSave(const Status& status, OpenFiles* kept) const {
     if (kept != nullptr && status.ok() && !kept->TakeOpened()) return status;
     const Status same =
@@ -249,8 +239,7 @@ struct ReaderContents {
     return view;
   }
 
-  // Whether the files can hold what the index says of all arrays; looks until
-  // they can.
+  // Checks that the files can hold the arrays of the index, until they can.
   Status CheckFilesHold() const {
     if (files_hold.load(std::memory_order_relaxed)) return absl::OkStatus();
     BELAY_RETURN_IF_ERROR(PrintableStatus(
@@ -259,7 +248,7 @@ struct ReaderContents {
     return absl::OkStatus();
   }
 
-  // How a box of an array is read. Before memory is taken for it.
+  // Plans to read a box of an array, before memory is taken for it.
   StatusOr<ArrayReading> Reading(size_t number, const Box& box,
                                  OpenFiles* kept) const {
     if (const Status status = CheckFilesHold(); !status.ok()) {
@@ -269,8 +258,8 @@ struct ReaderContents {
         IndexOfArray(saved, static_cast<int32_t>(number), entries[number], box),
         info.path, kept);
   }
-  StatusOr<ArrayReading> ReadingOf(const ArrayView& view, const Box& box,
-                                   OpenFiles* kept) const {
+  StatusOr<ArrayReading> PlanViewReading(const ArrayView& view, const Box& box,
+                                         OpenFiles* kept) const {
     return Reading(view.number, ArrayBox(view, saved.arrays[view.number], box),
                    kept);
   }
@@ -322,8 +311,9 @@ bool CheckpointReader::Has(std::string_view key) const {
 }
 
 StatusOr<ArrayInfo> CheckpointReader::Find(std::string_view key) const {
-  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->contents->Find(key));
-  const ArrayInfo& array = impl_->contents->info.arrays[view.number];
+  const ReaderContents& contents = *impl_->contents;
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, contents.Find(key));
+  const ArrayInfo& array = contents.info.arrays[view.number];
   if (!view.field) return array;
   return ArrayInfo{
       .key = std::string(key),
@@ -334,11 +324,12 @@ StatusOr<ArrayInfo> CheckpointReader::Find(std::string_view key) const {
 }
 
 std::vector<ValueInfo> CheckpointReader::Values() const {
+  const ReaderContents& contents = *impl_->contents;
   std::vector<ValueInfo> values;
-  for (StoredValue& value : AllValues(impl_->contents->saved)) {
-    const auto array = impl_->contents->Position(value.key);
+  for (StoredValue& value : AllValues(contents.saved)) {
+    const auto array = contents.Position(value.key);
     ValueInfo& info = values.emplace_back();
-    if (array) info.layout = impl_->contents->info.arrays[*array].layout;
+    if (array) info.layout = contents.info.arrays[*array].layout;
     info.key = std::move(value.key);
     info.typestr = std::move(value.typestr);
     info.parts = std::move(value.parts);
@@ -347,9 +338,10 @@ std::vector<ValueInfo> CheckpointReader::Values() const {
 }
 
 StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
-  if (!impl_->contents->info.has_graph) return std::vector<ObjectInfo>();
+  const ReaderContents& contents = *impl_->contents;
+  if (!contents.info.has_graph) return std::vector<ObjectInfo>();
   const auto read = [&]() -> StatusOr<ObjectGraph> {
-    const SavedCheckpoint& saved = impl_->contents->saved;
+    const SavedCheckpoint& saved = contents.saved;
     BELAY_ASSIGN_OR_RETURN(
         ObjectGraph graph,
         FromStoredGraph(saved.graph, saved.arrays, saved.values));
@@ -358,13 +350,12 @@ StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
   };
   const StatusOr<ObjectGraph> graph = CatchBadAlloc("its graph", read);
   if (!graph.ok()) {
-    return Status(
-        graph.status().code(),
-        PrintableText(Cat("read \"", impl_->contents->info.path,
-                          "\": ", std::string(graph.status().message()))));
+    return Status(graph.status().code(),
+                  PrintableText(Cat("read \"", contents.info.path, "\": ",
+                                    std::string(graph.status().message()))));
   }
   return CatchBadAlloc(
-      PrintableText(Cat("the objects of \"", impl_->contents->info.path, "\"")),
+      PrintableText(Cat("the objects of \"", contents.info.path, "\"")),
       [&]() -> StatusOr<std::vector<ObjectInfo>> {
         return ListObjects(*graph);
       });
@@ -372,22 +363,23 @@ StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
 
 StatusOr<std::vector<int64_t>> CheckpointReader::RowCounts(
     std::string_view key, int num_ranks) const {
-  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->contents->Find(key));
+  const ReaderContents& contents = *impl_->contents;
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, contents.Find(key));
   if (view.shape.empty()) {
-    return impl_->contents->Explain(
-        key, absl::FailedPreconditionError(
-                 "the array has no axes, so it has no rows"));
+    return contents.Explain(key,
+                            absl::FailedPreconditionError(
+                                "the array has no axes, so it has no rows"));
   }
   if (num_ranks <= 0) {
-    return impl_->contents->Explain(
+    return contents.Explain(
         key, absl::InvalidArgumentError(absl::StrFormat(
                  "no ranks (need at least 1, found %d)", num_ranks)));
   }
   const auto rows = std::find_if(
-      impl_->contents->saved.rows.begin(), impl_->contents->saved.rows.end(),
+      contents.saved.rows.begin(), contents.saved.rows.end(),
       [&](const StoredRows& stored) { return stored.array == view.number; });
-  const bool is_own = rows != impl_->contents->saved.rows.end() &&
-                      rows->ranks.ranks == num_ranks;
+  const bool is_own =
+      rows != contents.saved.rows.end() && rows->ranks.ranks == num_ranks;
   const auto first = [&](int64_t rank) {
     return is_own ? rows->ranks.FirstOf(rank)
                   : FirstOfEven(view.shape[0], rank, num_ranks);
@@ -406,55 +398,56 @@ StatusOr<Tensor> CheckpointReader::ReadTensor(std::string_view key) const {
 
 StatusOr<Tensor> CheckpointReader::ReadTensor(std::string_view key,
                                               const Box& box) const {
-  BELAY_ASSIGN_OR_RETURN(const ArrayView view,
-                         impl_->contents->FindBox(key, box));
-  BELAY_ASSIGN_OR_RETURN(
-      ArrayReading reading,
-      impl_->contents->ReadingOf(view, box, impl_->kept.get()));
+  const ReaderContents& contents = *impl_->contents;
+  OpenFiles* const kept = impl_->kept.get();
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, contents.FindBox(key, box));
+  BELAY_ASSIGN_OR_RETURN(ArrayReading reading,
+                         contents.PlanViewReading(view, box, kept));
   StatusOr<Tensor> tensor = NewTensor(view.dtype, box.shape);
-  BELAY_RETURN_IF_ERROR(impl_->contents->Explain(key, tensor.status()));
-  Status status = impl_->contents->Explain(
-      key, impl_->contents->ReadInto(view, box, reading, *tensor));
-  if (status.ok()) status = impl_->contents->CheckBlocks(reading);
-  BELAY_RETURN_IF_ERROR(impl_->contents->OfThisSave(status, impl_->kept.get()));
+  BELAY_RETURN_IF_ERROR(contents.Explain(key, tensor.status()));
+  Status status =
+      contents.Explain(key, contents.ReadInto(view, box, reading, *tensor));
+  if (status.ok()) status = contents.CheckBlocks(reading);
+  BELAY_RETURN_IF_ERROR(contents.OfThisSave(status, kept));
   return tensor;
 }
 
 StatusOr<std::string> CheckpointReader::ReadText(std::string_view key) const {
-  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->contents->Find(key));
-  const StoredArray& array = impl_->contents->saved.arrays[view.number];
+  const ReaderContents& contents = *impl_->contents;
+  OpenFiles* const kept = impl_->kept.get();
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, contents.Find(key));
+  const StoredArray& array = contents.saved.arrays[view.number];
   if (view.dtype != DType::kString) {
-    return impl_->contents->Explain(
-        key, WrongDType("string", view.dtype, "ReadTensor"));
+    return contents.Explain(key,
+                            WrongDType("string", view.dtype, "ReadTensor"));
   }
   BELAY_ASSIGN_OR_RETURN(
       ArrayReading reading,
-      impl_->contents->Reading(view.number, WholeBox(IoShape(array)),
-                               impl_->kept.get()));
+      contents.Reading(view.number, WholeBox(IoShape(array)), kept));
   std::string text;
-  BELAY_RETURN_IF_ERROR(impl_->contents->Explain(
+  BELAY_RETURN_IF_ERROR(contents.Explain(
       key, CatchBadAlloc(Cat(array.string_bytes, " bytes of text"), [&] {
         text.resize(static_cast<size_t>(array.string_bytes));
         return absl::OkStatus();
       })));
-  Status status = impl_->contents->Explain(
+  Status status = contents.Explain(
       key,
       reading.Read({.key = array.key, .dtype = DType::kString, .text = &text}));
-  if (status.ok()) status = impl_->contents->CheckBlocks(reading);
-  BELAY_RETURN_IF_ERROR(impl_->contents->OfThisSave(status, impl_->kept.get()));
+  if (status.ok()) status = contents.CheckBlocks(reading);
+  BELAY_RETURN_IF_ERROR(contents.OfThisSave(status, kept));
   return text;
 }
 
 Status CheckpointReader::ReadPieces(
     std::string_view key, const Box& box, int64_t max_bytes,
     const std::function<Status(const Box&, const Tensor&)>& visit) const {
-  BELAY_ASSIGN_OR_RETURN(const ArrayView view,
-                         impl_->contents->FindBox(key, box));
+  const ReaderContents& contents = *impl_->contents;
+  OpenFiles* const kept = impl_->kept.get();
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, contents.FindBox(key, box));
   const int64_t max_elements =
       std::max<int64_t>(1, max_bytes / DTypeSize(view.dtype));
-  BELAY_ASSIGN_OR_RETURN(
-      ArrayReading reading,
-      impl_->contents->ReadingOf(view, box, impl_->kept.get()));
+  BELAY_ASSIGN_OR_RETURN(ArrayReading reading,
+                         contents.PlanViewReading(view, box, kept));
   StatusOr<Tensor> tensor = NewTensor(view.dtype, {0});
   const auto read = [&](const Box& tile) -> Status {
     // Most pieces have the same shape, and the memory is used again.
@@ -462,15 +455,13 @@ Status CheckpointReader::ReadPieces(
       tensor = NewTensor(view.dtype, tile.shape);
     }
     Status status = tensor.status();
-    if (status.ok())
-      status = impl_->contents->ReadInto(view, tile, reading, *tensor);
-    BELAY_RETURN_IF_ERROR(impl_->contents->OfThisSave(
-        impl_->contents->Explain(key, status), impl_->kept.get()));
+    if (status.ok()) status = contents.ReadInto(view, tile, reading, *tensor);
+    BELAY_RETURN_IF_ERROR(
+        contents.OfThisSave(contents.Explain(key, status), kept));
     return visit(tile, *tensor);
   };
   BELAY_RETURN_IF_ERROR(TryForEachTile(box, max_elements, read));
-  return impl_->contents->OfThisSave(impl_->contents->CheckBlocks(reading),
-                                     impl_->kept.get());
+  return contents.OfThisSave(contents.CheckBlocks(reading), kept);
 }
 
 StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path) {
@@ -493,7 +484,7 @@ StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key) {
   const std::vector<std::string> keys = ArraysWith(key);
   const auto open = [&](const std::string& step) {
     StatusOr<std::shared_ptr<const Impl>> impl = Impl::Open(step, keys);
-    // Errors are told by who knows all keys.
+    // A reader of all keys makes the better error.
     if (!keys.empty() && (!impl.ok() || !(*impl)->contents->Look(key))) {
       impl = Impl::Open(step, {});
     }

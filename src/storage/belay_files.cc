@@ -1,20 +1,13 @@
 #include "storage/belay_files.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/integers.h"
-#include "core/process.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "format/paths.h"
 #include "storage/commit.h"
 #include "storage/posix_file.h"
 
@@ -23,13 +16,13 @@ namespace {
 
 constexpr size_t kMaxShown = 5;
 
-// The marker of a save, whose number has 16 hexadecimal digits.
+// A marker has a prefix and 16 hexadecimal digits.
 bool IsWholeMarker(std::string_view name) {
   return name.size() == MarkerName(0).size() &&
          name.starts_with(MarkerName(0).substr(0, 7));
 }
 
-// What NFS calls a file that was removed while somebody has it open.
+// NFS renames a file so when it is removed while somebody has it open.
 bool IsOpenElsewhere(std::string_view name) { return name.starts_with(".nfs"); }
 
 bool IsOwn(std::string_view name) {
@@ -37,7 +30,7 @@ bool IsOwn(std::string_view name) {
          IsWholeMarker(name);
 }
 
-// Says which of the names is not belay's, if any.
+// Returns an error that lists these names, if there are any.
 Status NoForeign(std::string_view operation, const std::string& path,
                  std::string_view consequence, std::vector<std::string> names) {
   if (names.empty()) return absl::OkStatus();
@@ -74,7 +67,7 @@ Status RemoveOwn(const std::string& path) {
   });
   BELAY_RETURN_IF_ERROR(
       NoForeign("remove", path, "nothing is removed", std::move(names)));
-  // Whoever is about to commit it has all of it or nothing.
+  // Renamed first: whoever is about to commit it gets all of it or nothing.
   std::string_view step = path;
   WithoutInProgress(step);
   const std::string aside = InProgressPath(step, NewNonce());
@@ -86,7 +79,7 @@ Status CheckReplaceable(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const bool is_checkpoint,
                          Exists(JoinPath(path, IndexName())));
   const Status own = CheckOnlyOwn("overwrite", path, "nothing is removed");
-  // What has lost its index is still no one else's.
+  // A step without its index may still hold only files of belay.
   const bool is_foreign =
       absl::IsFailedPrecondition(own) || absl::IsInvalidArgument(own);
   if (is_checkpoint || !is_foreign) return own;

@@ -1,4 +1,4 @@
-// Which files belay has made, and why a step is missing.
+// The files of belay in a step, and the errors of missing and damaged steps.
 
 #ifndef BELAY_STORAGE_BELAY_FILES_H_
 #define BELAY_STORAGE_BELAY_FILES_H_
@@ -12,9 +12,7 @@
 
 namespace belay {
 
-// Tells belay's files from those of others, before anything is removed.
-
-// Whether that is the name of a data file, "data_<digits>_of_<digits>.h5".
+// True for the name of a data file, "data_<digits>_of_<digits>.h5".
 bool IsDataFile(std::string_view name);
 
 // Checks that belay made all that is in a step directory. The error
@@ -34,27 +32,24 @@ Status RemoveOwn(const std::string& path);
 // Errors: FailedPrecondition - it is not, or holds somebody else's files.
 Status CheckReplaceable(const std::string& path);
 
-// What to say about a step that is not there, or is damaged.
-
 // "the steps are 1, 2, 3"; of many only the newest.
 std::string StepsText(const std::vector<int64_t>& steps);
 
 // `OPERATION "run/step_00000009": the step has no index.h5; ...`.
 Status NoIndex(std::string_view operation, const std::string& path);
 
-// `OPERATION "run/step_00000009": no such step; the steps are 1, 2, 3`: what is
-// in the directory of a step that is not there; or NoIndex.
+// `OPERATION "run/step_00000009": no such step; the steps are 1, 2, 3`, or
+// NoIndex if the directory exists.
 Status NoSuchStep(std::string_view operation, const std::string& path);
 
 // "; use an earlier step, such as 8", for the error of a damaged step; empty if
 // `path` is not that of a step in a directory of steps.
 std::string EarlierStepHint(const std::string& path);
 
-// DataLoss with the hint at its end; other statuses, and those that have it, as
-// they are.
+// Appends the hint to a DataLoss status that does not have it yet.
 Status WithEarlierStep(const Status& status, const std::string& path);
 
-// The same without it, for whoever tries the earlier step by itself.
+// Removes that hint, for callers that try the earlier step themselves.
 Status WithoutEarlierStep(const Status& status);
 
 }  // namespace belay

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
-#include <optional>
 #include <thread>
 
 #include "absl/functional/function_ref.h"
@@ -12,10 +10,10 @@
 #include "absl/time/time.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "format/paths.h"
 #include "storage/belay_files.h"
 #include "storage/directory.h"
-#include "storage/pins.h"
+#include "storage/file_lock.h"
+#include "storage/open_file.h"
 #include "storage/posix_file.h"
 
 namespace belay {
@@ -77,7 +75,7 @@ Status TakeBackReplaced(const std::string& committed) {
   return has_step ? RemoveOwn(spare) : Rename(spare, committed);
 }
 
-// What is no directory, or has nothing in it, has the name of a step only.
+// A file or an empty directory is no step, whatever its name.
 StatusOr<bool> HoldsFiles(const std::string& path) {
   return LookWhileReplaced(path, [&]() -> StatusOr<bool> {
     const StatusOr<std::vector<std::string>> names = ListDirectory(path);
@@ -85,24 +83,22 @@ StatusOr<bool> HoldsFiles(const std::string& path) {
         absl::IsInvalidArgument(names.status())) {
       return false;
     }
-    // Whoever wants to restore it hears of it.
+    // It may be a step; a restore of it reports the error.
     if (absl::IsPermissionDenied(names.status())) return true;
     BELAY_RETURN_IF_ERROR(names.status());
     return !names->empty();
   });
 }
 
-// What one look finds of the steps that are looked for.
 struct Found {
   std::vector<StepLabel> labels;  // ascending
-  // A step of these that is on its way from one name to another is not among
-  // them.
+  // A step that is being replaced is not among them.
   bool lacks_replaced = false;
 };
 
 // A listing may miss a step that is being overwritten, but then it shows the
-// save that does so: a step is looked for by its name wherever anything of it
-// is seen.
+// directory of the save in progress. So each step of which any name is listed
+// is looked up by its own name.
 template <typename Counts>
 StatusOr<Found> ListLabels(const std::string& run, Counts counts) {
   BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -133,10 +129,10 @@ StatusOr<Found> ListLabels(const std::string& run, Counts counts) {
   return found;
 }
 
-// The steps of which `counts` says that they are looked for. A listing may miss
-// both a step that appears meanwhile and the one that is deleted for it, so
-// only what two find empty is. While a step is replaced by renames it has
-// another name; a crash may have left that one for ever.
+// Finds the steps that `counts` accepts. A listing may miss both a step that
+// appears meanwhile and the one that is deleted for it, so a run is empty only
+// if two listings say so. While a step is replaced by renames it has another
+// name, which a crash may leave for ever.
 template <typename Counts>
 StatusOr<std::vector<StepLabel>> Look(const std::string& run, Counts counts) {
   constexpr int kLooks = 2, kLooksWhileReplaced = 50;
@@ -150,8 +146,8 @@ StatusOr<std::vector<StepLabel>> Look(const std::string& run, Counts counts) {
   }
 }
 
-// Something has the name that a step is to get.
-StatusOr<Status> InTheWay(const std::string& path) {
+// Returns the error of a step whose name is taken.
+Status InTheWay(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const bool holds_files, HoldsFiles(path));
   const std::string other = ParseStepName(NameOf(path))
                                 ? "choose another number"
@@ -160,7 +156,7 @@ StatusOr<Status> InTheWay(const std::string& path) {
       "a file or an empty directory is in the way; remove it or " + other;
   if (holds_files) {
     const StatusOr<bool> has_index = Exists(JoinPath(path, IndexName()));
-    // Where nobody may look, a step is what is meant to be there.
+    // A directory that cannot be read counts as a step.
     cause =
         has_index.value_or(true)
             ? "the step is committed already; " + other +
@@ -173,13 +169,7 @@ StatusOr<Status> InTheWay(const std::string& path) {
       absl::StrFormat("save \"%s\": %s", path, cause));
 }
 
-Status CreateMarker(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(PosixFile marker,
-                         PosixFile::Open(path, PosixFile::Mode::kCreate));
-  return marker.Close();
-}
-
-// No reader opens a run that has the name of a step in progress.
+// Readers refuse a run whose name is that of a step in progress.
 Status CheckRunName(std::string_view operation, const std::string& dir) {
   const std::string name = NameOf(dir);
   if (!IsInProgress(name) && !IsReplaced(name)) return absl::OkStatus();
@@ -218,10 +208,7 @@ Status BeginStep(const std::string& path, bool overwrite, bool durable,
   BELAY_RETURN_IF_ERROR(EnsureDirectory(ParentOf(path), durable));
   BELAY_RETURN_IF_ERROR(TakeBackReplaced(path));
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
-  if (exists && !overwrite) {
-    BELAY_ASSIGN_OR_RETURN(const Status in_the_way, InTheWay(path));
-    return in_the_way;
-  }
+  if (exists && !overwrite) return InTheWay(path);
   if (exists) {
     BELAY_RETURN_IF_ERROR(CheckReplaceable(path));
     BELAY_RETURN_IF_ERROR(LockAgainstPins("overwrite", path).status());
@@ -230,7 +217,8 @@ Status BeginStep(const std::string& path, bool overwrite, bool durable,
   const std::string directory = InProgressPath(path);
   const Status made = MakeDirectory(directory);
   const Status marked =
-      made.ok() ? CreateMarker(JoinPath(directory, MarkerName(nonce))) : made;
+      made.ok() ? WriteWhole(JoinPath(directory, MarkerName(nonce)), "", false)
+                : made;
   if (absl::IsAlreadyExists(made)) {
     return SavedTwice("save", path, "has begun at the same time");
   }
@@ -249,7 +237,7 @@ Status BeginStep(const std::string& path, bool overwrite, bool durable,
 Status RemoveAllDebris(const std::string& path) {
   const std::string parent = ParentOf(path);
   StatusOr<std::vector<std::string>> names = ListDirectory(parent);
-  // Whether a directory can be made there is another matter, and told later.
+  // MakeDirectory will report that no directory can be made there.
   if (absl::IsInvalidArgument(names.status()) ||
       absl::IsPermissionDenied(names.status())) {
     return absl::OkStatus();
@@ -314,11 +302,8 @@ Status Commit(const std::string& path, bool overwrite, bool durable,
   BELAY_ASSIGN_OR_RETURN(const HeldFile held,
                          LockAgainstPins("overwrite", path));
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
-  if (exists && !overwrite) {
-    BELAY_ASSIGN_OR_RETURN(const Status in_the_way, InTheWay(path));
-    return in_the_way;
-  }
-  // No directory with files in it is ever replaced by Rename.
+  if (exists && !overwrite) return InTheWay(path);
+  // Rename cannot replace a directory that has files.
   const Status moved = exists ? Swap(from, path) : Rename(from, path);
   if (absl::IsAlreadyExists(moved)) {
     return SavedTwice("commit", path, "has committed it meanwhile");

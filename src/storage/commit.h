@@ -3,31 +3,21 @@
 #ifndef BELAY_STORAGE_COMMIT_H_
 #define BELAY_STORAGE_COMMIT_H_
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "belay/status.h"
 #include "format/paths.h"
 
 namespace belay {
 
-// The error of two saves of one step at the same time.
-
-// FailedPrecondition: another save of the step `path` is in the way; `what`
-// says what it has done.
+// Returns FailedPrecondition: another save of the step `path` is in the way,
+// and `what` says what it has done.
 Status SavedTwice(std::string_view operation, const std::string& path,
                   std::string_view what);
-
-// Whether this host sees what another one has made.
 
 // Waits until `path` is there, for `seconds` at most: a network file system may
 // show a new name late. Returns whether it is.
 // Errors: those of Exists.
 StatusOr<bool> WaitUntilSeen(const std::string& path, double seconds);
 
-// The same until `path` is there and holds `content`.
+// Waits likewise until `path` holds `content`.
 // Errors: those of PosixFile.
 StatusOr<bool> WaitUntilHolds(const std::string& path,
                               const std::string& content, double seconds);
@@ -35,11 +25,10 @@ StatusOr<bool> WaitUntilHolds(const std::string& path,
 // The directory of a checkpoint: begun under a temporary name, committed by a
 // rename. `path` is the committed one, such as "run/step_00000042".
 
-// Restore and `belay` take a step as well as the directory of a run, so one is
-// easily given for the other.
+// Checks that `dir` can be the directory of a run. Restore and `belay` take a
+// step as well, so one is easily given for the other.
 // Errors: InvalidArgument - `dir` is a step, or has the name of one in
-// progress;
-//   those of Exists.
+//   progress; those of Exists.
 Status CheckIsNoStep(std::string_view operation, const std::string& dir);
 
 // Makes <path>.inprogress, empty but for the marker of `nonce`, and the
@@ -106,8 +95,8 @@ void RemoveDebris(const std::string& path, uint64_t nonce);
 //   ListDirectory, Rename and RemoveTree.
 Status RemoveAllDebris(const std::string& path);
 
-// Whether the directory is a committed step: it has an index. A step that is
-// replaced meanwhile is one all the time.
+// Returns whether the directory is a committed step: it has an index. True also
+// while the step is being replaced.
 StatusOr<bool> IsStep(const std::string& path);
 
 // All steps that are committed in `run`, by prefix and number. Looks again if

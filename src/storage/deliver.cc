@@ -1,15 +1,8 @@
 #include "storage/deliver.h"
 
-#include <algorithm>
-#include <vector>
-
-#include "absl/functional/function_ref.h"
 #include "belay/arrays/flat_buffer.h"
-#include "core/agreed.h"
-#include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "mpi/all_to_all.h"
-#include "storage/staging.h"
 
 namespace belay {
 namespace {
@@ -53,7 +46,7 @@ class Portions {
   std::vector<const Part*> open_;  // begun, and not at its end
 };
 
-// One restore on one rank, from portion to portion.
+// One restore on one rank.
 class Delivering {
  public:
   Delivering(CommContext& context, const DeliverJob& job, ReadCounts& counts)
@@ -105,7 +98,7 @@ class Delivering {
     return StoredElementSize(formed_, shard);
   }
 
-  // Where a byte of a stream lies in this round.
+  // Returns the address of a byte of a stream in this round.
   char* At(int32_t reader, int64_t position) const {
     const int32_t carrier = Carrier(job_.nodes, reader, node_);
     const int64_t half = portion_.begin / job_.portion_bytes % 2;

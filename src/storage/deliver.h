@@ -9,13 +9,7 @@
 #ifndef BELAY_STORAGE_DELIVER_H_
 #define BELAY_STORAGE_DELIVER_H_
 
-#include <cstdint>
-
-#include "belay/status.h"
-#include "core/agreed.h"
-#include "mpi/collective.h"
 #include "mpi/shared_memory.h"
-#include "plan/plan.h"
 #include "plan/shared_targets.h"
 #include "storage/reader.h"
 

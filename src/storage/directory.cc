@@ -2,17 +2,12 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <string>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "core/errno_status.h"
 #include "core/fault.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -22,7 +17,7 @@
 namespace belay {
 namespace {
 
-// What is the matter with the directory that another cannot be made in.
+// Explains why no directory can be made in this one's parent.
 std::string AboutParent(const std::string& path) {
   const std::string parent = ParentOf(path);
   if (Exists(JoinPath(parent, ".")).value_or(true)) return "";
@@ -45,14 +40,13 @@ Status EnsureDirectory(const std::string& path, bool durable) {
   return durable ? SyncDirectory(ParentOf(path)) : absl::OkStatus();
 }
 
-// Directories and names: the part of posix_file.h that opens no file.
-
 namespace {
 
-// Takes back what it has done if it cannot go on.
+// Undoes its renames if one fails.
 Status SwapByRenames(const std::string& a, const std::string& b) {
   const std::string spare = ReplacedName(b);
-  // What a crash between these renames left; `b` is there, nobody misses it.
+  // A crash between these renames may have left it; `b` exists, so nobody
+  // needs it.
   BELAY_RETURN_IF_ERROR(RemoveTree(spare));
   BELAY_RETURN_IF_ERROR(Rename(b, spare));
   Status status = Rename(a, b);
@@ -75,14 +69,13 @@ Status MakeDirectory(const std::string& path) {
 
 Status SyncDirectory(const std::string& path) {
   BELAY_RETURN_IF_ERROR(fault::Point("sync directory"));
-  const int fd = Retry(
-      [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (fd < 0) return ErrnoStatus(errno, "sync directory", path);
-  const int result = Retry([&] { return ::fsync(fd); });
-  const int error = errno;
-  ::close(fd);
-  if (result == 0) return absl::OkStatus();
-  return ErrnoStatus(error, "sync directory", path);
+  const Descriptor file(Retry([&] {
+    return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  }));
+  if (file.fd() >= 0 && Retry([&] { return ::fsync(file.fd()); }) == 0) {
+    return absl::OkStatus();
+  }
+  return ErrnoStatus(errno, "sync directory", path);
 }
 
 Status Rename(const std::string& from, const std::string& to) {

@@ -14,9 +14,7 @@
 
 namespace belay {
 
-// Looking at a directory that others replace by another one of the same name.
-
-// Which directory has this name now; nothing if none has.
+// Identifies the directory that has this name now; nothing if there is none.
 inline std::optional<std::pair<dev_t, ino_t>> DirectoryId(
     const std::string& path) {
   struct stat stat = {};
@@ -24,9 +22,9 @@ inline std::optional<std::pair<dev_t, ino_t>> DirectoryId(
   return std::pair(stat.st_dev, stat.st_ino);
 }
 
-// Looks until something is found, or until the same directory had the name
-// before and after a look that found nothing: such a look may have seen the
-// replaced directory while it was removed. Returns what `look` returned last.
+// Repeats `look` until it finds something, or until the same directory had the
+// name before and after it: otherwise it may have seen a replaced directory
+// while that was removed. Returns the last result.
 template <typename Look>
 auto LookWhileReplaced(const std::string& path, Look look) {
   constexpr int kMostLooks = 100;
@@ -48,7 +46,7 @@ auto LookWhileReplaced(const std::string& path, Look look) {
   }
 }
 
-// Opens what `resolve` finds, or what it finds then if that was deleted or
+// Opens the path that `resolve` returns. Resolves again if that was deleted or
 // replaced before it was open.
 template <typename Resolve, typename Open>
 auto OpenResolved(Resolve resolve, Open open) -> decltype(open(std::string())) {
@@ -66,8 +64,6 @@ auto OpenResolved(Resolve resolve, Open open) -> decltype(open(std::string())) {
     }
   }
 }
-
-// A directory that belay makes if it is not there.
 
 // Makes the directory `path` if that name is free, and with `durable` makes it
 // stay. Its parent must exist. OK if another program is quicker, and for

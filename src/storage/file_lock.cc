@@ -3,17 +3,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <utility>
-
-#include "core/errno_status.h"
 #include "core/fault.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "format/paths.h"
-#include "storage/open_file.h"
 #include "storage/posix_file.h"
 
 namespace belay {
@@ -49,32 +43,9 @@ void TakeRightsOfDirectory(int fd, const std::string& path) {
   if (::fchmod(fd, mode) != 0) errno = 0;
 }
 
-}  // namespace
-
-FileLock::FileLock(std::string path, int fd, bool is_new)
-    : path_(std::move(path)), fd_(fd), is_new_(is_new) {}
-
-FileLock::FileLock(FileLock&& other) noexcept
-    : path_(std::move(other.path_)),
-      fd_(std::exchange(other.fd_, -1)),
-      is_new_(other.is_new_) {}
-
-FileLock& FileLock::operator=(FileLock&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
-  std::swap(is_new_, other.is_new_);
-  return *this;
-}
-
-FileLock::~FileLock() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-namespace {
-
-// A file that was there is only used if nobody but belay can have made it: it
-// has this name alone, and holds nothing else than what belay writes. Its owner
-// may not even know that somebody has linked it here.
+// Checks that only belay can have made an existing file: it has no other name,
+// and holds what belay writes. Somebody may have linked the file of another
+// user here.
 Status CheckIsOurs(int fd, const std::string& path,
                    std::string_view beginning) {
   struct stat stat = {};
@@ -100,25 +71,24 @@ Status CheckIsOurs(int fd, const std::string& path,
 StatusOr<FileLock> FileLock::Open(std::string path,
                                   std::string_view beginning) {
   BELAY_RETURN_IF_ERROR(fault::Point("open"));
-  // Who can write to the directory must not make this write elsewhere, whatever
-  // the environment says.
+  // A symbolic link must never redirect these writes, whatever the environment
+  // says.
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW;
   constexpr mode_t kMode = S_IRUSR | S_IWUSR;
-  StatusOr<int> fd = OpenRegular(path, kFlags | O_EXCL, "open", kMode);
-  const bool is_new = fd.ok();
-  if (absl::IsAlreadyExists(fd.status())) {
-    fd = OpenRegular(path, kFlags, "open", kMode);
+  StatusOr<Descriptor> file = OpenRegular(path, kFlags | O_EXCL, "open", kMode);
+  const bool is_new = file.ok();
+  if (absl::IsAlreadyExists(file.status())) {
+    file = OpenRegular(path, kFlags, "open", kMode);
   }
-  BELAY_RETURN_IF_ERROR(fd.status());
-  FileLock lock(std::move(path), *fd, is_new);
+  BELAY_RETURN_IF_ERROR(file.status());
   if (!is_new) {
-    BELAY_RETURN_IF_ERROR(CheckIsOurs(*fd, lock.path_, beginning));
+    BELAY_RETURN_IF_ERROR(CheckIsOurs(file->fd(), path, beginning));
   }
-  TakeRightsOfDirectory(*fd, lock.path_);
-  return lock;
+  TakeRightsOfDirectory(file->fd(), path);
+  return FileLock(std::move(path), *std::move(file), is_new);
 }
 
-bool FileLock::HasItsName() const { return HasName(fd_, path_); }
+bool FileLock::HasItsName() const { return HasName(file_.fd(), path_); }
 
 StatusOr<LockResult> TryOpenFileLock(int fd, short type,
                                      const std::string& path) {
@@ -139,16 +109,16 @@ StatusOr<LockResult> TryOpenFileLock(int fd, short type,
 }
 
 StatusOr<FileLock::Result> FileLock::Try() {
-  return TryOpenFileLock(fd_, F_WRLCK, path_);
+  return TryOpenFileLock(file_.fd(), F_WRLCK, path_);
 }
 
-void FileLock::Free() { SetOpenFileLock(fd_, F_UNLCK); }
+void FileLock::Free() { SetOpenFileLock(file_.fd(), F_UNLCK); }
 
 StatusOr<std::string> FileLock::Read(size_t max_bytes) const {
   BELAY_RETURN_IF_ERROR(fault::Point("read"));
   std::string content(max_bytes, '\0');
   const ssize_t count =
-      Retry([&] { return ::pread(fd_, content.data(), max_bytes, 0); });
+      Retry([&] { return ::pread(file_.fd(), content.data(), max_bytes, 0); });
   if (count < 0) return ErrnoStatus(errno, "read", path_);
   content.resize(static_cast<size_t>(count));
   return content;
@@ -157,15 +127,77 @@ StatusOr<std::string> FileLock::Read(size_t max_bytes) const {
 Status FileLock::Write(std::string_view content) {
   BELAY_RETURN_IF_ERROR(fault::Point("write"));
   const auto size = static_cast<off_t>(content.size());
-  const ssize_t count =
-      Retry([&] { return ::pwrite(fd_, content.data(), content.size(), 0); });
+  const ssize_t count = Retry(
+      [&] { return ::pwrite(file_.fd(), content.data(), content.size(), 0); });
   if (count < 0) return ErrnoStatus(errno, "write", path_);
   if (count != size) return ErrnoStatus(ENOSPC, "write", path_);
-  if (Retry([&] { return ::ftruncate(fd_, size); }) != 0 ||
-      Retry([&] { return ::fsync(fd_); }) != 0) {
+  if (Retry([&] { return ::ftruncate(file_.fd(), size); }) != 0 ||
+      Retry([&] { return ::fsync(file_.fd()); }) != 0) {
     return ErrnoStatus(errno, "write", path_);
   }
   return absl::OkStatus();
+}
+
+// --- Pins ---
+
+namespace {
+
+StatusOr<HeldFile> OpenHeldIndex(std::string_view operation,
+                                 const std::string& index, int flags) {
+  BELAY_RETURN_IF_ERROR(fault::Point("open"));
+  StatusOr<Descriptor> file = OpenRegular(index, flags, operation);
+  if (absl::IsNotFound(file.status())) return HeldFile();
+  BELAY_RETURN_IF_ERROR(file.status());
+  return HeldFile(*std::move(file));
+}
+
+// Returns whether somebody has a lock on the file, without taking one.
+bool IsLocked(int fd) {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+Status IsPinned(std::string_view operation, const std::string& path) {
+  return absl::FailedPreconditionError(
+      Cat(operation, " \"", path,
+          "\": a program that reads it has pinned it; the step stays"));
+}
+
+}  // namespace
+
+StatusOr<HeldFile> PinStep(const std::string& path) {
+  const std::string index = JoinPath(path, IndexName());
+  BELAY_ASSIGN_OR_RETURN(HeldFile file, OpenHeldIndex("pin", index, O_RDONLY));
+  if (file.fd() < 0) return file;
+  BELAY_ASSIGN_OR_RETURN(const LockResult result,
+                         TryOpenFileLock(file.fd(), F_RDLCK, index));
+  if (result == LockResult::kUnsupported) {
+    return absl::UnimplementedError(
+        Cat("pin \"", path, "\": the file system has no locks"));
+  }
+  // It may have lost its name between being opened and being locked.
+  const bool is_pinned =
+      result == LockResult::kTaken && HasName(file.fd(), index);
+  return is_pinned ? std::move(file) : HeldFile();
+}
+
+StatusOr<HeldFile> LockAgainstPins(std::string_view operation,
+                                   const std::string& path) {
+  const std::string index = JoinPath(path, IndexName());
+  StatusOr<HeldFile> file = OpenHeldIndex(operation, index, O_RDWR);
+  if (absl::IsPermissionDenied(file.status())) {  // its owner protects it
+    BELAY_ASSIGN_OR_RETURN(file, OpenHeldIndex(operation, index, O_RDONLY));
+    if (IsLocked(file->fd())) return IsPinned(operation, path);
+    return file;
+  }
+  BELAY_RETURN_IF_ERROR(file.status());
+  if (file->fd() < 0) return file;
+  BELAY_ASSIGN_OR_RETURN(const LockResult result,
+                         TryOpenFileLock(file->fd(), F_WRLCK, index));
+  if (result == LockResult::kHeld) return IsPinned(operation, path);
+  return file;
 }
 
 }  // namespace belay

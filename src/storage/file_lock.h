@@ -7,10 +7,7 @@
 #ifndef BELAY_STORAGE_FILE_LOCK_H_
 #define BELAY_STORAGE_FILE_LOCK_H_
 
-#include <string>
-#include <string_view>
-
-#include "belay/status.h"
+#include "storage/open_file.h"
 
 namespace belay {
 
@@ -26,7 +23,8 @@ enum class LockResult {
   kUnsupported,  // the file system has no locks
 };
 
-// The same, which readers may also share (F_RDLCK); `path` is for errors.
+// Does the same, or locks for reading (F_RDLCK), which several open files may
+// do. `path` is for errors.
 StatusOr<LockResult> TryOpenFileLock(int fd, short type,
                                      const std::string& path);
 
@@ -45,10 +43,6 @@ class FileLock {
   static StatusOr<FileLock> Open(std::string path, std::string_view beginning);
 
   FileLock() = default;
-  // Moves, closes.
-  FileLock(FileLock&& other) noexcept;
-  FileLock& operator=(FileLock&& other) noexcept;
-  ~FileLock();
 
   // Takes the lock if it is free. Does not wait.
   StatusOr<Result> Try();
@@ -57,26 +51,49 @@ class FileLock {
   // have the file open.
   void Free();
 
-  // Returns the content, of which only so much counts.
+  // Returns at most so many bytes of the content.
   StatusOr<std::string> Read(size_t max_bytes) const;
 
   // Replaces the content, and makes it durable.
   Status Write(std::string_view content);
 
-  // Whether the open file has not been removed or replaced.
+  // Returns whether the open file has not been removed or replaced.
   bool HasItsName() const;
 
-  bool is_open() const { return fd_ >= 0; }
-  // Whether the file was created to be opened.
+  bool is_open() const { return file_.fd() >= 0; }
+  // True if Open has created the file.
   bool is_new() const { return is_new_; }
 
  private:
-  FileLock(std::string path, int fd, bool is_new);
+  FileLock(std::string path, Descriptor file, bool is_new)
+      : path_(std::move(path)), file_(std::move(file)), is_new_(is_new) {}
 
   std::string path_;
-  int fd_ = -1;
+  Descriptor file_;
   bool is_new_ = false;
 };
+
+// Pins on steps: readers share a lock on the index, and whoever removes the
+// step locks it alone.
+
+// An open index; not open if the step has none.
+class HeldFile : public Descriptor {
+ public:
+  HeldFile() = default;
+  explicit HeldFile(Descriptor file) : Descriptor(std::move(file)) {}
+};
+
+// Pins the step at `path`. The result is not open if the step has lost its name
+// meanwhile, or is about to.
+// Errors: Unimplemented - the file system has no locks; those of OpenRegular.
+StatusOr<HeldFile> PinStep(const std::string& path);
+
+// Keeps others from pinning a step that is to lose its name, as long as the
+// result lives. Rank 0 only. A step without an index has no pins.
+// Errors: FailedPrecondition - a program has pinned it; the message begins with
+//   `operation`; those of OpenRegular.
+StatusOr<HeldFile> LockAgainstPins(std::string_view operation,
+                                   const std::string& path);
 
 }  // namespace belay
 

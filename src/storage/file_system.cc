@@ -6,7 +6,6 @@
 #include <sys/vfs.h>
 
 #include <fstream>
-#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -21,7 +20,7 @@
 namespace belay {
 namespace {
 
-// Targets less than that ahead of the source are slow, as measured.
+// Measured: targets that are less than this ahead of the source are slow.
 constexpr int64_t kSlowBytes = 32;
 
 #ifdef __x86_64__
@@ -76,7 +75,7 @@ constexpr int64_t kBeeGfsMagic = 0x19830326;
 constexpr int64_t kCephMagic = 0x00C36400;
 constexpr int64_t kFuseMagic = 0x65735546;
 
-// What `path`, or what is nearest above it, tells by `call`.
+// Asks `path`, or the nearest directory above it that answers.
 template <typename Found>
 std::optional<Found> NearestAbove(std::string path,
                                   int (*call)(const char*, Found*)) {
@@ -89,8 +88,8 @@ std::optional<Found> NearestAbove(std::string path,
   }
 }
 
-// The kernel's number of the file system; 0 if that cannot be found out.
-int64_t MagicOf(const std::string& path) {
+// Returns the kernel's number of the file system, or 0 if it is unknown.
+int64_t FindMagic(const std::string& path) {
   const auto found = NearestAbove<struct statfs>(path, ::statfs);
   return found ? static_cast<int64_t>(found->f_type) : 0;
 }
@@ -123,7 +122,7 @@ std::string_view MountedType(std::string_view mountinfo, dev_t device) {
 }
 
 FileSystem FileSystemOf(const std::string& path) {
-  switch (MagicOf(path)) {
+  switch (FindMagic(path)) {
     case NFS_SUPER_MAGIC:
       return FileSystem::kNfs;
     case TMPFS_MAGIC:
@@ -144,33 +143,19 @@ FileSystem FileSystemOf(const std::string& path) {
 }
 
 std::string_view FileSystemName(FileSystem file_system) {
-  switch (file_system) {
-    case FileSystem::kNfs:
-      return "NFS";
-    case FileSystem::kMemory:
-      return "tmpfs";
-    case FileSystem::kLustre:
-      return "Lustre";
-    case FileSystem::kGpfs:
-      return "GPFS";
-    case FileSystem::kBeeGfs:
-      return "BeeGFS";
-    case FileSystem::kCeph:
-      return "CephFS";
-    case FileSystem::kGlusterFs:
-      return "GlusterFS";
-    case FileSystem::kOther:
-      break;
-  }
-  return "";
+  constexpr std::string_view kNames[] = {
+      "", "NFS", "tmpfs", "Lustre", "GPFS", "BeeGFS", "CephFS", "GlusterFS"};
+  static_assert(static_cast<size_t>(FileSystem::kGlusterFs) + 1 ==
+                std::size(kNames));
+  return kNames[static_cast<size_t>(file_system)];
 }
 
 bool IsOnNfs(const std::string& path) {
-  return MagicOf(path) == NFS_SUPER_MAGIC;
+  return FindMagic(path) == NFS_SUPER_MAGIC;
 }
 
 bool IsInMemory(const std::string& path) {
-  return MagicOf(path) == TMPFS_MAGIC;
+  return FindMagic(path) == TMPFS_MAGIC;
 }
 
 }  // namespace belay

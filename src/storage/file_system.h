@@ -1,4 +1,4 @@
-// What the file system is, and whether its files are slow to be read.
+// The kind of a file system, and memory that files are slow to be read into.
 
 #ifndef BELAY_STORAGE_FILE_SYSTEM_H_
 #define BELAY_STORAGE_FILE_SYSTEM_H_
@@ -28,7 +28,7 @@ namespace belay {
 // Addresses and offsets that are equal modulo this lie in pages alike.
 inline constexpr int64_t kPlaces = 4096;
 
-// Whether this processor is one of those.
+// True on such a processor.
 bool HasSlowTargets();
 
 // Returns whether `box`, which lies in a file as `extent` says, is better read
@@ -37,9 +37,7 @@ bool HasSlowTargets();
 bool IsSlowTarget(const ShardMemory& memory, const Box& box,
                   const Extent& extent);
 
-// Which file system holds a file.
-
-// Those for which belay does something of its own.
+// The file systems that belay treats specially.
 enum class FileSystem : uint8_t {
   kOther,
   kNfs,
@@ -58,11 +56,11 @@ FileSystem FileSystemOf(const std::string& path);
 // Returns the name that users know it by; "" for kOther.
 std::string_view FileSystemName(FileSystem file_system);
 
-// Whether `path`, or what is nearest above it, lies on NFS; false if that
-// cannot be found out.
+// Returns whether `path`, or the nearest directory above it, lies on NFS; false
+// if that is unknown.
 bool IsOnNfs(const std::string& path);
 
-// Whether it lies on a tmpfs, likewise.
+// The same for a tmpfs.
 bool IsInMemory(const std::string& path);
 
 // Returns the type of the file system that is mounted as `device`, such as

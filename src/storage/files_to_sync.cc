@@ -1,7 +1,5 @@
 #include "storage/files_to_sync.h"
 
-#include <utility>
-
 #include "core/status_macros.h"
 
 namespace belay {

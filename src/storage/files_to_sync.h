@@ -3,21 +3,14 @@
 #ifndef BELAY_STORAGE_FILES_TO_SYNC_H_
 #define BELAY_STORAGE_FILES_TO_SYNC_H_
 
-#include <cstdint>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "belay/status.h"
 #include "storage/posix_file.h"
 
 namespace belay {
 
-// Bytes that are known, but need not be written yet.
-
-// What one file lacks, which is there already.
+// Bytes that an existing file lacks, and that may be written later.
 struct LaterWrite {
   struct Region {
     int64_t offset = 0;
@@ -31,21 +24,17 @@ struct LaterWrite {
 
 using LaterWrites = std::vector<LaterWrite>;
 
-// Files that are synced once others have written them.
-
-// Move only.
+// Files that are synced once others have written them. Move only.
 class FilesToSync {
  public:
-  // Opens them: a file that is open while others write it is told of every page
-  // that failed on its way to the device. Of very many files the rest is opened
-  // afterwards.
+  // Opens the files before others write them, so that fsync reports every page
+  // that failed on its way to the device. If there are very many, it opens the
+  // rest later.
   // Errors: those of PosixFile::Open.
   static StatusOr<FilesToSync> Open(std::vector<std::string> paths);
 
-  // None.
   FilesToSync() = default;
 
-  // Whether there are none.
   bool empty() const { return paths_.empty(); }
 
   // Syncs and closes all of them, and calls `after_each` after each.

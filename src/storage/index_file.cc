@@ -1,28 +1,25 @@
 #include "storage/index_file.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <limits>
-#include <optional>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
-#include "core/status_macros.h"
+#include "core/catch_exceptions.h"
 #include "core/text.h"
 #include "core/wire.h"
+#include "format/element_type.h"
+#include "format/file_reader.h"
 #include "format/paths.h"
-#include "format/stored_columns.h"
-#include "storage/posix_file.h"
+#include "storage/belay_files.h"
+#include "storage/directory.h"
+#include "storage/open_file.h"
 
 namespace belay {
 namespace {
 
-// What metadata takes in memory may be so much more than what it takes in the
-// file: short texts do.
+// Metadata may take so much more memory than space in its file: short texts do.
 constexpr int64_t kMemoryPerByte = 40;
 // A file system may compress what it stores; a hole takes no space at all.
 constexpr int64_t kMostCompressed = 8;
@@ -30,7 +27,7 @@ constexpr int64_t kLeastBudget = int64_t{16} << 20;
 
 }  // namespace
 
-// So that a damaged length does not exhaust memory.
+// A damaged length must not exhaust memory.
 int64_t MetadataBudget(int64_t stored_bytes) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   if (stored_bytes > (kMost - kLeastBudget) / kMemoryPerByte) return kMost;
@@ -80,17 +77,11 @@ StatusOr<std::unique_ptr<Hdf5Bytes>> Hdf5Bytes::Open(const std::string& path) {
 // --- Index file ---
 
 Status CreateEmptyIndex(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kCreate));
-  return file.Close();
+  return WriteWhole(path, "", /*durable=*/false);
 }
 
 Status WriteNewIndex(const std::string& path, const IndexImage& image) {
-  BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kCreate));
-  BELAY_RETURN_IF_ERROR(file.PwriteAll(
-      0, image.bytes.data(), static_cast<int64_t>(image.bytes.size())));
-  return file.Close();
+  return WriteWhole(path, image.bytes, /*durable=*/false);
 }
 
 Status FinishIndex(const std::string& path, const IndexImage& image,
@@ -133,7 +124,7 @@ StatusOr<uint64_t> IndexIdentity(const std::string& directory) {
 
 namespace {
 
-// `found` is what has the path now; `what` it is.
+// `found` is the identity of the current file; `what` names its kind.
 Status CheckIdentity(std::string_view operation, const std::string& path,
                      std::string_view what, uint64_t identity,
                      const StatusOr<uint64_t>& found) {
@@ -251,6 +242,248 @@ Status CheckChunksFit(std::string_view operation, const std::string& directory,
       "found %d)",
       AbslView(operation), directory, kMaxMetadataBytes, chunks * kBytesPlanned,
       most, chunks));
+}
+
+// --- Reading ---
+
+namespace {
+
+// An index that is open: its columns are read without libhdf5, which trusts
+// what it reads.
+struct OpenIndex {
+  std::string path;
+  std::unique_ptr<Hdf5Bytes> file;
+  std::optional<h5::FileReader> reader;
+
+  h5::BoundedFile& bytes() { return file->bytes(); }
+};
+
+Status ColumnError(const OpenIndex& index, absl::StatusCode code,
+                   std::string_view column, std::string_view problem) {
+  return Status(code,
+                absl::StrFormat("read \"%s\": read \"%s\": %s", index.path,
+                                AbslView(column), AbslView(problem)));
+}
+
+// Finds a column whose rows have this type; of texts, of any length. None: the
+// file leaves it out.
+StatusOr<std::optional<h5::ContiguousDataset>> FindColumn(
+    OpenIndex& index, std::string_view path, h5::ElementType type) {
+  constexpr size_t kSizeAt = 4;  // in a datatype message
+  BELAY_ASSIGN_OR_RETURN(std::optional<h5::ContiguousDataset> found,
+                         index.reader->Find(path));
+  if (!found) return found;
+  if (type.dtype == DType::kString) {
+    type.string_bytes = static_cast<int64_t>(
+        h5::MetadataReader(std::string_view(found->type).substr(kSizeAt))
+            .Number(4));
+  }
+  BELAY_ASSIGN_OR_RETURN(const std::string need, h5::EncodedType(type));
+  if (found->type != need) {
+    return ColumnError(index, absl::StatusCode::kDataLoss, path,
+                       absl::StrFormat("the stored type is not %s",
+                                       AbslView(DTypeName(type.dtype))));
+  }
+  if (found->shape.size() != 1) {
+    return ColumnError(index, absl::StatusCode::kDataLoss, path,
+                       absl::StrFormat("not one axis (need 1, found %d)",
+                                       found->shape.size()));
+  }
+  return found;
+}
+
+// Reads the rows of a column of Ts. Makes sure that there is memory for what is
+// made of texts, too.
+template <typename T>
+StatusOr<StoredColumn> ReadColumn(OpenIndex& index, const std::string& path) {
+  constexpr bool kIsText = std::is_same_v<T, std::string>;
+  h5::ElementType type{DType::kString};
+  if constexpr (!kIsText) type.dtype = DTypeOf<T>();
+  BELAY_ASSIGN_OR_RETURN(const std::optional<h5::ContiguousDataset> found,
+                         FindColumn(index, path, type));
+  StoredColumn column{.path = path, .dtype = type.dtype};
+  if (!found || found->shape[0] == 0) return column;
+  column.rows = found->shape[0];
+  column.width = found->bytes / column.rows;
+  if (column.width == 0) {
+    return ColumnError(index, absl::StatusCode::kDataLoss, path,
+                       "its texts have no length");
+  }
+  BELAY_RETURN_IF_ERROR(index.bytes().Charge(found->bytes, path));
+  if (kIsText) {
+    BELAY_RETURN_IF_ERROR(
+        index.bytes().Charge(sizeof(std::string), path, column.rows));
+  }
+  column.bytes = NewBytes(found->bytes);
+  BELAY_RETURN_IF_ERROR(index.bytes().ReadTo(found->offset, column.bytes.get(),
+                                             found->bytes, path));
+  return column;
+}
+
+// Reads a column that has few rows.
+template <typename T>
+StatusOr<std::vector<T>> ReadRows(OpenIndex& index, const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(const StoredColumn column, ReadColumn<T>(index, path));
+  return RowsOf<T>(column);
+}
+
+// Reads all columns, and compares their digest.
+StatusOr<bool> ReadColumns(OpenIndex& index, StoredColumns& columns) {
+  const IndexColumns none;  // for the types of its columns
+  Status status;
+  ForEachColumn(none, [&](const char* path, const auto& rows) {
+    using T = typename std::decay_t<decltype(rows)>::value_type;
+    if (!status.ok()) return;
+    StatusOr<StoredColumn> column = ReadColumn<T>(index, path);
+    status = column.status();
+    if (status.ok()) columns.push_back(*std::move(column));
+  });
+  BELAY_RETURN_IF_ERROR(status);
+  BELAY_ASSIGN_OR_RETURN(const std::vector<uint32_t> found,
+                         ReadRows<uint32_t>(index, kDigestColumn));
+  const IndexDigest need = DigestOf(columns);
+  return found == std::vector<uint32_t>{need.structure, need.values};
+}
+
+// Turns errors of reading into DataLoss "the index is damaged", once. Failures
+// of the system stay as they are.
+Status AsDamage(const OpenIndex& index, const Status& status) {
+  // A limit that the user has set says nothing about the file.
+  const bool is_too_large =
+      absl::IsResourceExhausted(status) &&
+      !MaxMetadataBytes().value_or(std::nullopt).has_value();
+  if (!absl::IsDataLoss(status) && !absl::IsUnimplemented(status) &&
+      !is_too_large) {
+    return status;
+  }
+  const std::string start = Cat("read \"", index.path, "\": ");
+  std::string_view cause(status.message().data(), status.message().size());
+  if (cause.starts_with(start)) cause.remove_prefix(start.size());
+  return absl::DataLossError(Cat(start, "the index is damaged: ", cause));
+}
+
+// Opens the reader, and reads the column that identifies the format.
+StatusOr<std::vector<std::string>> ReadMagic(OpenIndex& index) {
+  BELAY_ASSIGN_OR_RETURN(index.reader, h5::FileReader::Open(index.bytes()));
+  return ReadRows<std::string>(index, ".belay/header/magic");
+}
+
+// Magic and version come first: the rest is only understood with them.
+Status CheckHeader(OpenIndex& index) {
+  const std::string& path = index.path;
+  const StatusOr<std::vector<std::string>> magic = ReadMagic(index);
+  if (!magic.ok()) return AsDamage(index, magic.status());
+  if (*magic != std::vector<std::string>{kIndexMagic}) {
+    const std::string found =
+        magic->size() == 1 ? "\"" + (*magic)[0] + "\"" : "none";
+    return absl::DataLossError(absl::StrFormat(
+        "read \"%s\": not the index of a belay checkpoint (need magic \"%s\", "
+        "found %s)",
+        path, kIndexMagic, found));
+  }
+  BELAY_ASSIGN_OR_RETURN(const std::vector<uint32_t> format,
+                         ReadRows<uint32_t>(index, ".belay/header/format"));
+  if (format.size() != 2 || format[0] == 0) {
+    return absl::DataLossError(
+        absl::StrFormat("read \"%s\": the format version is damaged", path));
+  }
+  if (format[0] > kFormatMajor) {
+    return absl::UnimplementedError(absl::StrFormat(
+        "read \"%s\": written in format %d.%d, a newer one than this belay "
+        "understands; use a newer belay (need format %d, found %d)",
+        path, format[0], format[1], kFormatMajor, format[0]));
+  }
+  return absl::OkStatus();
+}
+
+// Charges the memory of the objects that are made of the rows of tables.
+Status ChargeRows(const StoredColumns& stored, h5::BoundedFile& index) {
+  constexpr int64_t kBytesOfArray = 512, kBytesOfDataset = 448;
+  constexpr int64_t kBytesOfObject = 256;  // also of values, and what they hold
+  const auto charge = [&](const char* path, int64_t bytes) {
+    return index.Charge(bytes, path, ColumnOf(stored, path).rows);
+  };
+  BELAY_RETURN_IF_ERROR(charge(".belay/arrays/key", kBytesOfArray));
+  BELAY_RETURN_IF_ERROR(charge(".belay/datasets/array", kBytesOfDataset));
+  for (const char* path :
+       {".belay/graph/nodes/parent", ".belay/graph/children/node",
+        ".belay/graph/attributes/node", ".belay/values/key",
+        ".belay/values/parts/value"}) {
+    BELAY_RETURN_IF_ERROR(charge(path, kBytesOfObject));
+  }
+  return absl::OkStatus();
+}
+
+// Sets the paths of the datasets with filters, which are opened by them.
+void FindFilteredPaths(SavedCheckpoint& saved) {
+  std::vector<std::string> paths;
+  for (StoredDataset& dataset : saved.datasets) {
+    if (dataset.filters.empty()) continue;
+    if (paths.empty()) paths = ObjectPaths(saved.arrays);
+    dataset.path =
+        DatasetPath(paths[dataset.array], saved.arrays[dataset.array], dataset);
+  }
+}
+
+// Reads and checks the index `path`; only what it says of the arrays `keys`, if
+// there are some.
+StatusOr<SavedCheckpoint> ReadFile(const std::string& path,
+                                   const std::vector<std::string>& keys) {
+  OpenIndex index{.path = path};
+  BELAY_ASSIGN_OR_RETURN(index.file, Hdf5Bytes::Open(path));
+  BELAY_RETURN_IF_ERROR(CheckHeader(index));
+  StoredColumns stored;
+  const StatusOr<bool> is_intact = ReadColumns(index, stored);
+  if (!is_intact.ok()) return AsDamage(index, is_intact.status());
+  BELAY_RETURN_IF_ERROR(index.file->Close());
+  if (!*is_intact) {
+    return absl::DataLossError(absl::StrFormat(
+        "read \"%s\": the index is damaged: its digest does not match", path));
+  }
+  std::optional<IndexColumns> columns;
+  if (!keys.empty()) columns = SelectArrays(stored, keys);
+  if (!columns) {
+    BELAY_RETURN_IF_ERROR(ChargeRows(stored, index.bytes()));
+    columns = ToIndexColumns(std::move(stored));
+  }
+  BELAY_ASSIGN_OR_RETURN(SavedCheckpoint saved,
+                         FromColumns(*std::move(columns), path));
+  BELAY_RETURN_IF_ERROR(ChargeCopiedTexts(saved, index.bytes()));
+  FindFilteredPaths(saved);
+  return saved;
+}
+
+}  // namespace
+
+Status ChargeCopiedTexts(const SavedCheckpoint& saved, h5::BoundedFile& index) {
+  for (const StoredDataset& dataset : saved.datasets) {
+    // With filters its path has the key once more.
+    const int64_t keys = dataset.filters.empty() ? 1 : 2;
+    BELAY_RETURN_IF_ERROR(
+        index.Charge(std::ssize(saved.arrays[dataset.array].key),
+                     "the key of each dataset", keys));
+    BELAY_RETURN_IF_ERROR(
+        index.Charge(std::ssize(saved.files[dataset.file].name),
+                     "the file name of each dataset"));
+  }
+  for (const uint32_t array : saved.graph.attribute_array) {
+    // The graph is checked later.
+    if (array >= saved.arrays.size()) continue;
+    BELAY_RETURN_IF_ERROR(index.Charge(std::ssize(saved.arrays[array].key),
+                                       "the key of each value of the graph"));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory,
+                                    const std::vector<std::string>& keys) {
+  const std::string path = JoinPath(directory, IndexName());
+  StatusOr<SavedCheckpoint> saved = LookWhileReplaced(directory, [&] {
+    return CatchBadAlloc(Cat("the index \"", path, "\""),
+                         [&] { return ReadFile(path, keys); });
+  });
+  if (!saved.ok()) return WithEarlierStep(saved.status(), directory);
+  return saved;
 }
 
 }  // namespace belay

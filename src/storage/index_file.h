@@ -3,16 +3,6 @@
 #ifndef BELAY_STORAGE_INDEX_FILE_H_
 #define BELAY_STORAGE_INDEX_FILE_H_
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-
-#include "belay/status.h"
-#include "format/bounded_file.h"
-#include "plan/plan.h"
 #include "storage/index_image.h"
 #include "storage/posix_file.h"
 
@@ -20,20 +10,19 @@ namespace belay {
 
 // The bytes of an HDF5 file of a step, to be read without libhdf5.
 
-// How long an open file would be without its holes; more, if the file system
-// may have compressed it.
+// Returns the length that an open file would have without its holes; more, if
+// the file system may have compressed it.
 int64_t BytesWithoutHoles(const PosixFile& file, const FileStat& stat);
 
 // The variable of the environment that says how many bytes of memory the
 // metadata of one file may take.
 inline constexpr char kMaxMetadataBytes[] = "BELAY_MAX_METADATA_BYTES";
 
-// What the metadata of a file may take if it is not set: 40 times its stored
-// bytes, and 16 MiB.
+// Returns the default limit: 40 times the stored bytes of the file, and 16 MiB.
 int64_t MetadataBudget(int64_t stored_bytes);
 
-// What it says; nothing if it is not set.
-// Errors: InvalidArgument - that is no number of bytes.
+// Returns its value; nothing if it is not set.
+// Errors: InvalidArgument - it is not a number of bytes.
 StatusOr<std::optional<int64_t>> MaxMetadataBytes();
 
 // An open file, and its bytes with a budget for memory, which follows from the
@@ -88,6 +77,13 @@ Status FinishIndex(const std::string& path, const IndexImage& image,
 StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory,
                                     const std::vector<std::string>& keys = {});
 
+// Charges the copies that readers make: of a key and a file name for each
+// dataset, and of a key for each value of the graph. A file could say one long
+// key, and that many datasets have it. belay writes such a key into the index
+// for each of them.
+// Errors: ResourceExhausted, as BoundedFile::Charge.
+Status ChargeCopiedTexts(const SavedCheckpoint& saved, h5::BoundedFile& index);
+
 // Tells a file from another one of the same path. Not 0.
 // Errors: those of PosixFile.
 StatusOr<uint64_t> FileIdentity(const std::string& path);
@@ -103,7 +99,7 @@ StatusOr<uint64_t> IndexIdentity(const std::string& directory);
 Status CheckSameFile(std::string_view operation, const std::string& path,
                      uint64_t identity);
 
-// The same of the step in `directory`, by its index.
+// Checks the step in `directory` likewise, by its index.
 Status CheckSameStep(std::string_view operation, const std::string& directory,
                      uint64_t identity);
 
@@ -114,11 +110,10 @@ Status CheckDataFiles(const std::string& directory,
                       const SavedCheckpoint& saved);
 
 // Checks that the data files hold enough for the chunks that `saved` claims, if
-// these are more than a quarter of a million: a plan knows of each, and files
-// full of holes may claim billions. For who plans without memory for the
-// values. `operation` names it. Errors: ResourceExhausted - they do not;
-// those of PosixFile, but for a file
-//   that is not there.
+// these are more than a quarter of a million: a plan lists each chunk, and
+// files full of holes may claim billions. `operation` begins the error. Errors:
+// ResourceExhausted - they do not; those of PosixFile, except for
+//   missing files.
 Status CheckChunksFit(std::string_view operation, const std::string& directory,
                       const SavedCheckpoint& saved);
 

@@ -1,21 +1,11 @@
 #include "storage/index_image.h"
 
-#include <algorithm>
-#include <cstring>
 #include <numeric>
-#include <optional>
-#include <span>
-#include <string_view>
 #include <tuple>
-#include <type_traits>
-#include <utility>
 
 #include "absl/strings/str_format.h"
-#include "core/checksum.h"
-#include "core/status_macros.h"
 #include "core/text.h"
 #include "format/file_metadata.h"
-#include "format/index_columns.h"
 #include "format/paths.h"
 #include "format/write_links.h"
 
@@ -110,7 +100,7 @@ Status CheckAllTexts(const IndexColumns& columns) {
   return status;
 }
 
-// Why HDF5 has no place for the objects of an index.
+// Explains why HDF5 has no place for the objects of an index.
 Status NoPlace(const std::string& path, const IndexParts& parts) {
   const auto too_long = [&](std::string_view object, int64_t bytes) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -119,8 +109,8 @@ Status NoPlace(const std::string& path, const IndexParts& parts) {
         "leads to, found %d)",
         path, AbslView(object.substr(0, 64)), h5::kMaxLinkBytes, bytes));
   };
-  const auto bytes_of = [](std::string_view object, std::string_view file,
-                           std::string_view target) {
+  const auto check = [&](std::string_view object, std::string_view file = {},
+                         std::string_view target = {}) {
     int64_t most = 0;
     for (size_t begin = 0; begin <= object.size();) {
       const size_t end = std::min(object.find('/', begin), object.size());
@@ -130,19 +120,16 @@ Status NoPlace(const std::string& path, const IndexParts& parts) {
       most = std::max(most, h5::LinkBytes(link));
       begin = end + 1;
     }
-    return most;
+    return most > h5::kMaxLinkBytes ? too_long(object, most) : absl::OkStatus();
   };
   for (const h5::ExternalLink& link : parts.links) {
-    const int64_t bytes = bytes_of(link.path, link.file, link.target);
-    if (bytes > h5::kMaxLinkBytes) return too_long(link.path, bytes);
+    BELAY_RETURN_IF_ERROR(check(link.path, link.file, link.target));
   }
   for (const h5::DatasetSpec& spec : parts.datasets) {
-    const int64_t bytes = bytes_of(spec.path, {}, {});
-    if (bytes > h5::kMaxLinkBytes) return too_long(spec.path, bytes);
+    BELAY_RETURN_IF_ERROR(check(spec.path));
   }
   for (const h5::VirtualDataset& dataset : parts.virtuals) {
-    const int64_t bytes = bytes_of(dataset.spec.path, {}, {});
-    if (bytes > h5::kMaxLinkBytes) return too_long(dataset.spec.path, bytes);
+    BELAY_RETURN_IF_ERROR(check(dataset.spec.path));
   }
   return absl::ResourceExhaustedError(absl::StrFormat(
       "create \"%s\": one group has more names than HDF5 has a place for; "
@@ -150,8 +137,8 @@ Status NoPlace(const std::string& path, const IndexParts& parts) {
       path));
 }
 
-// The datasets as the index lists them: ascending by array.
-std::vector<int32_t> OrderOf(const std::vector<StoredDataset>& datasets) {
+// Returns the order of the datasets in the index: ascending by array.
+std::vector<int32_t> SortDatasets(const std::vector<StoredDataset>& datasets) {
   std::vector<int32_t> order(datasets.size());
   std::iota(order.begin(), order.end(), 0);
   const auto is_before = [&](int32_t i, int32_t j) {
@@ -202,7 +189,7 @@ void PutNumbers(const char* path, int64_t offset,
 
 StatusOr<IndexDraft> DraftIndex(const std::string& path,
                                 const SavedCheckpoint& saved) {
-  IndexDraft draft{.order = OrderOf(saved.datasets)};
+  IndexDraft draft{.order = SortDatasets(saved.datasets)};
   std::optional<SavedCheckpoint> copy;
   const SavedCheckpoint& sorted = InOrder(saved, draft.order, copy);
   IndexParts parts;

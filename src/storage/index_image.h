@@ -3,46 +3,11 @@
 #ifndef BELAY_STORAGE_INDEX_IMAGE_H_
 #define BELAY_STORAGE_INDEX_IMAGE_H_
 
-#include <cstdint>
-#include <iterator>
-#include <string>
-#include <vector>
-
-#include "belay/status.h"
 #include "core/status_macros.h"
 #include "format/bounded_file.h"
 #include "format/stored_columns.h"
-#include "plan/plan.h"
 
 namespace belay {
-
-// Texts of an index that stand there once, and in memory many times.
-
-// Charges the copies that readers make: of a key and a file name for each
-// dataset, and of a key for each value of the graph. A file could say one long
-// key, and that many datasets have it. belay writes such a key into the index
-// for each of them.
-// Errors: ResourceExhausted, as BoundedFile::Charge.
-inline Status ChargeCopiedTexts(const SavedCheckpoint& saved,
-                                h5::BoundedFile& index) {
-  for (const StoredDataset& dataset : saved.datasets) {
-    // With filters its path has the key once more.
-    const int64_t keys = dataset.filters.empty() ? 1 : 2;
-    BELAY_RETURN_IF_ERROR(
-        index.Charge(std::ssize(saved.arrays[dataset.array].key),
-                     "the key of each dataset", keys));
-    BELAY_RETURN_IF_ERROR(
-        index.Charge(std::ssize(saved.files[dataset.file].name),
-                     "the file name of each dataset"));
-  }
-  for (const uint32_t array : saved.graph.attribute_array) {
-    // The graph is checked later.
-    if (array >= saved.arrays.size()) continue;
-    BELAY_RETURN_IF_ERROR(index.Charge(std::ssize(saved.arrays[array].key),
-                                       "the key of each value of the graph"));
-  }
-  return absl::OkStatus();
-}
 
 // The bytes of index.h5, put together in memory.
 //
@@ -54,7 +19,7 @@ inline Status ChargeCopiedTexts(const SavedCheckpoint& saved,
 // the same.
 struct IndexImage {
   std::string bytes;
-  // Where the columns that are known last lie in the file.
+  // Offsets in the file of the columns that are known last.
   int64_t step_offset = -1;
   int64_t time_offset = -1;
   int64_t checksum_offset = -1;  // -1: there are none
@@ -67,7 +32,7 @@ struct IndexDraft {
   IndexImage image;
   ColumnCrc structure;         // of all columns but these two and the last
   std::vector<int32_t> order;  // of each row of the datasets, which it is
-  // Where these columns lie in the file; -1: they have no rows.
+  // Offsets of these columns in the file; -1: they have no rows.
   int64_t dataset_offset = -1;
   int64_t file_bytes_offset = -1;
 };

@@ -3,17 +3,12 @@
 #include <errno.h>
 #include <pwd.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <sstream>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,7 +16,6 @@
 #include "absl/time/time.h"
 #include "belay/manager/job.h"
 #include "core/integers.h"
-#include "core/process.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "nlohmann/json.hpp"
@@ -138,46 +132,43 @@ int64_t StartTime(int64_t pid) {
 
 Status HeldBy(const std::string& path, const std::optional<LeaseOwner>& owner,
               const LeaseOwner& me) {
-  const std::string start = absl::StrCat("take the lease \"", path, "\": ");
-  if (!owner) {
+  const auto refuse = [&](const auto&... cause) {
     return absl::FailedPreconditionError(
-        absl::StrCat(start,
-                     "held by an unidentified process; only one "
-                     "manager may save here at a time"));
+        absl::StrCat("take the lease \"", path, "\": ", cause...));
+  };
+  if (!owner) {
+    return refuse(
+        "held by an unidentified process; only one manager may save here at a "
+        "time");
   }
   const std::string who = OwnerText(*owner);
   if (owner->host == me.host && owner->pid == me.pid) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        start, "held by ", who,
+    return refuse(
+        "held by ", who,
         ", which is this one; only one manager may save here at a time: close "
-        "the other one first, or choose another directory or prefix"));
+        "the other one first, or choose another directory or prefix");
   }
   if (owner->host == me.host && !IsRunning(*owner)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        start, "taken by ", who,
+    return refuse(
+        "taken by ", who,
         ", which has ended; a process that it started still holds it: end "
-        "that, or choose another directory"));
+        "that, or choose another directory");
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      start, "held by ", who,
+  return refuse(
+      "held by ", who,
       "; only one manager may save here at a time: wait until that job has "
-      "ended, or choose another directory or prefix"));
+      "ended, or choose another directory or prefix");
 }
 
 // Clusters that share a file system may have jobs of the same number.
-bool IsOfMyJob(const LeaseOwner& owner, const LeaseOwner& me) {
+bool IsSameJob(const LeaseOwner& owner, const LeaseOwner& me) {
   return !me.job.empty() && owner.job == me.job && owner.cluster == me.cluster;
-}
-
-// The run before of the same job may have died with its node.
-bool IsOfMyJobElsewhere(const LeaseOwner& owner, const LeaseOwner& me) {
-  return IsOfMyJob(owner, me) && owner.host != me.host;
 }
 
 // Slurm starts a job anew when all of its run before has ended, as far as Slurm
 // knows.
 bool IsAnEarlierRunOfMyJob(const LeaseOwner& owner, const LeaseOwner& me) {
-  return IsOfMyJob(owner, me) && owner.restarts >= 0 &&
+  return IsSameJob(owner, me) && owner.restarts >= 0 &&
          owner.restarts < me.restarts;
 }
 
@@ -209,8 +200,8 @@ LeaseOwner ThisProcess() {
   if (job.ok() && !job->job_id.empty()) {
     me.job = job->job_id;
     me.cluster = Variable("SLURM_CLUSTER_NAME");
-    // Slurm sets none in the first run. Of one that is absurd 0 would be a
-    // guess.
+    // Slurm sets no count in the first run; a count that cannot be parsed is
+    // unknown.
     const std::string count = Variable("SLURM_RESTART_COUNT");
     me.restarts =
         count.empty() ? 0 : ParseDigits(count, INT32_MAX).value_or(-1);
@@ -243,7 +234,9 @@ StatusOr<Lease> Lease::Take(const std::string& path, const LeaseOwner& me,
         owner,
         ParseLease(content, absl::StrCat("take the lease \"", path, "\"")));
     if (result != FileLock::Result::kHeld) break;
-    const bool may_be_dead = owner && IsOfMyJobElsewhere(*owner, me);
+    // The run before of the same job may have died with its node.
+    const bool may_be_dead =
+        owner && IsSameJob(*owner, me) && owner->host != me.host;
     if (!may_be_dead || waited.count() >= patience) {
       return HeldBy(path, owner, me);
     }
@@ -308,13 +301,6 @@ Status Lease::Renew(const std::string& path, const TryLock& try_lock) {
   file_ = std::move(again);
   return absl::OkStatus();
 }
-
-Lease::Lease(Lease&& other) noexcept
-    : file_(std::move(other.file_)),
-      is_unsure_(other.is_unsure_),
-      pid_(other.pid_),
-      text_(std::move(other.text_)),
-      note_(std::move(other.note_)) {}
 
 Lease& Lease::operator=(Lease&& other) noexcept {
   std::swap(file_, other.file_);

@@ -3,19 +3,14 @@
 #ifndef BELAY_STORAGE_LEASE_H_
 #define BELAY_STORAGE_LEASE_H_
 
-#include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
-#include <string_view>
 
-#include "belay/status.h"
 #include "storage/file_lock.h"
 
 namespace belay {
 
-// Who holds the lease of a directory, as text in its file.
-
+// The holder of a lease, as the text of its file says.
 struct LeaseOwner {
   std::string host;
   int64_t pid = 0;
@@ -24,7 +19,7 @@ struct LeaseOwner {
   int64_t start_time = 0;
   std::string job;      // of Slurm; empty: none
   std::string cluster;  // of the job, whose number others may have as well
-  // How often the job was started anew. -1: not known.
+  // The number of restarts of the job. -1: not known.
   int64_t restarts = -1;
   std::string user;   // empty: not known
   std::string since;  // date and time in UTC
@@ -51,14 +46,14 @@ std::string OwnerText(const LeaseOwner& owner);
 
 // The lease of a directory: one manager writes there at a time.
 //
-// Who holds it is said by a lock on its file, which the kernel frees when the
-// process ends; the content of the file only says who that is. Where a file
-// system has no locks, the content has to do.
+// A lock on its file says that it is held; the kernel frees the lock when the
+// process ends. The content of the file only names the holder. Where a file
+// system has no locks, the content decides.
 
 // This process, now.
 LeaseOwner ThisProcess();
 
-// Whether a process of this host is the one that is meant and still runs.
+// Returns whether this owner, of this host, still runs.
 bool IsRunning(const LeaseOwner& owner);
 
 // Move only. The destructor gives the lease back.
@@ -83,19 +78,19 @@ class Lease {
   //   who; those of FileLock.
   Status Renew(const std::string& path, const TryLock& try_lock = &Lock);
 
-  // Moves, gives back.
-  Lease(Lease&& other) noexcept;
+  // Moves; what is assigned to gives its lease back when `other` dies.
+  Lease(Lease&& other) noexcept { *this = std::move(other); }
   Lease& operator=(Lease&& other) noexcept;
   ~Lease();
 
   bool is_held() const { return file_.is_open(); }
-  // Whether Renew has found the lock taken by somebody, while the file still
-  // names this process: perhaps a server that has not forgotten the connection
-  // from before. To be asked for again.
+  // True if Renew has found the lock taken while the file still names this
+  // process: perhaps a server has not yet dropped the earlier connection. The
+  // caller should renew again.
   bool is_unsure() const { return is_unsure_; }
-  // What its file holds.
+  // The content of its file.
   const std::string& text() const { return text_; }
-  // From whom it was taken over; "" if from nobody.
+  // Says from whom it was taken over; "" if from nobody.
   const std::string& note() const { return note_; }
 
  private:

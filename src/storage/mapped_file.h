@@ -8,17 +8,39 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "belay/status.h"
 #include "core/process.h"
 
 namespace belay {
 
-// A file as memory that is read from it when it is looked at.
+// Owns memory that mmap has returned. Move only.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(void* data, int64_t size) : data_(data), size_(size) {}
+  Mapping(Mapping&& other) noexcept { *this = std::move(other); }
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~Mapping();
 
-// Move only. The system gives pages back when memory is short, so that the file
-// may be larger than memory. A read error, or the end of a file that has become
-// shorter, raises SIGBUS, which ends the process.
+  // Null if nothing is mapped.
+  void* data() const { return data_; }
+  int64_t size() const { return size_; }
+
+ private:
+  void* data_ = nullptr;
+  int64_t size_ = 0;
+};
+
+// A file that is mapped for reading. Move only. The system gives pages back
+// when memory is short, so that the file may be larger than memory. A read
+// error, or the end of a file that has become shorter, raises SIGBUS, which
+// ends the process.
 class MappedFile {
  public:
   // Maps a whole file for reading.
@@ -29,22 +51,18 @@ class MappedFile {
 
   // Nothing is mapped.
   MappedFile() = default;
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
 
   // The content, which must not be written to; null if there is none.
-  char* data() const { return data_; }
-  int64_t size() const { return size_; }
+  char* data() const { return static_cast<char*>(mapping_.data()); }
+  int64_t size() const { return mapping_.size(); }
   // When the file was last written to, in ns since 1970.
   int64_t modified_ns() const { return modified_ns_; }
 
  private:
-  MappedFile(char* data, int64_t size, int64_t modified_ns)
-      : data_(data), size_(size), modified_ns_(modified_ns) {}
+  MappedFile(Mapping mapping, int64_t modified_ns)
+      : mapping_(std::move(mapping)), modified_ns_(modified_ns) {}
 
-  char* data_ = nullptr;
-  int64_t size_ = 0;
+  Mapping mapping_;
   int64_t modified_ns_ = 0;
 };
 
@@ -72,7 +90,7 @@ class WriteTurn {
   WriteTurn& operator=(const WriteTurn&) = delete;
   ~WriteTurn();
 
-  // Whether another one has it; false where the file system has no locks.
+  // True if another process has it; false where the file system has no locks.
   bool is_taken() const { return is_taken_; }
 
  private:
@@ -80,7 +98,7 @@ class WriteTurn {
   bool is_taken_;
 };
 
-// Whether RLIMIT_FSIZE is set, which calls that write obey and mappings do not.
+// Returns whether RLIMIT_FSIZE is set, which mappings do not obey.
 bool IsFileSizeLimited();
 
 // Copies parts that follow each other to `offset` of a file on a tmpfs, open
@@ -92,9 +110,7 @@ bool IsFileSizeLimited();
 bool FillPages(int fd, int64_t offset,
                std::span<const std::span<const std::byte>> parts);
 
-// Memory for large values, in RAM or in a file without a name.
-
-// Move only.
+// Memory for large values, in RAM or in a file without a name. Move only.
 class ScratchMemory {
  public:
   // Takes RAM or, if `dir` is not empty, room in a file there, all of it at
@@ -103,19 +119,17 @@ class ScratchMemory {
   //   system.
   static StatusOr<ScratchMemory> Take(int64_t bytes, const std::string& dir);
 
-  // Nothing.
   ScratchMemory() = default;
-  ScratchMemory(ScratchMemory&& other) noexcept;
-  ScratchMemory& operator=(ScratchMemory&& other) noexcept;
-  ~ScratchMemory();
 
   // Null if there is nothing.
-  std::byte* data() const { return mapped_ ? mapped_ : memory_.get(); }
+  std::byte* data() const {
+    return mapped_.data() != nullptr ? static_cast<std::byte*>(mapped_.data())
+                                     : memory_.get();
+  }
 
  private:
   std::unique_ptr<std::byte[]> memory_;
-  std::byte* mapped_ = nullptr;
-  int64_t mapped_bytes_ = 0;
+  Mapping mapped_;
 };
 
 }  // namespace belay

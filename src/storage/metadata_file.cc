@@ -1,13 +1,10 @@
 #include "storage/metadata_file.h"
 
-#include <cstdint>
-
 #include "core/checksum.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "format/paths.h"
 #include "nlohmann/json.hpp"
-#include "storage/open_file.h"
 #include "storage/posix_file.h"
 
 namespace belay {
@@ -23,8 +20,8 @@ Status DamagedMetadata(std::string_view operation, std::string_view cause) {
   return absl::DataLossError(Cat(operation, ": damaged: ", cause));
 }
 
-uint32_t ChecksumOf(const json& entries) {
-  // What is no UTF-8 was not written by belay, and has another checksum.
+uint32_t ComputeChecksum(const json& entries) {
+  // Text that is not UTF-8 is not by belay; its checksum will differ.
   const std::string text =
       entries.dump(-1, ' ', false, json::error_handler_t::replace);
   return StandardCrc(CrcRegister(0, text.data(), text.size()), text.size());
@@ -48,7 +45,7 @@ StatusOr<std::string> MetadataText(const Metadata& metadata) {
   const json entries(metadata);
   const json document = {{"format", kMetadataFormat},
                          {"version", kMetadataVersion},
-                         {"crc32c", ChecksumOf(entries)},
+                         {"crc32c", ComputeChecksum(entries)},
                          {"metadata", entries}};
   return document.dump(1) + "\n";
 }
@@ -79,7 +76,7 @@ StatusOr<Metadata> ParseMetadata(std::string_view text,
     metadata[name] = value.get<std::string>();
   }
   const json need = document.value("crc32c", json());
-  const uint32_t found = ChecksumOf(entries);
+  const uint32_t found = ComputeChecksum(entries);
   if (!need.is_number_unsigned() || need != found) {
     return DamagedMetadata(
         operation, Cat("checksum (need ", need.dump(), ", found ", found, ")"));

@@ -3,15 +3,12 @@
 #ifndef BELAY_STORAGE_METADATA_FILE_H_
 #define BELAY_STORAGE_METADATA_FILE_H_
 
-#include <string>
 #include <string_view>
 
 #include "belay/manager/metadata.h"
-#include "belay/status.h"
 
 namespace belay {
 
-// What a file may have at most.
 inline constexpr size_t kMostMetadataBytes = size_t{8} << 20;
 
 // Errors: InvalidArgument - not UTF-8, or too long; names the entry.

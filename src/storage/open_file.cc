@@ -2,12 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 
 #include "core/catch_exceptions.h"
-#include "core/errno_status.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "storage/posix_file.h"
@@ -15,7 +11,7 @@
 namespace belay {
 namespace {
 
-const char* KindOf(mode_t mode) {
+const char* KindName(mode_t mode) {
   switch (mode & S_IFMT) {
     case S_IFDIR:
       return "a directory";
@@ -31,42 +27,38 @@ const char* KindOf(mode_t mode) {
   }
 }
 
-int Open(const std::string& path, int flags, mode_t mode) {
-  return Retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); });
+Descriptor Open(const std::string& path, int flags, mode_t mode) {
+  return Descriptor(
+      Retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); }));
 }
 
 }  // namespace
 
-StatusOr<int> OpenRegular(const std::string& path, int flags,
-                          std::string_view operation, mode_t mode,
-                          Links links) {
+StatusOr<Descriptor> OpenRegular(const std::string& path, int flags,
+                                 std::string_view operation, mode_t mode,
+                                 Links links) {
   if (!AreFollowed(links)) flags |= O_NOFOLLOW;
-  // What may be a pipe is not waited for; a file that somebody has a lease on
-  // is.
-  int fd = Open(path, flags | O_NONBLOCK, mode);
+  // Without waiting for the other end of a pipe, but for the end of a lease.
+  Descriptor file = Open(path, flags | O_NONBLOCK, mode);
   struct stat before;
-  if (fd < 0 && errno == EWOULDBLOCK && ::stat(path.c_str(), &before) == 0 &&
-      S_ISREG(before.st_mode)) {
-    fd = Open(path, flags, mode);
+  if (file.fd() < 0 && errno == EWOULDBLOCK &&
+      ::stat(path.c_str(), &before) == 0 && S_ISREG(before.st_mode)) {
+    file = Open(path, flags, mode);
   }
-  if (fd < 0 && errno == ELOOP && ::lstat(path.c_str(), &before) == 0 &&
+  if (file.fd() < 0 && errno == ELOOP && ::lstat(path.c_str(), &before) == 0 &&
       S_ISLNK(before.st_mode)) {
     return IsSymbolicLink(operation, path);
   }
-  if (fd < 0) return ErrnoStatus(errno, operation, path);
-  ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+  if (file.fd() < 0) return ErrnoStatus(errno, operation, path);
+  ::fcntl(file.fd(), F_SETFL, ::fcntl(file.fd(), F_GETFL) & ~O_NONBLOCK);
   struct stat stat;
-  Status status;
-  if (::fstat(fd, &stat) != 0) {
-    status = ErrnoStatus(errno, operation, path);
-  } else if (!S_ISREG(stat.st_mode)) {
-    status = absl::InvalidArgumentError(
-        Cat(operation, " \"", path, "\": not a file (need a regular file, ",
-            "found ", KindOf(stat.st_mode), ")"));
+  if (::fstat(file.fd(), &stat) != 0) {
+    return ErrnoStatus(errno, operation, path);
   }
-  if (status.ok()) return fd;
-  ::close(fd);
-  return status;
+  if (S_ISREG(stat.st_mode)) return file;
+  return absl::InvalidArgumentError(Cat(operation, " \"", path,
+                                        "\": not a file (need a regular file, ",
+                                        "found ", KindName(stat.st_mode), ")"));
 }
 
 bool HasName(int fd, const std::string& path) {

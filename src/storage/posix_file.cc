@@ -3,18 +3,14 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "core/fault.h"
 #include "core/status_macros.h"
 #include "storage/file_system.h"
 #include "storage/mapped_file.h"
-#include "storage/open_file.h"
 
 namespace belay {
 namespace {
@@ -56,10 +52,7 @@ int64_t NumBytes(std::span<const std::span<const std::byte>> parts) {
 
 }  // namespace
 
-PosixFile::PosixFile(std::string path, int fd, Turns turns)
-    : path_(std::move(path)), fd_(fd), turns_(turns) {}
-
-PosixFile::Turns PosixFile::TurnsOf(const std::string& path, Mode mode) {
+PosixFile::Turns PosixFile::ChooseTurns(const std::string& path, Mode mode) {
   const bool is_crowded = mode == Mode::kWriteBesideMany;
   if (!is_crowded && mode != Mode::kWriteBeside) return Turns::kNone;
   if (!IsInMemory(path) || IsFileSizeLimited()) return Turns::kNone;
@@ -69,39 +62,19 @@ PosixFile::Turns PosixFile::TurnsOf(const std::string& path, Mode mode) {
 StatusOr<PosixFile> PosixFile::Open(std::string path, Mode mode) {
   const char* operation = mode == Mode::kCreate ? "create" : "open";
   BELAY_RETURN_IF_ERROR(fault::Point(operation));
-  const Turns turns = TurnsOf(path, mode);
+  const Turns turns = ChooseTurns(path, mode);
   const int flags = OpenFlags(mode, turns != Turns::kNone);
   const Links links =
       mode == Mode::kReadLinked ? Links::kFollowed : Links::kRefused;
-  BELAY_ASSIGN_OR_RETURN(const int fd,
+  BELAY_ASSIGN_OR_RETURN(Descriptor file,
                          OpenRegular(path, flags, operation, 0666, links));
-  return PosixFile(std::move(path), fd, turns);
-}
-
-PosixFile::PosixFile(PosixFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      fd_(std::exchange(other.fd_, -1)),
-      turns_(other.turns_),
-      write_calls_(std::move(other.write_calls_)),
-      read_calls_(std::move(other.read_calls_)) {}
-
-PosixFile& PosixFile::operator=(PosixFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
-  std::swap(turns_, other.turns_);
-  write_calls_ = std::move(other.write_calls_);
-  read_calls_ = std::move(other.read_calls_);
-  return *this;
-}
-
-PosixFile::~PosixFile() {
-  if (fd_ >= 0) ::close(fd_);
+  return PosixFile(std::move(path), std::move(file), turns);
 }
 
 Status PosixFile::Close() {
-  if (fd_ < 0) return absl::OkStatus();
+  if (file_.fd() < 0) return absl::OkStatus();
   // Never repeated: Linux frees the descriptor even when close is interrupted.
-  const int result = ::close(std::exchange(fd_, -1));
+  const int result = ::close(file_.Release());
   if (result != 0) return ErrnoStatus(errno, "close", path_);
   return fault::Point("close");
 }
@@ -111,8 +84,8 @@ Status PosixFile::PwriteAll(int64_t offset, const void* data, int64_t bytes) {
   const char* from = static_cast<const char*>(data);
   while (bytes > 0) {
     const auto part = static_cast<size_t>(std::min(bytes, kMaxTransfer));
-    ++write_calls_;
-    const ssize_t count = ::pwrite(fd_, from, part, offset);
+    write_calls_.fetch_add(1, std::memory_order_relaxed);
+    const ssize_t count = ::pwrite(file_.fd(), from, part, offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return ErrnoStatus(errno, "write", path_);
     if (count == 0) return ErrnoStatus(EIO, "write", path_);
@@ -134,19 +107,19 @@ Status PosixFile::PwriteParts(
   }
   Status status;
   {
-    const WriteTurn turn(fd_, turns_ == Turns::kCrowded);
+    const WriteTurn turn(file_.fd(), turns_ == Turns::kCrowded);
     status = turn.is_taken() ? FillOrWrite(offset, parts)
                              : WriteVectors(offset, parts);
   }
-  is_written_ = false;
+  is_written_.store(false);
   return status;
 }
 
 // Fills pages while others write.
 Status PosixFile::FillOrWrite(
     int64_t offset, std::span<const std::span<const std::byte>> parts) {
-  if (!FillPages(fd_, offset, parts)) return WriteVectors(offset, parts);
-  ++write_calls_;
+  if (!FillPages(file_.fd(), offset, parts)) return WriteVectors(offset, parts);
+  write_calls_.fetch_add(1, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 
@@ -154,8 +127,9 @@ Status PosixFile::WriteVectors(
     int64_t offset, std::span<const std::span<const std::byte>> parts) {
   IoVectors<const std::byte> left(parts);
   while (left.Fill()) {
-    ++write_calls_;
-    const ssize_t count = ::pwritev(fd_, left.data(), left.size(), offset);
+    write_calls_.fetch_add(1, std::memory_order_relaxed);
+    const ssize_t count =
+        ::pwritev(file_.fd(), left.data(), left.size(), offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return ErrnoStatus(errno, "write", path_);
     if (count == 0) return ErrnoStatus(EIO, "write", path_);
@@ -170,8 +144,8 @@ Status PosixFile::PreadAll(int64_t offset, void* data, int64_t bytes) {
   char* to = static_cast<char*>(data);
   while (bytes > 0) {
     const auto part = static_cast<size_t>(std::min(bytes, kMaxTransfer));
-    ++read_calls_;
-    const ssize_t count = ::pread(fd_, to, part, offset);
+    read_calls_.fetch_add(1, std::memory_order_relaxed);
+    const ssize_t count = ::pread(file_.fd(), to, part, offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return ErrnoStatus(errno, "read", path_);
     if (count == 0) return TooShort(offset + bytes);
@@ -187,8 +161,9 @@ Status PosixFile::PreadParts(int64_t offset,
   BELAY_RETURN_IF_ERROR(fault::Point("read"));
   IoVectors<std::byte> left(parts);
   while (left.Fill()) {
-    ++read_calls_;
-    const ssize_t count = ::preadv(fd_, left.data(), left.size(), offset);
+    read_calls_.fetch_add(1, std::memory_order_relaxed);
+    const ssize_t count =
+        ::preadv(file_.fd(), left.data(), left.size(), offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return ErrnoStatus(errno, "read", path_);
     if (count == 0) return TooShort(offset + left.bytes());
@@ -216,7 +191,9 @@ Status PosixFile::ReserveUnsized(int64_t bytes) {
 Status PosixFile::Reserve(int mode, int64_t from, int64_t bytes) {
   BELAY_RETURN_IF_ERROR(fault::Point("reserve"));
   if (bytes <= from) return absl::OkStatus();
-  if (Retry([&] { return ::fallocate(fd_, mode, from, bytes - from); }) == 0) {
+  if (Retry([&] {
+        return ::fallocate(file_.fd(), mode, from, bytes - from);
+      }) == 0) {
     return absl::OkStatus();
   }
   const int error = errno;
@@ -228,9 +205,9 @@ Status PosixFile::Reserve(int mode, int64_t from, int64_t bytes) {
   if (!unsupported || bytes > found) return NoSpaceLeft(bytes, found);
   if (mode == FALLOC_FL_KEEP_SIZE) return absl::OkStatus();
   struct stat stat;
-  if (::fstat(fd_, &stat) == 0 &&
+  if (::fstat(file_.fd(), &stat) == 0 &&
       (stat.st_size >= bytes ||
-       Retry([&] { return ::ftruncate(fd_, bytes); }) == 0)) {
+       Retry([&] { return ::ftruncate(file_.fd(), bytes); }) == 0)) {
     return absl::OkStatus();
   }
   return ErrnoStatus(errno, "reserve", path_);
@@ -238,7 +215,7 @@ Status PosixFile::Reserve(int mode, int64_t from, int64_t bytes) {
 
 Status PosixFile::ReleaseUnsized() {
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, Stat());
-  if (Retry([&] { return ::ftruncate(fd_, stat.size); }) == 0) {
+  if (Retry([&] { return ::ftruncate(file_.fd(), stat.size); }) == 0) {
     return absl::OkStatus();
   }
   return ErrnoStatus(errno, "truncate", path_);
@@ -248,7 +225,7 @@ Status PosixFile::Extend(int64_t bytes) {
   BELAY_RETURN_IF_ERROR(fault::Point("reserve"));
   BELAY_ASSIGN_OR_RETURN(const int64_t found, SpaceForThisFile());
   if (bytes > found) return NoSpaceLeft(bytes, found);
-  if (Retry([&] { return ::ftruncate(fd_, bytes); }) == 0) {
+  if (Retry([&] { return ::ftruncate(file_.fd(), bytes); }) == 0) {
     return absl::OkStatus();
   }
   return ErrnoStatus(errno, "reserve", path_);
@@ -257,7 +234,7 @@ Status PosixFile::Extend(int64_t bytes) {
 StatusOr<int64_t> PosixFile::SpaceForThisFile() const {
   struct statvfs space;
   struct stat stat;
-  if (::fstatvfs(fd_, &space) != 0 || ::fstat(fd_, &stat) != 0) {
+  if (::fstatvfs(file_.fd(), &space) != 0 || ::fstat(file_.fd(), &stat) != 0) {
     return ErrnoStatus(errno, "reserve", path_);
   }
   const int64_t available = Available(space);
@@ -272,18 +249,18 @@ Status PosixFile::NoSpaceLeft(int64_t need, int64_t found) const {
 
 Status PosixFile::Sync() {
   BELAY_RETURN_IF_ERROR(fault::Point("sync"));
-  if (Retry([&] { return ::fsync(fd_); }) == 0) return absl::OkStatus();
+  if (Retry([&] { return ::fsync(file_.fd()); }) == 0) return absl::OkStatus();
   return ErrnoStatus(errno, "sync", path_);
 }
 
 void PosixFile::StartWriteback(int64_t offset, int64_t bytes) {
-  ::sync_file_range(fd_, offset, bytes, SYNC_FILE_RANGE_WRITE);
+  ::sync_file_range(file_.fd(), offset, bytes, SYNC_FILE_RANGE_WRITE);
 }
 
 StatusOr<FileStat> PosixFile::Stat() const {
   BELAY_RETURN_IF_ERROR(fault::Point("stat"));
   struct stat stat;
-  if (::fstat(fd_, &stat) != 0) return ErrnoStatus(errno, "stat", path_);
+  if (::fstat(file_.fd(), &stat) != 0) return ErrnoStatus(errno, "stat", path_);
   return FileStat{.size = stat.st_size,
                   .allocated_bytes = Allocated(stat),
                   .number = stat.st_ino,
@@ -297,8 +274,8 @@ int64_t PosixFile::DataBytes() const {
   int64_t bytes = 0;
   int64_t end = 0;
   for (int part = 0; part < kMostParts; ++part) {
-    const int64_t begin = ::lseek(fd_, end, SEEK_DATA);
-    if (begin >= 0) end = ::lseek(fd_, begin, SEEK_HOLE);
+    const int64_t begin = ::lseek(file_.fd(), end, SEEK_DATA);
+    if (begin >= 0) end = ::lseek(file_.fd(), begin, SEEK_HOLE);
     if (begin < 0 || end <= begin) break;
     bytes += end - begin;
   }

@@ -8,18 +8,13 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "belay/status.h"
 #include "core/errno_status.h"
+#include "storage/open_file.h"
 
 namespace belay {
-
-// Calls of the operating system that a signal may interrupt.
 
 // Repeats a call as long as a signal interrupts it; returns what it returned.
 template <typename Call>
@@ -29,15 +24,14 @@ auto Retry(Call call) {
   return result;
 }
 
-// What pwritev and preadv take: parts of memory that follow each other in a
-// file, call by call.
-
 // Linux moves at most this many bytes in one call.
 inline constexpr int64_t kMaxTransfer = 0x7ffff000;
 // Linux moves at most this many parts of memory in one call.
 inline constexpr int kMostVectors = 1024;
 
-// Byte: std::byte or const std::byte. Borrows the parts.
+// The vectors of pwritev or preadv, call by call, for parts of memory that
+// follow each other in a file. Byte: std::byte or const std::byte. Borrows the
+// parts.
 template <typename Byte>
 class IoVectors {
  public:
@@ -81,9 +75,7 @@ class IoVectors {
   int64_t bytes_ = 0;
 };
 
-// POSIX files and directories: with export_lock, file_lock, file_pages,
-// file_system, mapped_file, open_regular and striping the only place that calls
-// the operating system's file functions.
+// POSIX files and directories.
 //
 // Every operation passes one fault point under its own name, the name that
 // starts its error message: `OPERATION "PATH": cause`. Errors are those of
@@ -110,23 +102,18 @@ class PosixFile {
     // Must exist, and cannot be read: NFS then sends what was written and no
     // bytes around it.
     kWriteOnly,
-    // The same for a file that others write at the same time, and that is as
-    // long already as it will be. On a tmpfs it is opened for reading too, and
+    // Like kWriteOnly, for a file that others write at the same time, and that
+    // has its final length. On a tmpfs it is opened for reading too, and
     // PwriteParts does not wait for the others (storage/mapped_file.h).
     kWriteBeside,
-    // The same where more of them write than there are cores: while one does,
-    // the others let it have theirs.
+    // Like kWriteBeside, if more processes write than there are cores: while
+    // one writes, the others yield.
     kWriteBesideMany,
     kCreate,  // must not exist; can be read, too
   };
 
   // Opens a regular file.
   static StatusOr<PosixFile> Open(std::string path, Mode mode);
-
-  // Moves, closes.
-  PosixFile(PosixFile&& other) noexcept;
-  PosixFile& operator=(PosixFile&& other) noexcept;
-  ~PosixFile();
 
   // Closes the file, also if it returns an error; a second call does nothing.
   Status Close();
@@ -137,7 +124,7 @@ class PosixFile {
   // ResourceExhausted (EFBIG).
   Status PwriteAll(int64_t offset, const void* data, int64_t bytes);
 
-  // The same for parts that follow each other in the file.
+  // Writes parts that follow each other in the file likewise.
   Status PwriteParts(int64_t offset,
                      std::span<const std::span<const std::byte>> parts);
 
@@ -147,7 +134,7 @@ class PosixFile {
   // size that holds these bytes, `found` the size of the file.
   Status PreadAll(int64_t offset, void* data, int64_t bytes);
 
-  // The same for parts that follow each other in the file.
+  // Reads parts that follow each other in the file likewise.
   Status PreadParts(int64_t offset,
                     std::span<const std::span<std::byte>> parts);
 
@@ -159,7 +146,7 @@ class PosixFile {
   // plus what the file has already.
   Status Fallocate(int64_t bytes, int64_t from = 0);
 
-  // The same with the size unchanged, for who will make the file longer.
+  // Reserves the bytes, and leaves the size unchanged.
   // Errors: as Fallocate.
   Status ReserveUnsized(int64_t bytes);
 
@@ -187,27 +174,27 @@ class PosixFile {
 
   // Return what was opened, and how many calls and mappings moved data.
   const std::string& path() const { return path_; }
-  int64_t write_calls() const { return write_calls_.count; }
-  int64_t read_calls() const { return read_calls_.count; }
+  int64_t write_calls() const { return write_calls_; }
+  int64_t read_calls() const { return read_calls_; }
 
  private:
-  // Counts what several threads do, and moves with the file.
-  struct Counter {
-    Counter() = default;
-    Counter(Counter&& other) noexcept : count(other.count.load()) {}
-    Counter& operator=(Counter&& other) noexcept {
-      count = other.count.exchange(count);
+  // A variable of several threads that moves with the file.
+  template <typename T>
+  struct Atomic : std::atomic<T> {
+    Atomic() : std::atomic<T>(T{}) {}
+    Atomic(Atomic&& other) noexcept : std::atomic<T>(other.load()) {}
+    Atomic& operator=(Atomic&& other) noexcept {
+      this->store(other.load());
       return *this;
     }
-    void operator++() { count.fetch_add(1, std::memory_order_relaxed); }
-    std::atomic<int64_t> count{0};
   };
 
-  // Whether writers of this file take turns.
+  // How writers of this file take turns.
   enum class Turns : uint8_t { kNone, kSome, kCrowded };
 
-  PosixFile(std::string path, int fd, Turns turns);
-  static Turns TurnsOf(const std::string& path, Mode mode);
+  PosixFile(std::string path, Descriptor file, Turns turns)
+      : path_(std::move(path)), file_(std::move(file)), turns_(turns) {}
+  static Turns ChooseTurns(const std::string& path, Mode mode);
   Status WriteVectors(int64_t offset,
                       std::span<const std::span<const std::byte>> parts);
   Status FillOrWrite(int64_t offset,
@@ -218,13 +205,13 @@ class PosixFile {
   Status TooShort(int64_t need) const;
 
   std::string path_;
-  int fd_ = -1;
+  Descriptor file_;
   Turns turns_ = Turns::kNone;
-  // Whether a thread of this process writes, in its turn or not. The turn is
-  // the open file's, so that it keeps out no thread of its own.
-  std::atomic<bool> is_written_{false};
-  Counter write_calls_;
-  Counter read_calls_;
+  // True while a thread of this process writes: the turn belongs to the open
+  // file, so that it does not keep out other threads.
+  Atomic<bool> is_written_;
+  Atomic<int64_t> write_calls_;
+  Atomic<int64_t> read_calls_;
 };
 
 // Creates one directory; its parent must exist.

@@ -1,18 +1,8 @@
 #include "storage/reader.h"
 
-#include <algorithm>
-#include <functional>
-#include <span>
-#include <utility>
-#include <vector>
-
-#include "core/checksum.h"
-#include "core/process.h"
-#include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
 #include "format/paths.h"
-#include "storage/staging.h"
 
 namespace belay {
 
@@ -85,7 +75,7 @@ void PortionReader::CutIntoTiles(const WriteOrder& order) {
   const int64_t element_size = StoredElementSize(formed_, order.shard);
   int64_t tile = kTileBytes;
   if (!IsEmpty(order.box)) {
-    // What is staged lies dense.
+    // Staged elements are dense.
     const Box held = IsStaged(formed_, order.shard)
                          ? order.box
                          : OwnMemory(formed_, order.shard).box;
@@ -206,8 +196,9 @@ class Reading {
     return absl::OkStatus();
   }
 
-  // Whether another shard that waits has some of this memory: a program may
-  // have several values in one place, and each is summed before the next comes.
+  // Returns whether a waiting order of another shard overlaps this memory: a
+  // program may restore several values to one place, and each must be summed
+  // before the next is read.
   bool IsAwaited(int32_t shard, const char* begin, const char* end) const {
     if (waiting_.back().order->shard == shard) return false;
     constexpr std::less<const char*> kIsBefore;
@@ -236,7 +227,7 @@ class Reading {
       const Status status = staging_.Start(
           StoredBytes(formed_, shard, tile), job_.shards[shard].key,
           FileOffset(tile, order.extent, StoredElementSize(formed_, shard)));
-      // What is only slow needs no memory.
+      // Memory that is only slow can be read into directly.
       if (is_staged) BELAY_RETURN_IF_ERROR(status);
       if (status.ok()) memory = RoomFor(formed_, shard, tile, staging_);
     }
@@ -266,14 +257,14 @@ class Reading {
 
 }  // namespace
 
-std::string DataFiles::PathOf(int32_t index) const {
+std::string DataFiles::FilePath(int32_t index) const {
   return JoinPath(job_.directory, job_.file_names[index]);
 }
 
 Status DataFiles::NotThere(const Status& status) const {
   BELAY_ASSIGN_OR_RETURN(const bool sees_index,
                          Exists(JoinPath(job_.directory, IndexName())));
-  // The index promises it.
+  // The index promises the file.
   if (sees_index) return absl::DataLossError(status.message());
   return absl::FailedPreconditionError(Cat(
       "read \"", job_.directory, "\": host \"", HostName(),
@@ -285,7 +276,7 @@ Status DataFiles::Open(int32_t index) {
   if (current_ != nullptr && index == index_) return absl::OkStatus();
   BELAY_RETURN_IF_ERROR(Flush());
   BELAY_RETURN_IF_ERROR(Close());
-  const std::string path = PathOf(index);
+  const std::string path = FilePath(index);
   if (job_.open_files != nullptr) current_ = job_.open_files->Find(path);
   if (current_ == nullptr) {
     StatusOr<PosixFile> file = PosixFile::Open(path, PosixFile::Mode::kRead);
@@ -308,7 +299,7 @@ Status DataFiles::ReadInto(const ShardMemory& memory, const Box& box,
                            const ReadOrder& order) {
   if (order.filtered >= 0) {
     counts_.bytes += NumElements(box.shape) * memory.element_size;
-    return filtered_.Read(PathOf(order.file), job_.filtered[order.filtered],
+    return filtered_.Read(FilePath(order.file), job_.filtered[order.filtered],
                           order.extent, box, memory);
   }
   BELAY_RETURN_IF_ERROR(ReadSoon(memory, box, order));

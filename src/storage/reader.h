@@ -4,27 +4,8 @@
 #define BELAY_STORAGE_READER_H_
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <list>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/container/flat_hash_set.h"
-#include "belay/arrays/box.h"
-#include "belay/arrays/shard.h"
-#include "belay/status.h"
-#include "core/element_conversion.h"
-#include "plan/plan.h"
-#include "plan/shards.h"
-#include "plan/stored_values.h"
-#include "storage/file_system.h"
 #include "storage/filtered_reader.h"
-#include "storage/posix_file.h"
 #include "storage/staging.h"
 #include "storage/transfer.h"
 #include "storage/two_phase.h"
@@ -43,17 +24,17 @@ class OpenFiles {
   // there are many. The result is valid until the next call.
   PosixFile* Keep(const std::string& path, PosixFile file);
 
-  // Those whose chunks pass filters.
+  // Datasets whose chunks pass filters.
   FilteredReader& chunks() { return chunks_; }
 
-  // Whether Check was called for it.
   bool IsChecked(const std::string& path) const {
     return checked_.contains(path);
   }
   void Check(const std::string& path) { checked_.insert(path); }
 
-  // Notes that a file was opened by its path, which may be that of another
-  // save; returns whether one was since it was asked for last.
+  // NoteOpened records that a file was opened by its path, where another save
+  // may have put its own. TakeOpened returns whether one was since its last
+  // call.
   void NoteOpened() { was_opened_ = true; }
   bool TakeOpened() { return std::exchange(was_opened_, false); }
 
@@ -135,8 +116,8 @@ class JoinedSegments {
 // Hands out the orders of a rank portion by portion, for a transfer in which
 // ranks gather runs for each other, and sums them for the checksums.
 
-// What a portion of one rank weighs at most, but for a quarter more, where the
-// transfer may take `memory`.
+// Returns the most that a portion of one rank weighs, except for a quarter
+// more, if the transfer may take `memory`.
 int64_t PortionWeight(int64_t memory);
 
 class PortionReader {
@@ -173,26 +154,26 @@ class PortionReader {
 
 // Reading: the boxes of a restore go from the data files into memory.
 
-// What a rank reads. Borrows everything.
+// The orders of one rank, and where it reads them. Borrows everything.
 struct ReadJob {
   const std::vector<Shard>& shards;
   const RankReads& reads;
   std::string directory;
   const std::vector<std::string>& file_names;
   std::span<const FilteredDataset> filtered = {};  // as orders count them
-  // Of all blocks of the restore; both empty: no checksums. The bytes that were
-  // counted into each block's register are added to `covered`.
+  // By block of the restore; both empty: no checksums. `covered` counts the
+  // bytes that each register includes.
   std::span<uint32_t> registers;
   std::span<int64_t> covered;
   std::span<const StoredForm> forms = {};   // of the shards; empty: their own
   std::span<ConversionLosses> losses = {};  // of the shards; empty: not counted
   // The most bytes through which values are staged.
   int64_t max_bytes_in_flight = int64_t{256} << 20;
-  // Whether what is slow to read in place is staged.
+  // Stages elements that are slow to read in place.
   bool stages_slow_targets = HasSlowTargets();
   // Keeps chunks for the next job, and stays open. Null: those of this job.
   FilteredReader* kept_chunks = nullptr;
-  // The same of files without filters. Null: those of this job.
+  // Files without filters that stay open. Null: those of this job.
   OpenFiles* open_files = nullptr;
 };
 
@@ -225,7 +206,7 @@ class DataFiles {
   // Errors: those of ReadAll.
   Status ReadInto(const ShardMemory& memory, const Box& box,
                   const ReadOrder& order);
-  // The same for one without filters, but it may be read later.
+  // Reads one without filters, at the latest when Flush is called.
   Status ReadSoon(const ShardMemory& memory, const Box& box,
                   const ReadOrder& order);
   // Reads what was to be read soon.
@@ -234,9 +215,9 @@ class DataFiles {
 
  private:
   Status Open(int32_t index);
-  // Why a file is missing, told with `status`.
+  // Returns the error of a missing file, whose open has failed with `status`.
   Status NotThere(const Status& status) const;
-  std::string PathOf(int32_t index) const;
+  std::string FilePath(int32_t index) const;
 
   // A page of the file is read whole anyway.
   static constexpr size_t kMostGapBytes = 4096;

@@ -1,14 +1,10 @@
 #include "storage/skeleton.h"
 
 #include <algorithm>
-#include <optional>
-#include <utility>
 
 #include "core/status_macros.h"
 #include "format/file_metadata.h"
 #include "format/object_header.h"
-#include "hdf5/file.h"
-#include "hdf5/types.h"
 #include "mpi/mpi_file.h"
 #include "plan/chunks.h"
 #include "storage/file_system.h"
@@ -36,8 +32,8 @@ namespace {
 // costs a few unused bytes, too little scatters the headers.
 constexpr int64_t kMetadataBytesPerDataset = 384;
 constexpr int64_t kMetadataBytesPerFile = 4096;
-// Of HDF5's index of chunks with filters: place, size and filters of each. Some
-// filters also make longer what they cannot make shorter.
+// HDF5's index of filtered chunks has place, size and filters of each. Some
+// filters also lengthen bytes that they cannot compress.
 constexpr int64_t kMoreBytesPerChunk = 128;
 constexpr int64_t kMoreBytesPart = 128;
 // Datasets below this lie side by side.
@@ -45,7 +41,7 @@ constexpr int64_t kSmallDatasetBytes = int64_t{64} << 10;
 // A file gets its space in pages at least.
 constexpr int64_t kPageBytes = 4096;
 
-// None of a dataset with filters, which gets its place as it is written.
+// Datasets with filters get their place as they are written.
 int64_t PlacedBytes(const h5::DatasetSpec& spec) {
   return spec.filters.empty() ? h5::StoredBytes(spec) : 0;
 }
@@ -81,7 +77,7 @@ StatusOr<std::vector<int64_t>> CreateDatasets(
   return offsets;
 }
 
-// What lies between the datasets, ascending: [first, second) in the file.
+// Returns the gaps between the datasets, ascending: [first, second).
 std::vector<std::pair<int64_t, int64_t>> Gaps(
     const std::vector<h5::DatasetSpec>& datasets, const Skeleton& skeleton) {
   std::vector<std::pair<int64_t, int64_t>> data;  // offset, bytes
@@ -100,7 +96,7 @@ std::vector<std::pair<int64_t, int64_t>> Gaps(
   return gaps;
 }
 
-// Leaves no hole where nothing will be written.
+// Reserves the bytes that no dataset will fill, so that they are no holes.
 Status ReserveGaps(PosixFile& file,
                    const std::vector<h5::DatasetSpec>& datasets,
                    const Skeleton& skeleton) {
@@ -112,7 +108,7 @@ Status ReserveGaps(PosixFile& file,
   return absl::OkStatus();
 }
 
-// Whether a file gets its space with its skeleton.
+// Returns whether a file gets its space with its skeleton.
 bool IsReserved(const NewFile& file) {
   return file.space == Space::kReserved ||
          (file.space == Space::kReservedOnDisk && !IsInMemory(file.path));

@@ -8,22 +8,16 @@
 #ifndef BELAY_STORAGE_SKELETON_H_
 #define BELAY_STORAGE_SKELETON_H_
 
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include "belay/status.h"
 #include "core/wire.h"
 #include "hdf5/dataset.h"
 #include "plan/plan.h"
 
 namespace belay {
 
-// Where the datasets of a file lie.
+// The places of the datasets of a file.
 struct Skeleton {
   int64_t file_bytes = 0;
   std::vector<int64_t> offsets;  // by dataset; -1 for those without bytes
@@ -47,8 +41,8 @@ enum class Space : uint8_t {
   kReservedOnDisk,
 };
 
-// Where and how a file is made. With hints MPI-IO creates it, empty, so that
-// they reach the file system; without them no MPI call is made.
+// A file to create. With hints MPI-IO creates it, empty, so that they reach the
+// file system; without hints there is no MPI call.
 struct NewFile {
   std::string path;
   Space space = Space::kReserved;
@@ -65,7 +59,7 @@ struct NewFile {
 StatusOr<Skeleton> CreateSkeleton(const NewFile& file,
                                   const std::vector<h5::DatasetSpec>& datasets);
 
-// How a dataset of an array is made under `path`.
+// Describes the dataset of an array under `path`.
 h5::DatasetSpec SpecOf(const std::string& path, const StoredArray& array,
                        const StoredDataset& dataset);
 

@@ -2,11 +2,9 @@
 
 #include "core/catch_exceptions.h"
 #include "core/checksum.h"
-#include "core/element_conversion.h"
 #include "core/flat_buffer.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
-#include "plan/shards.h"
 #include "storage/file_system.h"
 
 namespace belay {
@@ -43,7 +41,7 @@ void Convert(const Box& part, const Elements<const char>& from,
   });
 }
 
-ConversionLosses* LossesOf(const FormedShards& formed, int32_t shard) {
+ConversionLosses* FindLosses(const FormedShards& formed, int32_t shard) {
   return formed.losses.empty() ? nullptr : &formed.losses[shard];
 }
 
@@ -137,7 +135,7 @@ ShardMemory StageForSave(const FormedShards& formed, int32_t shard,
   if (IsConverted(formed, shard)) {
     Convert(part, {own.dtype, source, StoreOf(own)},
             {StoredDType(formed, shard), staged.data, {part, dense}},
-            LossesOf(formed, shard));
+            FindLosses(formed, shard));
   } else {
     GatherElements(own, part, staged.data);
   }
@@ -153,7 +151,7 @@ void HandOver(const FormedShards& formed, int32_t shard, const Box& part,
   if (IsConverted(formed, shard)) {
     Convert(part,
             {StoredDType(formed, shard), staged.data, {staged.box, dense}},
-            {own.dtype, memory.data, StoreOf(own)}, LossesOf(formed, shard));
+            {own.dtype, memory.data, StoreOf(own)}, FindLosses(formed, shard));
   } else if (IsStrided(own)) {
     ScatterElements(own, part, staged.data, staged.box);
   } else {

@@ -1,25 +1,20 @@
 // Staging: values that are stored with another dtype are converted part by
-// part, on their way between the program's memory and a file. What does not lie
-// dense in memory, and what would be slow to read in place, takes the same way.
+// part, on their way between the program's memory and a file. Values that are
+// not dense in memory, or slow to read in place, take the same way.
 //
 //   save:     program's shard -> StageForSave: one order or tile -> file
 //   restore:  file -> RoomFor: one tile -> HandOver -> program's shard
 //
-// No more is staged than what is handed to a file at a time, so that a large
-// state needs no more memory than a small one.
+// At most the bytes of one transfer are staged at a time, so that a large state
+// needs no more memory than a small one.
 
 #ifndef BELAY_STORAGE_STAGING_H_
 #define BELAY_STORAGE_STAGING_H_
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <span>
-#include <string_view>
 
 #include "belay/arrays/shard.h"
-#include "belay/status.h"
 #include "core/element_conversion.h"
 #include "plan/plan.h"
 #include "plan/shards.h"
@@ -31,7 +26,7 @@ namespace belay {
 struct FormedShards {
   std::span<const Shard> shards;
   std::span<const StoredForm> forms;  // empty: all are stored as they are
-  // Of each shard, what converting it loses; empty: that is not counted.
+  // What conversion loses, by shard; empty: not counted.
   std::span<ConversionLosses> losses = {};
 };
 

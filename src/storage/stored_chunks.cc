@@ -1,30 +1,23 @@
 #include "storage/stored_chunks.h"
 
-#include <algorithm>
 #include <limits>
-#include <memory>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "core/catch_exceptions.h"
-#include "core/status_macros.h"
 #include "core/text.h"
 #include "format/chunk_filters.h"
 #include "format/paths.h"
-#include "storage/chunk_file.h"
 #include "storage/filtered_reader.h"
 
 namespace belay {
 namespace {
 
-// What values take anyway is not worth a look.
+// Fewer claimed bytes are harmless.
 constexpr int64_t kFewBytes = int64_t{64} << 20;
 // Most values are compressed by less.
 constexpr int64_t kUsualRatio = 8;
 
-// What no filter of HDF5 itself exceeds.
+// No filter of HDF5 itself compresses more.
 constexpr int64_t kMostOfDeflate = 1040;
 
 // Bytes of a file that a dataset has.
@@ -34,7 +27,7 @@ struct Part {
   int32_t dataset = 0;
 };
 
-// Of one file.
+// The claims of the index about one file.
 struct Claims {
   std::vector<int32_t> datasets;
   int64_t filtered_bytes = 0;  // of values that have passed filters
@@ -46,8 +39,9 @@ int64_t ValueBytes(const SavedCheckpoint& saved, const StoredDataset& dataset) {
          IoElementSize(saved.arrays[dataset.array].dtype);
 }
 
-// By file. The sum of all is a number: FromColumns has looked.
-std::vector<Claims> ClaimsOf(const SavedCheckpoint& saved) {
+// Returns the claims by file. Their sum does not overflow: FromColumns checks
+// that.
+std::vector<Claims> CollectClaims(const SavedCheckpoint& saved) {
   std::vector<Claims> claims(saved.files.size());
   for (size_t i = 0; i < saved.datasets.size(); ++i) {
     const StoredDataset& dataset = saved.datasets[i];
@@ -60,7 +54,7 @@ std::vector<Claims> ClaimsOf(const SavedCheckpoint& saved) {
   return claims;
 }
 
-// The parts of one file, with those who say so.
+// The stored parts of one file, with the datasets that claim them.
 class FileParts {
  public:
   FileParts(const SavedCheckpoint& saved, ChunkFile& file)
@@ -71,7 +65,7 @@ class FileParts {
     const StoredArray& array = saved_.arrays[dataset.array];
     if (IsEmpty(dataset.box)) return absl::OkStatus();
     if (dataset.filters.empty()) {
-      // Those without filters have been compared with each other already.
+      // CheckBytesCountOnce has compared these with each other.
       return AddPart(dataset.offset,
                      dataset.offset + ValueBytes(saved_, dataset), number);
     }
@@ -97,15 +91,15 @@ class FileParts {
         });
     if (status.ok() && largest.ratio > kMostOfDeflate) {
       status = reader_.TryChunk(file_.path(), filtered,
-                                file_.CornerOf(filtered, largest.number));
+                                file_.FindCorner(filtered, largest.number));
     }
-    // What only HDF5 undoes may lie as only HDF5 finds it, and where a plugin
-    // is missing other arrays can be read nevertheless.
+    // Chunks that only HDF5 unpacks may have an index that only HDF5 reads; and
+    // if a plugin is missing, the other arrays can be read nevertheless.
     if ((absl::IsUnimplemented(status) || absl::IsFailedPrecondition(status)) &&
         !h5::CanUndo(dataset.filters)) {
       return absl::OkStatus();
     }
-    return OfKey(number, status);
+    return NameKey(number, status);
   }
 
   // Checks that no two of them have a byte in common.
@@ -115,12 +109,13 @@ class FileParts {
     for (size_t i = 1; i < parts_.size(); ++i) {
       const Part& before = parts_[i - 1];
       if (parts_[i].begin >= before.end) continue;
-      return OfKey(parts_[i].dataset,
-                   absl::DataLossError(Cat(
-                       "it shares stored bytes with key \"",
-                       saved_.arrays[saved_.datasets[before.dataset].array].key,
-                       "\" (need an offset of at least ", before.end,
-                       ", found ", parts_[i].begin, ")")));
+      return NameKey(
+          parts_[i].dataset,
+          absl::DataLossError(
+              Cat("it shares stored bytes with key \"",
+                  saved_.arrays[saved_.datasets[before.dataset].array].key,
+                  "\" (need an offset of at least ", before.end, ", found ",
+                  parts_[i].begin, ")")));
     }
     return absl::OkStatus();
   }
@@ -140,8 +135,8 @@ class FileParts {
 
   Status AddPart(int64_t begin, int64_t end, int32_t dataset) {
     if (begin == end) return absl::OkStatus();
-    // Before there are more of them than the file has room for: many datasets
-    // may share what says where their chunks lie.
+    // Checked at each part: many datasets may share an index of chunks, and
+    // would make more parts than the file has room for.
     if ((bytes_ += end - begin) > file_.size()) {
       return absl::DataLossError(
           Cat("chunks up to this one share stored bytes (need ", bytes_,
@@ -153,7 +148,7 @@ class FileParts {
     return absl::OkStatus();
   }
 
-  Status OfKey(int32_t dataset, const Status& status) const {
+  Status NameKey(int32_t dataset, const Status& status) const {
     if (status.ok()) return status;
     std::string_view cause(status.message().data(), status.message().size());
     const std::string start = Cat("read \"", file_.path(), "\": ");
@@ -174,7 +169,7 @@ class FileParts {
 Status CheckFile(const std::string& path, const SavedCheckpoint& saved,
                  const std::vector<int32_t>& datasets) {
   StatusOr<std::unique_ptr<ChunkFile>> file = ChunkFile::Open(path);
-  // Whoever reads it finds out, and says so.
+  // A read of it will report that it is missing.
   if (absl::IsNotFound(file.status())) return absl::OkStatus();
   BELAY_RETURN_IF_ERROR(file.status());
   FileParts parts(saved, **file);
@@ -184,7 +179,7 @@ Status CheckFile(const std::string& path, const SavedCheckpoint& saved,
   return parts.CheckDisjoint();
 }
 
-// Looks into files of which is said more than `ratio` bytes for each byte.
+// Checks the files that claim more than `ratio` bytes for each byte.
 Status CheckFiles(const std::string& directory, const SavedCheckpoint& saved,
                   const std::vector<Claims>& claims, int64_t ratio) {
   for (size_t i = 0; i < claims.size(); ++i) {
@@ -205,7 +200,7 @@ Status CheckFiles(const std::string& directory, const SavedCheckpoint& saved,
 
 Status CheckStoredChunks(const std::string& directory,
                          const SavedCheckpoint& saved) {
-  const std::vector<Claims> claims = ClaimsOf(saved);
+  const std::vector<Claims> claims = CollectClaims(saved);
   int64_t filtered = 0;
   for (const Claims& of_file : claims) filtered += of_file.filtered_bytes;
   if (filtered <= kFewBytes) return absl::OkStatus();
@@ -214,7 +209,7 @@ Status CheckStoredChunks(const std::string& directory,
 
 Status CheckAllStoredChunks(const std::string& directory,
                             const SavedCheckpoint& saved) {
-  return CheckFiles(directory, saved, ClaimsOf(saved), 0);
+  return CheckFiles(directory, saved, CollectClaims(saved), 0);
 }
 
 }  // namespace belay

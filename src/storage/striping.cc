@@ -4,18 +4,15 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <optional>
-#include <span>
-#include <string_view>
-#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "core/status_macros.h"
+#include "storage/open_file.h"
 
 namespace belay {
 
@@ -89,7 +86,7 @@ Status CheckLength(const char* what, uint64_t need, Bytes bytes) {
   return NoLayout(what, need, bytes.size());
 }
 
-// No value for what lies on the metadata server.
+// Returns nothing for data on the metadata server.
 StatusOr<std::optional<LustreLayout>> ParsePlain(Bytes bytes) {
   BELAY_RETURN_IF_ERROR(CheckLength("it ends early", kPlainBytes, bytes));
   const auto magic = At<uint32_t>(bytes, 0);
@@ -104,7 +101,7 @@ StatusOr<std::optional<LustreLayout>> ParsePlain(Bytes bytes) {
   if (size == 0 || size % kLeastStripe != 0) {
     return NoLayout("its stripe size is not a multiple", kLeastStripe, size);
   }
-  // What is not written yet has no objects.
+  // A file that is not written yet has no objects.
   const size_t objects = bytes.size() - header;
   if (objects != 0 && objects != count * kObjectBytes) {
     return NoLayout("its objects have a wrong length", count * kObjectBytes,
@@ -114,7 +111,7 @@ StatusOr<std::optional<LustreLayout>> ParsePlain(Bytes bytes) {
                       .stripe_count = count == kAllServers ? 0 : count};
 }
 
-int64_t WidthOf(const LustreLayout& layout) {
+int64_t StripeWidth(const LustreLayout& layout) {
   return layout.stripe_bytes *
          (layout.stripe_count == 0 ? kAllServers : layout.stripe_count);
 }
@@ -140,7 +137,8 @@ StatusOr<std::optional<LustreLayout>> ParseComposite(Bytes bytes) {
         CheckLength("a component ends early", begin + length, bytes));
     BELAY_ASSIGN_OR_RETURN(const std::optional<LustreLayout> one,
                            ParsePlain(bytes.subspan(begin, length)));
-    if (one && (!widest || WidthOf(*one) > WidthOf(*widest))) widest = one;
+    if (one && (!widest || StripeWidth(*one) > StripeWidth(*widest)))
+      widest = one;
   }
   return widest;
 }
@@ -168,7 +166,8 @@ constexpr int64_t kMostServers = 4096;
 constexpr size_t kMostAttributeBytes = size_t{64} << 10;  // as the kernel's
 
 // An extended attribute; empty if there is none.
-std::vector<std::byte> AttributeOf(const std::string& path, const char* name) {
+std::vector<std::byte> ReadAttribute(const std::string& path,
+                                     const char* name) {
   std::vector<std::byte> value(kMostAttributeBytes);
   const ssize_t size =
       ::getxattr(path.c_str(), name, value.data(), value.size());
@@ -185,11 +184,11 @@ int64_t NumberIn(std::string_view text) {
 }
 
 int64_t AttributeNumber(const std::string& path, const char* name) {
-  const std::vector<std::byte> value = AttributeOf(path, name);
+  const std::vector<std::byte> value = ReadAttribute(path, name);
   return NumberIn({reinterpret_cast<const char*>(value.data()), value.size()});
 }
 
-// Takes what makes sense.
+// Ignores numbers that make no sense.
 void Set(int64_t stripe_bytes, int64_t servers, Striping& striping) {
   if (stripe_bytes < kStripeGranule || stripe_bytes > kMostStripeBytes ||
       stripe_bytes % kStripeGranule != 0) {
@@ -201,11 +200,11 @@ void Set(int64_t stripe_bytes, int64_t servers, Striping& striping) {
 }
 
 void AskLustre(const std::string& path, Striping& striping) {
-  const auto layout = ParseLustreLayout(AttributeOf(path, "lustre.lov"));
+  const auto layout = ParseLustreLayout(ReadAttribute(path, "lustre.lov"));
   if (layout.ok()) Set(layout->stripe_bytes, layout->stripe_count, striping);
 }
 
-// How many servers share a file, GPFS does not tell.
+// GPFS does not tell the number of servers of a file.
 void AskGpfs(const std::string& path, Striping& striping) {
   struct stat found {};
   if (::stat(path.c_str(), &found) == 0) Set(found.st_blksize, 0, striping);
@@ -218,10 +217,9 @@ void AskBeeGfs(const std::string& path, Striping& striping) {
     uint16_t targets;
   };
   StripeInfo info{};
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return;
-  const int code = ::ioctl(fd, _IOR('f', 25, StripeInfo), &info);
-  ::close(fd);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.fd() < 0) return;
+  const int code = ::ioctl(file.fd(), _IOR('f', 25, StripeInfo), &info);
   if (code == 0) Set(info.chunk_bytes, info.targets, striping);
 }
 
@@ -247,39 +245,12 @@ void AskHints(const std::map<std::string, std::string>& hints,
 Striping StripingOf(const std::string& path,
                     const std::map<std::string, std::string>& hints) {
   Striping striping{.file_system = FileSystemOf(path)};
-  switch (striping.file_system) {
-    case FileSystem::kLustre:
-      AskLustre(path, striping);
-      break;
-    case FileSystem::kGpfs:
-      AskGpfs(path, striping);
-      break;
-    case FileSystem::kBeeGfs:
-      AskBeeGfs(path, striping);
-      break;
-    case FileSystem::kCeph:
-      AskCeph(path, striping);
-      break;
-    default:
-      break;
-  }
+  const FileSystem kind = striping.file_system;
+  if (kind == FileSystem::kLustre) AskLustre(path, striping);
+  if (kind == FileSystem::kGpfs) AskGpfs(path, striping);
+  if (kind == FileSystem::kBeeGfs) AskBeeGfs(path, striping);
+  if (kind == FileSystem::kCeph) AskCeph(path, striping);
   if (striping.stripe_bytes == 0) AskHints(hints, striping);
-  return striping;
-}
-
-void PutStriping(WireWriter& out, const Striping& striping) {
-  out.Put(striping.file_system);
-  out.Put(striping.is_hinted);
-  out.Put(striping.stripe_bytes);
-  out.Put(striping.servers);
-}
-
-Striping GetStriping(WireReader& in) {
-  Striping striping;
-  striping.file_system = in.Get<FileSystem>();
-  striping.is_hinted = in.Get<bool>();
-  striping.stripe_bytes = in.Get<int64_t>();
-  striping.servers = in.Get<int32_t>();
   return striping;
 }
 

@@ -1,13 +1,11 @@
-// How a file is cut into stripes that lie on several servers.
+// The stripes of a file on several servers.
 
 #ifndef BELAY_STORAGE_STRIPING_H_
 #define BELAY_STORAGE_STRIPING_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "belay/status.h"
@@ -31,13 +29,22 @@ struct Striping {
 Striping StripingOf(const std::string& path,
                     const std::map<std::string, std::string>& hints);
 
-// For messages between ranks.
-void PutStriping(WireWriter& out, const Striping& striping);
-Striping GetStriping(WireReader& in);
+template <typename Archive>
+void Fields(Archive& archive, Striping& striping) {
+  archive(striping.file_system, striping.is_hinted, striping.stripe_bytes,
+          striping.servers);
+}
 
-// Counts which stripes of a file a rank writes to, and how often.
+inline void PutStriping(WireWriter& out, const Striping& striping) {
+  out(striping);
+}
+inline Striping GetStriping(WireReader& in) {
+  Striping striping;
+  in(striping);
+  return striping;
+}
 
-// Of one rank, in all files.
+// The stripes that one rank has written to, in all files.
 struct StripeCounts {
   int64_t stripes = 0;   // that it has written to, each counted once
   int64_t requests = 0;  // writes, cut at the borders of stripes
@@ -62,8 +69,7 @@ class StripeCounter {
   std::vector<bool> is_written_;  // by stripe
 };
 
-// What Lustre tells of a file in its extended attribute "lustre.lov".
-
+// The layout in Lustre's extended attribute "lustre.lov".
 struct LustreLayout {
   int64_t stripe_bytes = 0;
   int32_t stripe_count = 0;  // 0: not said, such as of all servers

@@ -1,33 +1,16 @@
 #include "storage/transfer.h"
 
-#include <algorithm>
-#include <cstring>
-#include <functional>
-#include <optional>
-#include <span>
-#include <string_view>
-#include <utility>
-
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
-#include "core/agreed.h"
 #include "core/catch_exceptions.h"
-#include "core/status_macros.h"
 #include "core/strided_copy.h"
-#include "hdf5/file.h"
-#include "mpi/mpi_file.h"
 #include "plan/save_planner.h"
-#include "plan/shards.h"
-#include "storage/posix_file.h"
 #include "storage/reader.h"
 #include "storage/skeleton.h"
-#include "storage/staging.h"
 
 namespace belay {
 namespace {
 
-// Of a tile as it is stored: small enough to stay in a core's cache between
-// conversion, checksum and write.
+// A stored tile stays in a core's cache between conversion, checksum and write.
 constexpr int64_t kWriteTileBytes = int64_t{512} << 10;
 // Write-back is started once this much is waiting.
 constexpr int64_t kWritebackBytes = int64_t{4} << 20;
@@ -209,10 +192,10 @@ Status ReadBack(const WriteJob& job) {
 namespace {
 
 // The segments of one round, ascending by file offset; sums them on the way.
-StatusOr<std::vector<IoSegment>> SegmentsOf(const WriteJob& job, int64_t round,
-                                            size_t& next, Checksummer& sum,
-                                            Staging& staging) {
-  std::vector<IoSegment> segments;
+StatusOr<Segments> TakeSegments(const WriteJob& job, int64_t round,
+                                size_t& next, Checksummer& sum,
+                                Staging& staging) {
+  Segments segments;
   const std::vector<WriteOrder>& orders = job.writes.orders;
   if (next == orders.size() || orders[next].round != round) return segments;
   const FormedShards formed{job.shards, job.forms, job.losses};
@@ -229,20 +212,8 @@ StatusOr<std::vector<IoSegment>> SegmentsOf(const WriteJob& job, int64_t round,
                      segments.push_back({data, offset, bytes});
                    });
   }
-  const auto before = [](const IoSegment& a, const IoSegment& b) {
-    return a.offset < b.offset;
-  };
-  // Two boxes of one rank in one dataset may interleave.
-  if (!std::is_sorted(segments.begin(), segments.end(), before)) {
-    std::sort(segments.begin(), segments.end(), before);
-  }
+  SortByOffset(segments);  // two boxes of one rank may interleave
   return segments;
-}
-
-// A descriptor of our own: it is open while others write, so that its fsync
-// reports every failed write-back of the file.
-StatusOr<PosixFile> OpenForSync(const WriteJob& job) {
-  return PosixFile::Open(job.path, PosixFile::Mode::kWrite);
 }
 
 // Lets the system write to the device while the next round is prepared.
@@ -266,9 +237,8 @@ Agreed<> WriteRounds(CommContext& context, const WriteJob& job, MpiFile& file,
   size_t next = 0;
   for (int64_t round = 0; round < job.rounds; ++round) {
     context.deadline.GoOn();  // a long save is no hang
-    std::vector<IoSegment> segments;
-    StatusOr<std::vector<IoSegment>> found =
-        SegmentsOf(job, round, next, sum, staging);
+    Segments segments;
+    StatusOr<Segments> found = TakeSegments(job, round, next, sum, staging);
     if (found.ok()) segments = *std::move(found);
     first.Update(found.status());
     if (round > 0) {
@@ -302,7 +272,10 @@ std::map<std::string, std::string> MpiIoHints(
 
 Agreed<> WriteCollectively(CommContext& context, const WriteJob& job,
                            MpiIoVerdict& verdict, WriteCounts& counts) {
-  StatusOr<PosixFile> synced = OpenForSync(job);
+  // Open while others write, so that its fsync reports every failed write-back
+  // of the file.
+  StatusOr<PosixFile> synced =
+      PosixFile::Open(job.path, PosixFile::Mode::kWrite);
   BELAY_RETURN_IF_AGREED(Agree(context, synced.status()));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       MpiFile file,
@@ -319,8 +292,6 @@ Agreed<> WriteCollectively(CommContext& context, const WriteJob& job,
   status = BlameFullDisk(status, job.path, job.writes.bytes);
   BELAY_RETURN_IF_AGREED(Agree(context, status));
   if (!job.durable) return {};
-  // It was open before anything was written, so no error of the device can have
-  // been told to MPI-IO alone.
   return Agree(context, job.is_syncer ? synced->Sync() : absl::OkStatus());
 }
 
@@ -328,13 +299,13 @@ Agreed<> WriteCollectively(CommContext& context, const WriteJob& job,
 
 namespace {
 
-// What one rank gives to one collective H5Dwrite.
+// The arguments of one rank to one collective H5Dwrite.
 struct Call {
   Box box;                      // counted from the dataset's corner
   const void* dense = nullptr;  // the elements, if they are dense in memory
   std::string packed;           // else a copy of them
 
-  // Not kept: the bytes of a short text move with it.
+  // Computed: a short text moves its bytes when it is moved.
   const void* data() const { return packed.empty() ? dense : packed.data(); }
 };
 
@@ -386,7 +357,7 @@ class Orders {
     return call;
   }
 
-  // What has failed in Next.
+  // The first failure of Next.
   const Status& status() const { return status_; }
   int64_t staged_bytes() const { return staging_.most_bytes(); }
 
@@ -481,8 +452,9 @@ Status CompareOrder(const WriteJob& job, const WriteOrder& order,
       job.path, BoxText(order.box), spec.path));
 }
 
-// What is written past HDF5, and the room for chunks with filters: without it
-// ranks could run out of space in the middle of a collective write.
+// Opens the file for the bytes that are written past HDF5, and reserves room
+// for chunks with filters: ranks must not run out of space in the middle of a
+// collective write.
 StatusOr<PosixFile> OpenDirectly(const WriteJob& job) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(job.path, PosixFile::Mode::kWrite));

@@ -7,22 +7,12 @@
 #ifndef BELAY_STORAGE_TRANSFER_H_
 #define BELAY_STORAGE_TRANSFER_H_
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "belay/arrays/shard.h"
 #include "belay/options.h"
-#include "belay/status.h"
-#include "core/agreed.h"
 #include "core/element_conversion.h"
 #include "hdf5/dataset.h"
 #include "mpi/collective.h"
 #include "mpi/mpi_file.h"
-#include "plan/plan.h"
 #include "plan/stored_values.h"
 #include "storage/posix_file.h"
 #include "storage/striping.h"
@@ -32,7 +22,7 @@ namespace belay {
 // Less would cut a file into slivers.
 inline constexpr int64_t kLeastGatherMemory = int64_t{1} << 20;
 
-// What a transfer works on: one file. Borrows everything.
+// The part of one rank in one file. Borrows everything.
 struct WriteJob {
   const std::vector<Shard>& shards;
   const RankWrites& writes;                 // into this file, extents in it
@@ -42,7 +32,7 @@ struct WriteJob {
   std::span<uint32_t> registers;  // of all blocks; empty: no checksums
   bool durable = true;
   bool is_creator = false;
-  // Where a transfer syncs: this rank does it for its node.
+  // If a transfer syncs, this rank does it for its node.
   bool is_syncer = true;
   // More ranks of this node share the file than the node has cores.
   bool is_crowded = false;
@@ -63,8 +53,8 @@ struct WriteJob {
   int64_t memory = int64_t{256} << 20;
   int64_t mean_run_bytes = 0;
   std::map<std::string, std::string> hints;
-  // Of the file: kTwoPhase cuts it at the borders of stripes, and they are
-  // counted. Same on all ranks.
+  // The stripes of the file: kTwoPhase cuts it at their borders. Same on all
+  // ranks.
   Striping striping = {};
   // For kHdf5: the datasets of the file and the calls that each needs.
   const std::vector<h5::DatasetSpec>* datasets = nullptr;
@@ -73,7 +63,6 @@ struct WriteJob {
   bool filtered = false;  // write those with filters, not the others
 };
 
-// How a positional transfer opens the file.
 inline PosixFile::Mode ModeOf(const WriteJob& job) {
   return job.is_crowded ? PosixFile::Mode::kWriteBesideMany
                         : PosixFile::Mode::kWriteBeside;
@@ -143,7 +132,7 @@ Status NotWhatWasWritten(const std::string& path, int64_t offset,
 // Errors: DataLoss - they differ; names the file and the offset.
 Status ReadBack(const WriteJob& job);
 
-// The same of datasets with filters.
+// Compares datasets with filters likewise.
 // Errors: DataLoss - they differ; names the file, the dataset and the box.
 Status ReadBackFiltered(const WriteJob& job);
 

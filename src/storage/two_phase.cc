@@ -1,24 +1,17 @@
 #include "storage/two_phase.h"
 
-#include <algorithm>
 #include <bit>
-#include <cstring>
 #include <numeric>
-#include <utility>
 
-#include "core/agreed.h"
 #include "core/catch_exceptions.h"
-#include "core/flat_buffer.h"
-#include "core/status_macros.h"
+#include "core/integers.h"
 #include "mpi/all_to_all.h"
-#include "storage/posix_file.h"
 #include "storage/reader.h"
-#include "storage/transfer.h"
 
 namespace belay {
 namespace {
 
-// How many ranges are counted at a time.
+// The number of ranges that are weighed at a time.
 constexpr int64_t kRangesPerRank = 64;
 constexpr int64_t kMostRanges = 4096;
 // Smaller domains make more requests than they spare.
@@ -28,17 +21,12 @@ int64_t PowerOfTwoFrom(int64_t least) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(least)));
 }
 
-// The least multiple of `unit` that is not below `bytes`.
-int64_t RoundUp(int64_t bytes, int64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
 // Ranges of equal width, the first of which begins at or before `begin`.
 std::vector<int64_t> FirstEdges(int64_t begin, int64_t end, int ranks,
                                 int64_t unit) {
   const int64_t most = std::min(kMostRanges, kRangesPerRank * ranks);
   const int64_t least = (end - begin) / most + 1;
-  const int64_t width = unit * PowerOfTwoFrom(RoundUp(least, unit) / unit);
+  const int64_t width = unit * PowerOfTwoFrom(CeilDivide(least, unit));
   std::vector<int64_t> edges;
   for (int64_t at = begin / width * width; at < end; at += width) {
     edges.push_back(at);
@@ -47,7 +35,7 @@ std::vector<int64_t> FirstEdges(int64_t begin, int64_t end, int ranks,
   return edges;
 }
 
-// What parts of a range that is too heavy are multiples of; 0: it stays.
+// Returns the unit of the parts of a heavy range; 0: it is not cut.
 int64_t PartUnit(int64_t weight, int64_t width, int64_t share,
                  const DomainBorders& borders) {
   if (weight <= share) return 0;
@@ -101,13 +89,6 @@ std::vector<int64_t> SpreadOverRanks(const std::vector<int64_t>& starts,
 
 }  // namespace
 
-int64_t WeightOf(const Segments& segments) {
-  return std::accumulate(segments.begin(), segments.end(), int64_t{0},
-                         [](int64_t sum, const IoSegment& segment) {
-                           return sum + segment.bytes + kSegmentWeight;
-                         });
-}
-
 void SortByOffset(Segments& segments) {
   const auto before = [](const IoSegment& a, const IoSegment& b) {
     return a.offset < b.offset;
@@ -137,7 +118,7 @@ void AddWeights(const Segments& segments, const std::vector<int64_t>& edges,
 
 int64_t DomainUnit(int64_t stripe, int64_t most_weight) {
   if (stripe <= 0) return kDomainAlignment;
-  const int64_t unit = RoundUp(kLeastDomain, stripe);
+  const int64_t unit = CeilDivide(kLeastDomain, stripe) * stripe;
   return unit <= most_weight ? unit : stripe;
 }
 
@@ -192,13 +173,13 @@ void ForEachPart(const Segments& segments, const std::vector<int64_t>& starts,
   }
 }
 
-// How segments travel: their number, their places, their bytes.
+// A message has the number of segments, their places, and their bytes.
 struct Place {
   int64_t offset = 0;
   int64_t bytes = 0;
 };
 
-// What goes to one rank, and where its next place and bytes are put.
+// The message to one rank, and where its next place and bytes go.
 struct Message {
   int64_t count = 0;
   int64_t bytes = 0;
@@ -250,8 +231,8 @@ std::vector<std::span<const std::byte>> Pack(const CommContext& context,
   return to;
 }
 
-// How many segments a message has.
-int64_t CountOf(std::span<const std::byte> message) {
+// Returns the number of segments of a message.
+int64_t CountSegments(std::span<const std::byte> message) {
   int64_t count = 0;
   if (!message.empty()) std::memcpy(&count, message.data(), sizeof(count));
   return count;
@@ -260,7 +241,7 @@ int64_t CountOf(std::span<const std::byte> message) {
 // Adds the segments of a message.
 void Unpack(std::span<const std::byte> message, Segments& segments) {
   if (message.empty()) return;
-  const int64_t count = CountOf(message);
+  const int64_t count = CountSegments(message);
   const std::byte* next = message.data() + sizeof(count);
   const std::byte* bytes = next + count * sizeof(Place);
   for (int64_t i = 0; i < count; ++i, next += sizeof(Place)) {
@@ -271,7 +252,7 @@ void Unpack(std::span<const std::byte> message, Segments& segments) {
   }
 }
 
-// What one rank carries from portion to portion.
+// The state of one rank from portion to portion.
 struct TwoPhaseRun {
   const WriteJob& job;
   PosixFile file;
@@ -302,7 +283,6 @@ Status WriteDomain(const Segments& segments, TwoPhaseRun& run) {
   return absl::OkStatus();
 }
 
-// Bytes of a list.
 int64_t MemoryOf(const Segments& segments) {
   return static_cast<int64_t>(segments.capacity() * sizeof(IoSegment));
 }
@@ -316,7 +296,7 @@ Status WriteReceived(TwoPhaseRun& run, const ReceivedBytes& received,
   return CatchBadAlloc("the order of segments", [&] {
     int64_t count = std::ssize(segments);
     for (std::span<const std::byte> message : received.FromAll()) {
-      count += CountOf(message);
+      count += CountSegments(message);
     }
     segments.reserve(count);
     for (std::span<const std::byte> message : received.FromAll()) {
@@ -331,7 +311,7 @@ Status WriteReceived(TwoPhaseRun& run, const ReceivedBytes& received,
 }
 
 // Borders that fit the stripes of the file, as far as the memory allows.
-DomainBorders BordersOf(const WriteJob& job) {
+DomainBorders ChooseBorders(const WriteJob& job) {
   const int64_t most = PortionWeight(job.memory);
   return {.unit = DomainUnit(job.striping.stripe_bytes, most),
           .most_weight = most};
@@ -350,9 +330,9 @@ Agreed<> WritePortion(CommContext& context, TwoPhaseRun& run,
   BELAY_RETURN_IF_AGREED(MinAll(context, least));
   more = least[2] == 0;
   if (least[0] == INT64_MAX) return {};
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::vector<int64_t> starts,
-      CutIntoDomains(context, least[0], -least[1], mine, BordersOf(run.job)));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<int64_t> starts,
+                                CutIntoDomains(context, least[0], -least[1],
+                                               mine, ChooseBorders(run.job)));
   Segments kept;
   std::vector<std::span<const std::byte>> to;
   run.first.Update(CatchBadAlloc("pieces on their way", [&]() -> Status {

@@ -21,14 +21,14 @@ namespace belay {
 
 using Segments = std::vector<IoSegment>;
 
-// What a segment costs beside its bytes, at the rank that has it and at the one
-// that gets it: its place in a message, and entries of lists that grow.
+// The memory that a segment takes beside its bytes, at its sender and at its
+// receiver: its place in a message, and entries of lists that grow.
 inline constexpr int64_t kSegmentWeight = 96;
 
 // Domains begin at multiples of this, whatever the file is cut into.
 inline constexpr int64_t kDomainAlignment = int64_t{4} << 10;
 
-// Where the borders of domains should lie.
+// The rules for the borders of domains.
 struct DomainBorders {
   // At multiples of this, which is one of kDomainAlignment.
   int64_t unit = kDomainAlignment;
@@ -36,8 +36,6 @@ struct DomainBorders {
   // is cut.
   int64_t most_weight = 0;
 };
-
-int64_t WeightOf(const Segments& segments);
 
 void SortByOffset(Segments& segments);
 

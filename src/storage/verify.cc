@@ -1,7 +1,6 @@
 #include "storage/verify.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,8 +17,8 @@ int64_t BlockBytes(int64_t array_bytes, int64_t block) {
   return std::min(kBlockBytes, array_bytes - block * kBlockBytes);
 }
 
-// Where an element lies, by its row-major number.
-Shape PositionOf(int64_t element, const Shape& shape) {
+// Returns the position of an element with this row-major number.
+Shape FindPosition(int64_t element, const Shape& shape) {
   Shape position(shape.size());
   for (size_t i = shape.size(); i-- > 0;) {
     position[i] = element % shape[i];
@@ -29,13 +28,13 @@ Shape PositionOf(int64_t element, const Shape& shape) {
 }
 
 // The smallest box that holds all elements of a block.
-Box BoxOfBlock(const StoredArray& array, int64_t block) {
+Box FindBlockBox(const StoredArray& array, int64_t block) {
   const Shape shape = IoShape(array);
   const int64_t size = IoElementSize(array.dtype);
   const int64_t bytes = BlockBytes(ArrayBytes(array), block);
-  const Shape first = PositionOf(block * kBlockBytes / size, shape);
+  const Shape first = FindPosition(block * kBlockBytes / size, shape);
   const Shape last =
-      PositionOf((block * kBlockBytes + bytes - 1) / size, shape);
+      FindPosition((block * kBlockBytes + bytes - 1) / size, shape);
   Box box = WholeBox(shape);
   for (size_t i = 0; i < shape.size(); ++i) {
     box.offset[i] = first[i];
@@ -52,8 +51,8 @@ Box BoxOfBlock(const StoredArray& array, int64_t block) {
 }
 
 // The data files that hold a part of the box, not all if they are many.
-std::string FilesOf(const SavedCheckpoint& saved, int32_t array,
-                    const Box& box) {
+std::string ListFiles(const SavedCheckpoint& saved, int32_t array,
+                      const Box& box) {
   constexpr size_t kMostNames = 8;
   std::vector<std::string> names;
   for (auto at = std::ranges::lower_bound(saved.datasets, array, {},
@@ -112,12 +111,12 @@ Status CheckWrittenFile(const std::string& path, int64_t bytes,
 
 std::string DescribeDamage(const SavedCheckpoint& saved, int32_t array,
                            int64_t block, uint32_t need, uint32_t found) {
-  const Box box = BoxOfBlock(saved.arrays[array], block);
+  const Box box = FindBlockBox(saved.arrays[array], block);
   return absl::StrFormat(
       "checksum of key \"%s\", block %d (box \"%s\") in file %s does not match "
       "(need 0x%08x, found 0x%08x)",
       Shortened(saved.arrays[array].key), block, BoxText(box),
-      FilesOf(saved, array, box), need, found);
+      ListFiles(saved, array, box), need, found);
 }
 
 Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,

@@ -1,4 +1,4 @@
-// Verifying: is what is on disk what was written?
+// Checks that the disk holds the bytes that were written.
 
 #ifndef BELAY_STORAGE_VERIFY_H_
 #define BELAY_STORAGE_VERIFY_H_
@@ -19,7 +19,7 @@ namespace belay {
 std::vector<uint32_t> FinishChecksums(const std::vector<StoredArray>& arrays,
                                       std::span<const uint32_t> registers);
 
-// The size of a file.
+// Returns the size of a file.
 StatusOr<int64_t> FileBytes(const std::string& path);
 
 // Checks a data file after writing.
@@ -29,7 +29,6 @@ StatusOr<int64_t> FileBytes(const std::string& path);
 Status CheckWrittenFile(const std::string& path, int64_t bytes,
                         bool& has_holes);
 
-// What CompareChecksums counted.
 struct BlockCounts {
   int64_t verified = 0;
   int64_t partial = 0;

@@ -16,7 +16,6 @@
 #include "h5_testing.h"
 #include "hdf5/guarded_file.h"
 #include "storage/index_file.h"
-#include "storage/index_image.h"
 #include "store_testing.h"
 
 namespace belay::index_hostile_test {

@@ -81,13 +81,12 @@ TEST_F(OpenRegularTest, LinksThatAUserNamesLeadToFiles) {
   std::filesystem::create_symlink("a", Path("link"));
   EXPECT_TRUE(PosixFile::Open(Path("link"), Mode::kReadLinked).ok());
   EXPECT_TRUE(MappedFile::Open(Path("link"), Links::kFollowed).ok());
-  const StatusOr<int> fd =
+  const StatusOr<Descriptor> file =
       OpenRegular(Path("link"), O_RDONLY, "open", 0, Links::kFollowed);
-  ASSERT_TRUE(fd.ok()) << fd.status();
+  ASSERT_TRUE(file.ok()) << file.status();
   char text[5] = {};
-  EXPECT_EQ(read(*fd, text, 4), 4);
+  EXPECT_EQ(read(file->fd(), text, 4), 4);
   EXPECT_STREQ(text, "text");
-  close(*fd);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "storage/pins.h"
+#include "storage/file_lock.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
