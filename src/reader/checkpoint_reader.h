@@ -3,9 +3,6 @@
 #ifndef BELAY_READER_CHECKPOINT_READER_H_
 #define BELAY_READER_CHECKPOINT_READER_H_
 
-#include <string>
-#include <vector>
-
 #include "belay/checkpoint_reader.h"
 #include "plan/plan.h"
 #include "plan/stored_arrays.h"

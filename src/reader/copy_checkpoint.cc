@@ -1,9 +1,7 @@
 #include "belay/reader/copy_checkpoint.h"
 
 #include <filesystem>
-#include <optional>
 #include <system_error>
-#include <utility>
 
 #include "belay/reader/step_pin.h"
 #include "core/agreed.h"
@@ -26,7 +24,7 @@
 namespace belay {
 namespace {
 
-// What a copy hands on, on one rank. Neither copied nor moved.
+// The state of a copy on one rank. Neither copied nor moved.
 struct CopyRun {
   const std::string& from;
   const std::string& dir;
@@ -46,7 +44,7 @@ struct CopyRun {
   CopyResult result = {};
 };
 
-Status OfCopy(const CopyRun& run, const Status& status) {
+Status CopyError(const CopyRun& run, const Status& status) {
   if (status.ok()) return status;
   return Status(status.code(), Cat("copy \"", run.from,
                                    "\": ", std::string(status.message())));
@@ -57,22 +55,18 @@ Agreed<> Begin(CommContext& context, const CopyRun& run) {
   const CopyOptions& options = run.options;
   Status status =
       run.dir.empty()
-          ? OfCopy(run, absl::InvalidArgumentError(
-                            "no destination directory is given (found \"\")"))
+          ? CopyError(run,
+                      absl::InvalidArgumentError(
+                          "no destination directory is given (found \"\")"))
           : absl::OkStatus();
   status.Update(CheckSaveOptions(Cat("copy \"", run.from, "\""), options.save));
   BELAY_RETURN_IF_AGREED(Agree(context, status));
   WireWriter keys, rules, target;
-  keys.PutTexts(options.keys);
-  keys.PutTexts(options.leave_out);
+  keys(options.keys, options.leave_out);
   for (const ConversionRule& rule : options.rules) {
-    rules.PutText(rule.keys);
-    rules.PutText(rule.key);
-    rules.PutText(rule.value.ToString());
+    rules(rule.keys, rule.key, rule.value.ToString());
   }
-  target.PutText(run.dir);
-  target.Put(run.to_step.value_or(-1));
-  target.Put(run.to_step.has_value());
+  target(run.dir, run.to_step);
   return AgreeOnArguments(context, "copy",
                           {{"the directory or the step", target.Take()},
                            {"the option keys or leave_out", keys.Take()},
@@ -94,7 +88,7 @@ Status CheckIsElsewhere(const CopyRun& run, const OpenedStep& opened) {
 
 // The rows of ranks that a copy has: of arrays that are copied as they are, and
 // of those that rules only give another key. Rank 0 only.
-StatusOr<std::vector<KeyRows>> RowsOfCopy(const CopyRun& run,
+StatusOr<std::vector<KeyRows>> SelectRows(const CopyRun& run,
                                           const SavedCheckpoint& saved) {
   BELAY_ASSIGN_OR_RETURN(const RuleValues rules,
                          RuleValues::Create(run.options.rules));
@@ -146,12 +140,10 @@ StatusOr<std::string> PlanOnRoot(CopyRun& run, const OpenedStep& opened) {
     BELAY_ASSIGN_OR_RETURN(run.graph, CopiedGraph(saved, run.plan));
   }
   WireWriter out;
-  out.Put(has_graph && !run.graph.has_value());
-  out.Put<uint64_t>(run.graph ? GraphFingerprint(*run.graph) : 0);
-  out.Put(saved.step);
-  out.PutText(path);
-  out(run.plan);
-  BELAY_ASSIGN_OR_RETURN(run.rows, RowsOfCopy(run, saved));
+  out(has_graph && !run.graph.has_value(),
+      run.graph ? GraphFingerprint(*run.graph) : uint64_t{0}, saved.step, path,
+      run.plan);
+  BELAY_ASSIGN_OR_RETURN(run.rows, SelectRows(run, saved));
   return out.Take();
 }
 
@@ -160,19 +152,16 @@ Agreed<> Plan(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   frame.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes, FromRoot(frame.context, [&] {
-        StatusOr<std::string> plan =
+        StatusOr<std::string> planned =
             CatchBadAlloc("the metadata of all values", [&] {
               return CatchExceptions([&] { return PlanOnRoot(run, opened); });
             });
-        return plan.ok() ? plan
-                         : StatusOr<std::string>(OfCopy(run, plan.status()));
+        if (!planned.ok()) planned = CopyError(run, planned.status());
+        return planned;
       }));
   WireReader in(bytes);
-  run.result.without_objects = in.Get<bool>();
-  run.graph_fingerprint = in.Get<uint64_t>();
-  run.result.saved.step = in.Get<int64_t>();
-  run.result.from = in.GetText();
-  in(run.plan);
+  in(run.result.without_objects, run.graph_fingerprint, run.result.saved.step,
+     run.result.from, run.plan);
   run.result.num_values = std::ssize(run.plan.values);
   run.result.num_made = std::ssize(run.plan.made);
   run.result.num_used = run.plan.num_used;
@@ -180,7 +169,7 @@ Agreed<> Plan(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   return {};
 }
 
-// What each key is computed from, of those that rules make.
+// Sets the sources of the keys that rules make.
 Status Choose(CopyRun& run) {
   BELAY_ASSIGN_OR_RETURN(const RuleValues rules,
                          RuleValues::Create(run.options.rules));
@@ -205,7 +194,7 @@ Status TakeMine(CopyRun& run, const CommContext& context) {
 Agreed<> Read(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   const Status mine =
       CatchExceptions([&] { return TakeMine(run, frame.context); });
-  BELAY_RETURN_IF_AGREED(Agree(frame.context, OfCopy(run, mine)));
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, CopyError(run, mine)));
   const auto choose = [&](std::string_view key) {
     const auto found = run.choices.find(key);
     return found == run.choices.end() ? RestoreChoice{} : found->second;
@@ -220,7 +209,7 @@ Agreed<> Read(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
     run.plan = {};
     return absl::OkStatus();
   });
-  return Agree(frame.context, OfCopy(run, listed));
+  return Agree(frame.context, CopyError(run, listed));
 }
 
 // All that comes before the save, which has a deadline of its own. Collective.

@@ -1,21 +1,11 @@
-#include <algorithm>
-#include <span>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
-#include "core/checksum.h"
-#include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
 #include "format/paths.h"
-#include "plan/plan.h"
-#include "plan/shards.h"
-#include "plan/stored_arrays.h"
 #include "storage/filtered_reader.h"
-#include "storage/index_file.h"
 #include "storage/metadata_file.h"
-#include "storage/posix_file.h"
 #include "storage/staging.h"
 #include "storage/stored_chunks.h"
 #include "storage/verify.h"
@@ -41,7 +31,7 @@ class ArrayVerifier {
     std::vector<uint32_t> registers(NumBlocks(bytes), 0);
     const Status summed = Sum(stored, entry.datasets, registers);
     if (absl::IsDataLoss(summed)) {
-      // What HDF5 cannot undo has no bytes to compare.
+      // Chunks whose filters HDF5 cannot undo have no bytes to compare.
       result.damage.push_back(
           absl::StrFormat("key \"%s\": %s", stored.key, summed.message()));
       return absl::OkStatus();
@@ -67,57 +57,46 @@ class ArrayVerifier {
              std::span<uint32_t> registers) {
     Checksummer sum(registers);
     for (const StoredDataset& dataset : datasets) {
-      BELAY_RETURN_IF_ERROR(dataset.filters.empty()
-                                ? SumDataset(stored, dataset, sum)
-                                : SumFiltered(stored, dataset, sum));
+      BELAY_RETURN_IF_ERROR(SumDataset(stored, dataset, sum));
     }
     return absl::OkStatus();
   }
 
-  std::string PathOf(const StoredDataset& dataset) const {
-    return JoinPath(directory_, saved_.files[dataset.file].name);
-  }
-
   Status SumDataset(const StoredArray& stored, const StoredDataset& dataset,
                     Checksummer& sum) {
-    BELAY_ASSIGN_OR_RETURN(
-        PosixFile file,
-        PosixFile::Open(PathOf(dataset), PosixFile::Mode::kRead));
-    const auto sum_extent = [&](Extent& extent) {
-      extent.offset += dataset.offset;
-      const Box box = *Intersect(extent.box, dataset.box);
-      const auto read = [&](const ShardMemory& memory, const Box& tile) {
-        Status status;
-        ForEachSegment(memory, tile, extent,
-                       [&](char* data, int64_t offset, int64_t length) {
-                         if (!status.ok()) return;
-                         status = file.PreadAll(offset, data, length);
-                       });
-        return status;
-      };
-      return SumExtent(stored, box, extent, read, sum);
-    };
-    BELAY_RETURN_IF_ERROR(TryForEachExtent(
-        dataset, dataset.box, IoElementSize(stored.dtype), sum_extent));
-    return file.Close();
-  }
-
-  Status SumFiltered(const StoredArray& stored, const StoredDataset& dataset,
-                     Checksummer& sum) {
+    const bool is_filtered = !dataset.filters.empty();
+    const std::string path =
+        JoinPath(directory_, saved_.files[dataset.file].name);
     const FilteredDataset filtered{.path = dataset.path,
                                    .dtype = stored.dtype,
                                    .box = dataset.box,
                                    .filters = dataset.filters,
                                    .fields = stored.fields};
-    const auto sum_extent = [&](const Extent& extent) {
-      const Box box = *Intersect(extent.box, dataset.box);
+    std::optional<PosixFile> file;
+    if (!is_filtered) {
+      BELAY_ASSIGN_OR_RETURN(file,
+                             PosixFile::Open(path, PosixFile::Mode::kRead));
+    }
+    const auto sum_extent = [&](Extent& extent) {
+      if (!is_filtered) extent.offset += dataset.offset;
       const auto read = [&](const ShardMemory& memory, const Box& tile) {
-        return filtered_.Read(PathOf(dataset), filtered, extent, tile, memory);
+        if (is_filtered) {
+          return filtered_.Read(path, filtered, extent, tile, memory);
+        }
+        Status status;
+        ForEachSegment(memory, tile, extent,
+                       [&](char* data, int64_t offset, int64_t length) {
+                         if (!status.ok()) return;
+                         status = file->PreadAll(offset, data, length);
+                       });
+        return status;
       };
-      return SumExtent(stored, box, extent, read, sum);
+      return SumExtent(stored, *Intersect(extent.box, dataset.box), extent,
+                       read, sum);
     };
-    return TryForEachExtent(dataset, dataset.box, IoElementSize(stored.dtype),
-                            sum_extent);
+    BELAY_RETURN_IF_ERROR(TryForEachExtent(
+        dataset, dataset.box, IoElementSize(stored.dtype), sum_extent));
+    return is_filtered ? absl::OkStatus() : file->Close();
   }
 
   Status SumExtent(
