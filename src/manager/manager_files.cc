@@ -21,9 +21,9 @@
 #include "storage/belay_files.h"
 #include "storage/commit.h"
 #include "storage/directory.h"
+#include "storage/file_lock.h"
 #include "storage/index_file.h"
 #include "storage/open_file.h"
-#include "storage/file_lock.h"
 #include "storage/posix_file.h"
 
 namespace belay {
