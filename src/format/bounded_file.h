@@ -52,7 +52,7 @@ class BoundedFile {
                              std::string_view what);
 
   // Takes `count` times `bytes` bytes from the budget.
-  // Errors: ResourceExhausted - it has not so many left; DataLoss - a number
+  // Errors: ResourceExhausted - it has fewer left; DataLoss - a number
   //   below zero.
   Status Charge(int64_t bytes, std::string_view what, int64_t count = 1);
 
@@ -109,7 +109,7 @@ class MetadataReader {
     return address < 0 ? -1 : address;
   }
 
-  // Returns the next bytes; none if there are not so many.
+  // Returns the next bytes; none if fewer are left.
   std::string_view Bytes(size_t count) {
     if (count > bytes_.size()) {
       is_ok_ = false;

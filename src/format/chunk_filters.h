@@ -18,11 +18,11 @@ bool CanUndo(const std::vector<Filter>& filters);
 // Errors: DataLoss - damaged, more than 32 filters, or more than one shuffle.
 StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message);
 
-// Returns the most bytes that these filters, of CanUndo, make of so many.
+// Returns the most bytes that these filters make of `bytes`. Requires CanUndo.
 int64_t MostFilteredBytes(std::span<const Filter> filters, int64_t bytes);
 
-// Returns the most bytes that can come of so many stored ones; nothing: there
-// is a filter among them of which that is not known. Bit i of `left_out` says
+// Returns the most bytes that `stored` bytes can unpack to; nothing if that is
+// not known of a filter. Bit i of `left_out` says
 // that filter i was not applied.
 std::optional<int64_t> MostUnfilteredBytes(std::span<const Filter> filters,
                                            uint32_t left_out, int64_t stored);

@@ -11,7 +11,7 @@
 namespace belay {
 namespace {
 
-// Returns whether the bytes of so many elements can be counted.
+// Returns whether the bytes of an array of this shape can be counted.
 bool HasBytes(const Shape& shape, int64_t element_size) {
   const StatusOr<int64_t> elements = CheckedNumElements(shape);
   return elements.ok() && *elements <= INT64_MAX / element_size;
@@ -334,7 +334,7 @@ Status GetGroups(const IndexColumns& in, const std::string& path,
   return AllDone(path, group, task);
 }
 
-// Takes the checksums, of so many blocks.
+// Takes the checksums of `blocks` blocks.
 Status GetChecksums(IndexColumns& in, const std::string& path, uint64_t blocks,
                     SavedCheckpoint& saved) {
   if (in.checksum.size() != blocks) {

@@ -227,7 +227,7 @@ void PutVirtualHeader(std::string& out, const DatasetSpec& spec,
 
 namespace {
 
-// HDF5 reads so many bytes of a collection before it knows how long it is.
+// HDF5 reads this many bytes of a collection before it knows its length.
 constexpr size_t kMinCollectionBytes = 4096;
 constexpr size_t kFullCollectionBytes = 65536;
 constexpr size_t kObjectHeadBytes = 2 + 2 + 4 + 8;

@@ -30,8 +30,8 @@ std::optional<StepLabel> ParseStepName(std::string_view name);
 Status CheckStepPrefix(std::string_view prefix);
 // "run/step_00000042.inprogress": a checkpoint that is being written.
 std::string InProgressPath(std::string_view path);
-// "x.safetensors.00c0ffee00c0ffee.inprogress": the same of one of several
-// writers, who may not meet.
+// "x.safetensors.00c0ffee00c0ffee.inprogress": the same, for one of several
+// writers, which must not share a path.
 std::string InProgressPath(std::string_view path, uint64_t nonce);
 // Takes the end of such a name off, of either form, and returns whether it was
 // there.

@@ -206,7 +206,7 @@ struct NodePlace {
   int depth;
 };
 
-// The bytes that a number of at most so much takes.
+// Returns the bytes that a number up to `most` takes.
 int WidthFor(uint64_t most) {
   return (std::bit_width(std::max<uint64_t>(most, 1)) - 1) / 8 + 1;
 }

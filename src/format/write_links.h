@@ -56,8 +56,8 @@ class LinkHeapWriter {
   std::vector<std::string> blocks_;  // without what stands before the links
 };
 
-// Returns whether a heap of links of so many bytes, the longest of `longest`,
-// surely has at most kMaxHeapBytes.
+// Returns whether a heap surely has at most kMaxHeapBytes if its links have
+// `link_bytes` together, and the longest has `longest`.
 bool FitsHeap(int64_t link_bytes, int64_t longest);
 
 // The index of the links of a large group, as bytes: a B-tree of one leaf, or

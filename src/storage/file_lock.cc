@@ -21,8 +21,8 @@ int SetOpenFileLock(int fd, short type) {
 
 namespace {
 
-// Lets those read and write a file that may write to its directory. Where that
-// fails, it stays as it is: the file system may have no modes.
+// Lets the users that may write to the directory of a file read and write the
+// file. Leaves it as it is if that fails: the file system may have no modes.
 void TakeRightsOfDirectory(int fd, const std::string& path) {
   struct stat file = {}, directory = {};
   if (::fstat(fd, &file) != 0 ||
@@ -32,8 +32,8 @@ void TakeRightsOfDirectory(int fd, const std::string& path) {
   const mode_t writers = directory.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH);
   const mode_t mode = S_IRUSR | S_IWUSR | writers | (writers << 1);
   if (file.st_uid != ::geteuid() || (file.st_mode & 0777) == mode) return;
-  // The group is the directory's, whose writers are meant. Where a list of
-  // users says who may write, the mode only bounds it.
+  // The file gets the group of the directory, unless an access control list
+  // names the writers: then the mode only bounds it.
   const bool has_list =
       ::fgetxattr(fd, "system.posix_acl_access", nullptr, 0) > 0;
   if (file.st_gid != directory.st_gid && !has_list &&

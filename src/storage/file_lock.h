@@ -51,7 +51,7 @@ class FileLock {
   // have the file open.
   void Free();
 
-  // Returns at most so many bytes of the content.
+  // Returns at most `max_bytes` of the content.
   StatusOr<std::string> Read(size_t max_bytes) const;
 
   // Replaces the content, and makes it durable.

@@ -49,8 +49,8 @@ class ChunkFile {
   Status ForEachPlace(const FilteredDataset& dataset,
                       absl::FunctionRef<Status(const Place&)> visit);
 
-  // Returns the corner of the chunk that was visited so many before, as Read
-  // takes it. Requires a dataset whose places were visited.
+  // Returns the corner of the chunk that ForEachPlace visits as this number, as
+  // Read takes it. Requires a dataset whose places were visited.
   Shape FindCorner(const FilteredDataset& dataset, int64_t number) const;
 
   // Takes from that budget.
@@ -69,13 +69,12 @@ class ChunkFile {
   absl::flat_hash_map<std::string, h5::ChunkedDataset> datasets_;
 };
 
-// One file and the chunks that were read last, so that who reads a chunk in
-// parts undoes its filters once. Move only. Filters of plugins are undone by
-// libhdf5, in a process of its own.
+// Keeps one file open, and the chunks that were read last, so that the filters
+// of a chunk that is read in parts are undone once. Move only. Filters of
+// plugins are undone by libhdf5, in a process of its own.
 class FilteredReader {
  public:
-  // Keeps chunks of at most so many bytes together, and the last one in any
-  // case.
+  // Keeps chunks of at most `kept_bytes` together, and always the last one.
   explicit FilteredReader(int64_t kept_bytes = 0) : kept_bytes_(kept_bytes) {}
   // Reads the part `box` of one chunk, `extent`, of a dataset in the file
   // `path`.
@@ -112,8 +111,8 @@ class FilteredReader {
                     Chunk& chunk);
   Status AskHdf5(const std::string& path, const FilteredDataset& dataset,
                  const Box& box, std::string& bytes);
-  // Forgets chunks until there is room for one of so many bytes; returns the
-  // memory of one of them.
+  // Drops chunks until there is room for `bytes` more. Returns the memory of
+  // one of them.
   std::string MakeRoom(int64_t bytes);
 
   std::unique_ptr<ChunkFile> own_file_;

@@ -152,7 +152,7 @@ Status CheckSameStep(std::string_view operation, const std::string& directory,
 namespace {
 
 // Finds files of several names, whose bytes are stored once. Those without
-// values may have them: who saves space by links finds them equal.
+// values may have several names: a tool that links equal files finds them.
 class LinkedFiles {
  public:
   explicit LinkedFiles(const SavedCheckpoint& saved)

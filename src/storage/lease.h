@@ -34,7 +34,7 @@ constexpr std::string_view kLeaseBeginning = "{\"belay_lease\":1";
 std::string LeaseText(const LeaseOwner& owner);
 
 // Reads it back. Nothing for an empty file or one that was not written to its
-// end, which say that nobody holds the lease who could be named.
+// end: these do not name a holder.
 // Errors: FailedPrecondition - the text was not written by belay; begins with
 //   `operation`.
 StatusOr<std::optional<LeaseOwner>> ParseLease(std::string_view text,

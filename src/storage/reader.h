@@ -185,7 +185,7 @@ struct ReadCounts {
   int64_t staged_bytes = 0;  // the most at once
 };
 
-// The data files of a job, one open at a time: those who read sort by file.
+// The data files of a job, one open at a time: orders are sorted by file.
 class DataFiles {
  public:
   // Borrows both.

@@ -58,7 +58,7 @@ int64_t StagedBytes(const FormedShards& formed, int32_t shard, const Box& part);
 // pages more than is asked for are used.
 class Staging {
  public:
-  // Makes room for so many bytes; what was staged before is gone. The room lies
+  // Makes room for `bytes`, and drops earlier elements. The room lies
   // in its pages as bytes at `file_offset` do (storage/file_system.h).
   // Errors: ResourceExhausted - there is no memory; names the key.
   Status Start(int64_t bytes, std::string_view key, int64_t file_offset = 0);
@@ -91,7 +91,7 @@ ShardMemory StageForSave(const FormedShards& formed, int32_t shard,
                          const Box& part, Staging& staging);
 
 // Returns room in `staging` for the elements of `part` as they are stored.
-// Requires that so many bytes are left.
+// Requires that their bytes are left.
 ShardMemory RoomFor(const FormedShards& formed, int32_t shard, const Box& part,
                     Staging& staging);
 

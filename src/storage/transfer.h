@@ -94,7 +94,7 @@ using PartSink =
 using PartRoom = std::function<StatusOr<char*>(int64_t offset, int64_t bytes)>;
 
 // Hands all bytes of a job, as they are stored, to `sink` instead of to the
-// file, in tiles of so many bytes, and counts them for the checksums. A tile
+// file, in tiles of `tile_bytes`, and counts them for the checksums. A tile
 // that is one run is copied to `room` instead, where there is some.
 Status HandOverParts(const WriteJob& job, int64_t tile_bytes,
                      const PartSink& sink, WriteCounts& counts,
