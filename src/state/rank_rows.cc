@@ -430,12 +430,14 @@ std::string EncodeRowCounts(const std::vector<Shard>& shards) {
 
 StatusOr<MergedRows> MergeRowCounts(const std::vector<std::string>& gathered) {
   const auto num_ranks = static_cast<int>(gathered.size());
-  std::vector<std::vector<ListedRows>> listed;
+  // Decodes each message twice, as all of them would take too much memory.
+  const auto decode = [&](int rank) {
+    const std::string& bytes = gathered[static_cast<size_t>(rank)];
+    return Decode<std::vector<ListedRows>>(bytes).value();
+  };
   std::map<std::string, KeyCounts> all;
-  for (const std::string& bytes : gathered) {
-    const auto rank = static_cast<int>(listed.size());
-    listed.push_back(Decode<std::vector<ListedRows>>(bytes).value());
-    BELAY_RETURN_IF_ERROR(AddCounts(listed.back(), rank, num_ranks, all));
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    BELAY_RETURN_IF_ERROR(AddCounts(decode(rank), rank, num_ranks, all));
   }
   MergedRows merged;
   for (auto& [key, counts] : all) {
@@ -449,8 +451,7 @@ StatusOr<MergedRows> MergeRowCounts(const std::vector<std::string>& gathered) {
   }
   merged.common = Encode(ShareHolders(all));
   for (int rank = 0; rank < num_ranks; ++rank) {
-    merged.parts.push_back(
-        EncodePlacements(listed[static_cast<size_t>(rank)], rank, all));
+    merged.parts.push_back(EncodePlacements(decode(rank), rank, all));
   }
   return merged;
 }
