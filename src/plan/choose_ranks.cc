@@ -53,18 +53,18 @@ std::vector<Group> GroupByHolders(const std::vector<ArrayBoxes>& arrays,
   std::vector<size_t> alone(num_ranks, kNone);  // the group of each rank alone
   absl::flat_hash_map<std::vector<int32_t>, size_t> shared;
   const auto find = [&](const HeldBox& held) -> Group& {
-    size_t* position = nullptr;
-    std::vector<int32_t> ranks = CollectRanks(held);
-    if (held.holders.size() == 1) {  // most of them
-      position = &alone[ranks[0]];
-    } else {
-      position = &shared.try_emplace(ranks, kNone).first->second;
-    }
-    if (*position == kNone) {
-      *position = groups.size();
+    const bool is_alone = held.holders.size() == 1;  // most of them
+    std::vector<int32_t> ranks;
+    if (!is_alone) ranks = CollectRanks(held);
+    size_t& position = is_alone
+                           ? alone[held.holders[0].rank]
+                           : shared.try_emplace(ranks, kNone).first->second;
+    if (position == kNone) {
+      position = groups.size();
+      if (is_alone) ranks = {held.holders[0].rank};
       groups.push_back({.ranks = std::move(ranks)});
     }
-    return groups[*position];
+    return groups[position];
   };
   for (const ArrayBoxes& array : arrays) {
     for (const HeldBox& held : array.boxes) {
