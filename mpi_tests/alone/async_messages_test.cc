@@ -137,8 +137,9 @@ TEST_F(AsyncMessagesTest, WaitForSnapshot) {
 class ManagerAsyncMessagesTest : public ManagerTest {};
 
 TEST_F(ManagerAsyncMessagesTest, ShouldSave) {
-  auto manager = Ok(
-      Manage({.save_interval_steps = 100, .async = kSlow, .max_to_keep = 2}));
+  constexpr int64_t kKept = 2;
+  auto manager = Ok(Manage(
+      {.save_interval_steps = 100, .async = kSlow, .max_to_keep = kKept}));
   int64_t ends = 0;
   for (int64_t step = 0; step < 400; ++step) {
     bool is_due = false;
@@ -148,10 +149,12 @@ TEST_F(ManagerAsyncMessagesTest, ShouldSave) {
       EXPECT_THAT(asked, ElementsAre(kWord));
     } else {
       ++ends;
-      EXPECT_THAT(
-          asked,
-          ElementsAre("MPI_Iallreduce 32", StartsWith("MPI_Iallreduce"),
-                      "MPI_Ibcast 64", StartsWith("MPI_Ibcast"), kWord, kWord));
+      std::vector<::testing::Matcher<std::string>> expected = {
+          "MPI_Iallreduce 32", StartsWith("MPI_Iallreduce"), "MPI_Ibcast 64"};
+      // The number of a deleted step needs a second broadcast.
+      if (ends > kKept) expected.push_back(StartsWith("MPI_Ibcast"));
+      expected.insert(expected.end(), 2, kWord);
+      EXPECT_THAT(asked, ElementsAreArray(expected));
     }
     if (!is_due) {
       Nap();

@@ -1,4 +1,4 @@
-// Whether the options of a manager are sound, and equal on all ranks.
+// Checks of the options of a manager.
 
 #ifndef BELAY_MANAGER_CHECK_MANAGER_OPTIONS_H_
 #define BELAY_MANAGER_CHECK_MANAGER_OPTIONS_H_
@@ -11,13 +11,12 @@
 
 namespace belay {
 
-// Checks them.
 // Errors: InvalidArgument - numbers out of their range, and options that
 //   contradict each other; all in one message.
 Status CheckManagerOptions(const ManagerOptions& options);
 
-// The options that have to be the same on all ranks, without those of `save`:
-// of a function only whether it is set.
+// Returns the options that must be equal on all ranks, without those of `save`.
+// For functions, only whether they are set counts.
 std::vector<CommonOption> CommonManagerOptions(const ManagerOptions& options);
 
 }  // namespace belay

@@ -11,8 +11,8 @@
 namespace belay {
 namespace {
 
-// What a State does not say of single restores, the options of the manager say
-// of all.
+// Applies the match of the manager to options that a restore leaves at their
+// defaults.
 RestoreOptions WithMatch(const RestoreOptions& options, RestoreMatch match) {
   const RestoreOptions usual;
   RestoreOptions chosen = options;
@@ -114,7 +114,7 @@ Agreed<ManagedRestore> ManagedValues::RestoreState(
       belay::RestoreState(*comm_, source, absl::OkStatus(), *state_, chosen));
   if (match == RestoreMatch::kNontrivial && result.num_arrays == 0 &&
       !result.missing.empty()) {
-    // Nothing is there: says so, and what may have been meant.
+    // Nothing matches: the error names the closest stored keys.
     RestoreOptions strict = chosen;
     strict.missing = MismatchPolicy::kError;
     BELAY_ASSIGN_OR_RETURN_AGREED(

@@ -1,4 +1,4 @@
-// What a manager saves and restores: the objects of a Checkpoint, or a State.
+// The values of a manager: the objects of a Checkpoint, or a State.
 
 #ifndef BELAY_MANAGER_MANAGED_VALUES_H_
 #define BELAY_MANAGER_MANAGED_VALUES_H_
@@ -26,35 +26,33 @@ class ManagedValues {
   ManagedValues(const Comm& comm, const State& state)
       : comm_(&comm), state_(&state) {}
 
-  // The ranks that save and restore together; of nobody if the Checkpoint was
-  // moved from.
+  // Returns the communicator; a null one if the Checkpoint was moved from.
   const Comm& comm() const;
 
-  // The number after which a step gets the next one: of a Checkpoint its save
-  // counter, of a State the step that was saved or restored last.
+  // Returns the number before that of the next step: the save counter of a
+  // Checkpoint, or the last step of a State that was saved or restored.
   int64_t save_counter() const;
 
-  // Saves them as `step` to the directory `path`. Collective; agreed.
+  // Saves the values as `step` to the directory `path`. Collective; agreed.
   // `at_files` as in SaveJob.
   // Errors: those of Checkpoint::SaveAs or Save.
   Agreed<SaveResult> Save(const std::string& path, int64_t step,
                           const SaveOptions& options, bool& at_files);
 
-  // The same in the background: Begin of a BackgroundSaver. Collective; agreed.
+  // Begins a save in the background. Collective; agreed.
   Agreed<PendingSave> Begin(BackgroundSaver& saver, const std::string& path,
                             int64_t step, const SaveOptions& options,
                             bool& at_files);
 
-  // Restores them from `path`, which is `step`, and says what was restored.
-  // Collective; agreed. Of a State nothing less than `match` is restored.
+  // Restores the values from `path`, which is `step`. Collective; agreed. For a
+  // State, fails if less than `match` is stored.
   // Errors: those of Checkpoint::Restore or Restore.
   Agreed<ManagedRestore> Restore(const std::string& path, int64_t step,
                                  RestoreMatch match,
                                  const RestoreOptions& options);
 
-  // Whether as much was restored as `match` asks for. Local, and equal on all
-  // ranks.
-  // Errors: FailedPrecondition - less; names what was not.
+  // Checks that as much was restored as `match` requires. Local, and equal on
+  // all ranks. Errors: FailedPrecondition - less; names what was not.
   Status CheckMatch(const ManagedRestore& restored, RestoreMatch match) const;
 
  private:

@@ -379,6 +379,7 @@ StatusOr<CheckpointManager> CheckpointManager::Create(
       std::make_unique<Impl>(ManagedValues(comm, state), dir, options));
 }
 
+// Collective; agreed.
 StatusOr<CheckpointManager> CheckpointManager::Begin(
     std::unique_ptr<Impl> impl) {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl.get(), "manage"));

@@ -31,7 +31,7 @@ namespace {
 
 constexpr int64_t kMostAside = 1'000'000;
 
-// Whether it is a name that NextAside may choose. Others lead elsewhere, into a
+// Returns true for names that NextAside may choose. Others could lead into a
 // step or out of the directory.
 bool IsAsideName(std::string_view name, std::string_view prefix) {
   int64_t number = 0;
@@ -40,7 +40,7 @@ bool IsAsideName(std::string_view name, std::string_view prefix) {
          name == AsideName(prefix, number);
 }
 
-// The directory for what is moved: one in `order.dir` and nowhere else.
+// Creates the directory for moved steps, in `order.dir` and nowhere else.
 StatusOr<std::string> MakeAside(const AsideOrder& order) {
   const std::string aside = JoinPath(order.dir, order.aside);
   if (!IsAsideName(order.aside, order.prefix)) {
@@ -63,7 +63,7 @@ Status Move(const AsideOrder& order, int64_t step) {
   return Rename(JoinPath(order.dir, name), JoinPath(aside, name));
 }
 
-// Whether the step is gone. What may not be deleted is noted.
+// Returns true if the step was deleted, and notes why not.
 StatusOr<bool> Delete(const AsideOrder& order, int64_t step,
                       std::vector<std::string>& notes) {
   if (!std::ranges::binary_search(order.deletable, step)) {
@@ -121,7 +121,7 @@ StatusOr<AsideOutcome> SetAside(const AsideOrder& order,
 
 namespace {
 
-// Whether `name` is that of a step of the prefix and `suffix`.
+// Returns true if `name` is a step name of the prefix, followed by `suffix`.
 bool IsOfPrefix(std::string_view name, std::string_view prefix,
                 std::string_view suffix) {
   if (!name.ends_with(suffix)) return false;
@@ -137,7 +137,7 @@ void RemoveAndNote(const std::string& path, std::vector<std::string>& notes) {
                               : std::string(status.message()));
 }
 
-// A crash while a step was replaced may have left only its old name.
+// Restores a step from its spare name if a crash interrupted its replacement.
 void TakeBack(const std::string& spare, bool remove,
               std::vector<std::string>& notes) {
   const std::string committed =
@@ -213,7 +213,7 @@ StatusOr<std::string> TakeName(const std::string& step_directory) {
   BELAY_ASSIGN_OR_RETURN(const HeldFile held,
                          LockAgainstPins("remove", step_directory));
   BELAY_RETURN_IF_ERROR(Rename(step_directory, debris));
-  // Lets go of the file: NFS keeps the directory of one that is open.
+  // Closes the file: NFS keeps the directory of an open file.
   return debris;
 }
 

@@ -17,7 +17,7 @@ std::string NumberText(int64_t step) {
   return absl::StrFormat("step %d", step);
 }
 
-// After a crash, a step may be committed that the state only announces.
+// Adopts a step that the state announces if it was committed before a crash.
 void Adopt(const std::vector<int64_t>& committed, RecoveredState& recovered) {
   std::optional<StepRecord>& saving = recovered.state.saving;
   if (!saving) return;
@@ -94,7 +94,7 @@ RecoveredState RecoverState(std::optional<ManagerState> stored,
   return recovered;
 }
 
-// The state of a manager as JSON: a person may look at it.
+// --- JSON ---
 
 namespace {
 
@@ -103,7 +103,7 @@ using nlohmann::json;
 constexpr char kFormatName[] = "belay checkpoint manager";
 constexpr int64_t kVersion = 1;
 
-// JSON has no name for numbers that are none.
+// JSON has no NaN and no infinity.
 json Number(double value) {
   if (std::isfinite(value)) return value;
   if (std::isnan(value)) return "nan";
@@ -130,7 +130,7 @@ json ToJson(const StepRecord& record) {
   return out;
 }
 
-// Reads members of one object, and remembers what was wrong with it.
+// Reads members of one object, and remembers the first wrong one.
 class Reader {
  public:
   Reader(const json& object, std::string& problem)
@@ -149,7 +149,7 @@ class Reader {
     return step < 0 ? Blame(name) : step;
   }
 
-  // A name in the directory of the state, and of nothing outside of it.
+  // Reads a name of a file in the directory of the state.
   std::string Name(const char* name) {
     const json* value = Find(name);
     if (value == nullptr || !value->is_string()) {
@@ -257,8 +257,8 @@ Status Damaged(std::string_view operation, std::string_view what) {
           "steps stay and are never deleted"));
 }
 
-// What the JSON has more of than any state, or nothing. A tree of it would take
-// a hundred times the memory of the text.
+// Returns why the JSON is larger than any state, or "". The parsed tree would
+// take a hundred times the memory of the text.
 std::string_view TooMuchOf(std::string_view text) {
   constexpr int kMostDepth = 16;
   constexpr int kMostValues = 1 << 20;  // of 8 bytes each

@@ -1,5 +1,4 @@
-// What a manager remembers between runs, and what becomes of it at the start
-// of the next. No I/O.
+// The state of a manager between runs. No I/O.
 
 #ifndef BELAY_MANAGER_MANAGER_STATE_H_
 #define BELAY_MANAGER_MANAGER_STATE_H_
@@ -16,24 +15,24 @@
 
 namespace belay {
 
-// A training that goes back to a step. Noted before the newer steps are moved
-// or deleted, so that a crash in between does not leave some of them.
+// The program goes back to a step. Written before newer steps are moved or
+// deleted, so that a crash does not leave some of them.
 struct GoingBack {
   int64_t to = 0;
-  std::string aside;     // the directory for them, a name beside theirs
-  bool deletes = false;  // those that may be deleted
+  std::string aside;     // name of the directory for moved steps
+  bool deletes = false;  // instead, where allowed
 
   bool operator==(const GoingBack&) const = default;
 };
 
 struct ManagerState {
-  // When the last step was preserved, in seconds since 1970.
+  // Time of the last preserved step, in seconds since 1970.
   double last_preserved = 0;
   // Steps that the manager has saved, ascending. Others in the directory are
   // never deleted.
   std::vector<StepRecord> steps;
-  // Noted before it is saved, so that a crash between commit and the next
-  // writing of the state does not make it a stranger.
+  // Written before a step is saved, so that it is managed even if a crash
+  // follows its commit.
   std::optional<StepRecord> saving;
   std::optional<GoingBack> going_back;
 
@@ -50,21 +49,20 @@ void PutRecord(StepRecord record, std::vector<StepRecord>& steps);
 void KeepOnly(const std::vector<int64_t>& steps,
               std::vector<StepRecord>& records);
 
-// The state as text, in JSON.
+// Returns the state as JSON.
 // Errors: InvalidArgument - the name of a metric is not UTF-8, or it has more
 //   than kMostStateBytes.
 StatusOr<std::string> StateText(const ManagerState& state,
                                 std::string_view prefix);
 
-// Reads it back. Messages begin with `operation`, such as `read "a.json"`.
+// Parses the state. Messages begin with `operation`, such as `read "a.json"`.
 // Errors: DataLoss - truncated or damaged; FailedPrecondition - written by
 //   another program, or for another prefix; Unimplemented - a newer version.
 StatusOr<ManagerState> ParseState(std::string_view text,
                                   std::string_view prefix,
                                   std::string_view operation);
 
-// The state once the steps after `step` are gone: what was preserved of them
-// counts no longer.
+// Removes the steps after `step`, including preserved ones, from the state.
 void ForgetNewer(int64_t step, ManagerState& state);
 
 struct RecoveredState {
@@ -72,10 +70,10 @@ struct RecoveredState {
   std::vector<std::string> notes;
 };
 
-// The state to begin with: `stored` is what the last manager wrote, if there
-// was one, and `committed` what is in the directory, ascending. A step that was
-// being saved and is there is adopted. Where the clock is behind the last
-// preserved step, nobody can tell what had been preserved: then all is.
+// Returns the state at the start of a run. `stored` is the state of the last
+// manager, if any, and `committed` the steps in the directory, ascending.
+// Adopts a committed step whose save was announced. If the clock is behind the
+// last preserved step, preserves all steps.
 RecoveredState RecoverState(std::optional<ManagerState> stored,
                             const std::vector<int64_t>& committed, double now);
 

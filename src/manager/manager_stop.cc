@@ -344,6 +344,7 @@ void Impl::NoteRestore(std::optional<double> began) {
   NotePause(stopping_.loop);
 }
 
+// As CheckpointManager::ShouldSave. Collective.
 StatusOr<bool> Impl::ShouldSave(std::optional<int64_t> step) {
   const bool asks_root = options_.should_save != nullptr;
   const SaveRequest request = MakeRequest(step);

@@ -17,20 +17,19 @@
 
 namespace belay {
 
-// What a manager holds to agree beside each step on stopping and saving.
-
+// State of the exchange beside each step.
 struct Stopping {
   StopSignals signals;  // of this rank
 
-  // Of rank 0, by the clock of the options.
+  // Rank 0 only, by the clock of the options.
   std::unique_ptr<TimeLimit> limit;
   std::optional<double> end_time;
-  // As of WorkedBy.
+  // Times as WorkedBy.
   std::optional<double> last_call;  // of ShouldSave, or the end of a save
   double resting_since = 0;  // the last save or restore, or the beginning
   LoopCost loop;
 
-  // The exchange that is under way, and what this rank has told in it.
+  // The exchange under way, and this rank's part in it.
   WordInFlight exchange;
   uint64_t fingerprint = 0;
   Status failure;
@@ -40,20 +39,19 @@ struct Stopping {
   bool is_last_save_owed = false;
   bool is_save_due = false;  // by auto_interval
   bool rules_save = false;   // by should_save
-  // The restore is known to rank 0 alone until the next save.
+  // Until the next save, only rank 0 knows the time of the restore.
   TimeUse use;
   std::optional<SaveInterval> noted_interval;
 };
 
-// What ranks tell each other beside each step, in one word.
-
+// The word that ranks exchange beside each step.
 struct StopVote {
-  // Why to stop. A signal counts more than the time limit, and of signals that
-  // of the lowest rank.
+  // The reason to stop. A signal takes precedence over the time limit; among
+  // signals, that of the lowest rank.
   std::optional<StopReason> stop;
   bool save_due = false;     // by auto_interval; rank 0 alone knows
   bool rules_save = false;   // by should_save; the same
-  bool failed = false;       // a rank has an error to tell
+  bool failed = false;       // a rank has an error to report
   bool differs = false;      // ranks have other fingerprints
   uint8_t flush = 0;         // bits of a save in the background; "or" of all
   uint16_t fingerprint = 0;  // of what all ranks must pass alike
@@ -61,11 +59,11 @@ struct StopVote {
   bool operator==(const StopVote&) const;
 };
 
-// A vote in 64 bits, and back. Seconds are rounded to whole ones.
+// Converts a vote to 64 bits and back. Seconds are rounded to whole ones.
 uint64_t PackVote(const StopVote& vote);
 StopVote UnpackVote(uint64_t word);
 
-// The vote of the ranks of both. The order does not matter.
+// Merges two votes; commutative.
 uint64_t MergeVotes(uint64_t one, uint64_t other);
 
 }  // namespace belay

@@ -51,8 +51,7 @@ void LimitTo(std::optional<int64_t> max, Flags& flags) {
   }
 }
 
-// The multiple of `n` that is closest to `step`, the even one of two, and how
-// far away it is.
+// The multiple of `n` closest to `step`, the even one of two, and its distance.
 struct Closest {
   int64_t multiple;
   int64_t distance;
@@ -83,7 +82,7 @@ Flags KeepClosest(const Records& steps, int64_t n) {
   return flags;
 }
 
-// Unset where a step cannot be judged.
+// Returns nothing if a step cannot be judged.
 using Judge = std::function<std::optional<double>(const Metrics&)>;
 
 // Ascending from worst to best; equal ones in the order of the steps.

@@ -71,9 +71,9 @@ StatusOr<SaveInterval> AdviseInterval(double save_seconds,
 
 namespace {
 
-// So many steps tell what a save has made slower.
+// Steps after a save that are measured.
 constexpr int64_t kStepsAfter = 8;
-// The first of them are slower.
+// The first of these are slower.
 constexpr int64_t kSlowedSteps = 3;
 constexpr double kRememberedSteps = 500;
 
@@ -85,8 +85,8 @@ void AddStep(double seconds, LoopCost& loop) {
   loop.steps /= 2;
 }
 
-// What a step after a save took longer than others. A step that takes many
-// times as long did something else, such as a validation.
+// Returns by how much a step after a save took longer than others. Limited,
+// because a much longer step did something else, such as a validation.
 double SlowedSeconds(double seconds, const LoopCost& loop) {
   constexpr double kMostOfStep = 4;
   const double usual = loop.step_seconds / loop.steps;
@@ -102,11 +102,11 @@ void Settle(LoopCost& loop) {
   loop.is_measuring = false;
 }
 
-// One more step after the save.
 void NoteStepAfter(double seconds, bool is_saving, LoopCost& loop) {
   if (++loop.steps_after == 1) seconds -= loop.call_seconds;
   if (loop.steps > 0) loop.slowed_seconds += SlowedSeconds(seconds, loop);
-  // So that a loop that saves often is not measured by its first steps.
+  // A loop that saves often must not be measured by the first steps after
+  // saves.
   if (!is_saving && loop.steps_after > kSlowedSteps) AddStep(seconds, loop);
   if (!is_saving && loop.steps_after >= kStepsAfter) Settle(loop);
 }
@@ -154,7 +154,7 @@ namespace {
 constexpr size_t kRemembered = 5;
 constexpr double kSlowerSave = 1.5;
 constexpr double kStepsToTell = 2;
-// More than that is no cost of a save.
+// A larger multiple of the duration is no cost of a save.
 constexpr double kMostOfSave = 10;
 
 double Largest(const std::vector<double>& times) {
@@ -198,13 +198,13 @@ StatusOr<std::optional<SaveInterval>> IntervalFor(const TimeUse& use,
                                                   const AutoInterval& with) {
   const std::optional<double> save = SecondsOfSave(use);
   if (!save) return std::nullopt;
-  // Where the loop waits, a save costs no less than it takes.
+  // If the loop waits, a save costs at least its duration.
   double cost = std::min(use.cost.value_or(*save), kMostOfSave * *save);
   if (!use.in_background) cost = std::max(cost, *save);
   BELAY_ASSIGN_OR_RETURN(
       SaveInterval interval,
       AdviseInterval(cost, use.restore.value_or(*save), with));
-  // In the background the loop is charged less than what a save takes.
+  // In the background, a save costs the loop less than its duration.
   interval.seconds = std::max(interval.seconds, *save);
   return interval;
 }
@@ -233,7 +233,7 @@ bool HasRulesAboutSteps(const ManagerOptions& options) {
          !options.save_first_step;
 }
 
-// The step that the rules look at.
+// Returns the step for the rules.
 StatusOr<int64_t> StepForRules(const ManagerOptions& options,
                                const SaveRequest& request, int64_t number) {
   if (request.step) return number;
@@ -244,7 +244,7 @@ StatusOr<int64_t> StepForRules(const ManagerOptions& options,
       "pass one to Save, or set step_counter");
 }
 
-// Why checkpoint_interval is against it; "" if it is not.
+// Returns why checkpoint_interval forbids the save; "" if it does not.
 std::string AgainstInterval(const ManagerOptions& options,
                             const SaveHistory& history,
                             const SaveRequest& request) {
@@ -256,7 +256,7 @@ std::string AgainstInterval(const ManagerOptions& options,
       history.missed ? history.missed->counter : history.counter;
   if (!before) return "";
   const int64_t since = *before;
-  // Written as a difference of numbers of any size.
+  // Unsigned, because the difference may overflow.
   const uint64_t grown =
       static_cast<uint64_t>(*request.counter) - static_cast<uint64_t>(since);
   if (request.force || request.is_last || request.makes_up ||
@@ -269,7 +269,7 @@ std::string AgainstInterval(const ManagerOptions& options,
       *options.checkpoint_interval, static_cast<int64_t>(grown));
 }
 
-// Why auto_interval is against it; "" if it is not.
+// Returns why auto_interval forbids the save; "" if it does not.
 std::string AgainstAutoInterval(const SaveHistory& history,
                                 const SaveRequest& request) {
   if (request.due_in <= 0) return "";
@@ -278,7 +278,7 @@ std::string AgainstAutoInterval(const SaveHistory& history,
                          request.due_in);
 }
 
-// Why the rules about steps are against it.
+// Returns why the rules about steps forbid the save; "" if they do not.
 StatusOr<std::string> AgainstRules(const ManagerOptions& options,
                                    std::optional<int64_t> latest,
                                    int64_t step) {
@@ -308,20 +308,20 @@ StatusOr<std::string> AgainstRules(const ManagerOptions& options,
       options.save_interval_steps);
 }
 
-// The newest step that is there, or a later one that was missed.
+// Returns the newest step, or a later one that was missed.
 std::optional<int64_t> LatestForRules(const SaveHistory& history) {
   const std::optional<int64_t> latest = LatestOf(history);
   if (!history.missed) return latest;
   return std::max(latest.value_or(history.missed->step), history.missed->step);
 }
 
-// Why the number cannot be taken.
+// Returns why the step cannot have this number; "" if it can.
 StatusOr<std::string> AgainstNumber(const SaveHistory& history,
                                     const SaveDecision& decision,
                                     const SaveRequest& request) {
   const std::optional<int64_t> latest = LatestOf(history);
   if (latest && *latest >= decision.step) {
-    // The next start would restore the branch that was given up.
+    // The next start would restore the abandoned branch.
     if (history.restored && *history.restored < decision.step) {
       return absl::FailedPreconditionError(absl::StrFormat(
           "step %d was restored, and step %d is not after the latest step %d; "

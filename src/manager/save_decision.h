@@ -1,5 +1,4 @@
-// Whether a step is to be saved: the rules, the interval, and what a save
-// costs.
+// Decides whether to save a step: rules, interval, and cost of saves.
 
 #ifndef BELAY_MANAGER_SAVE_DECISION_H_
 #define BELAY_MANAGER_SAVE_DECISION_H_
@@ -15,88 +14,80 @@
 
 namespace belay {
 
-// What a save costs the loop that makes it: the call, and slower steps after
-// it, whose caches, pages and cores it has used. Seconds.
-
+// The cost of a save for the loop: the call, and slower steps after it, because
+// the save has used caches, pages and cores. Seconds.
 struct LoopCost {
   std::optional<double> step_end;  // of the last step
-  // Of the steps that no save has made slower, older ones with less weight.
+  // Steps that no save has slowed down; older ones have less weight.
   double step_seconds = 0;
   double steps = 0;
-  // The save whose cost is not known yet.
+  // The save whose cost is being measured.
   bool is_measuring = false;
   double call_seconds = 0;
   int64_t steps_after = 0;
-  double slowed_seconds = 0;       // that these took longer than others
+  double slowed_seconds = 0;       // by which these took longer than others
   std::vector<double> costs = {};  // of the last few saves
 };
 
-// A step has ended, by a clock that only runs while the program does.
+// Notes the end of a step, by a clock that stops while the job is suspended.
 // `is_saving`: a save is under way in the background.
 void NoteStep(double now, bool is_saving, LoopCost& loop);
 
-// A save begins behind the last step.
+// Notes that a save begins after the last step.
 void NoteSave(LoopCost& loop);
 
-// The call of that save has taken so long.
+// Notes how long the call of that save took.
 void NoteCall(double seconds, LoopCost& loop);
 
-// Forgets the save whose cost is not known, and when the last step ended: the
-// time until the next one is not the loop's.
+// Stops measuring: the time until the next step is not the loop's.
 void NotePause(LoopCost& loop);
 
-// What a save costs, by the last few; nothing before it is known.
+// Returns the cost of a save by the last few; nothing if unknown.
 std::optional<double> CostOfSave(const LoopCost& loop);
 
-// What saves and steps of a run take, and what follows from it: when to save
-// next, and when to stop before a time limit. Seconds.
-
+// Durations of saves and steps of a run, in seconds.
 struct TimeUse {
   std::vector<double> saves;  // the last few
-  std::vector<double> steps;  // the same: from one ShouldSave to the next
+  std::vector<double> steps;  // the last few, from ShouldSave to ShouldSave
   std::optional<double> restore = std::nullopt;
-  // What a save costs the loop (manager/save_decision.h), once it is known.
+  // From CostOfSave, once it is known.
   std::optional<double> cost = std::nullopt;
   bool in_background = false;  // the loop goes on during saves
 };
 
-// Adds a time to the last few, of which five are kept. A clock that was put
-// back gives 0.
+// Adds a time to the last five. A clock that was put back yields 0.
 void Remember(double seconds, std::vector<double>& times);
 
-// Returns the median; there is at least one time.
+// Returns the median. Requires at least one time.
 double MedianOf(std::vector<double> times);
 
-// What a save takes: the median of the last few; before the first one what the
-// restore took, if there was one.
+// Returns the duration of a save: the median of the last few, else that of the
+// restore, if there was one.
 std::optional<double> SecondsOfSave(const TimeUse& use);
 
-// How long before the time limit the job is told to stop: the margin, half as
-// much again as the longest save, and two of the longest steps, because the
-// ranks learn of it one step later and then finish that step.
+// Returns how long before the time limit the job must stop: the margin, 1.5
+// times the longest save, and two of the longest steps, because ranks learn of
+// the stop one step later and then finish that step.
 double SecondsToStop(const TimeUse& use, double margin);
 
-// Why the last save is left out with `left` seconds before the time limit:
-// saves of this run took longer. "" if there is nothing against it.
+// Returns why to leave out the last save with `left` seconds before the time
+// limit: saves of this run took longer. "" if there is enough time.
 std::string AgainstLastSave(const TimeUse& use, std::optional<double> left);
 
-// The interval for what saves cost, or what they take as long as that is not
-// known; nothing before anything is known. No shorter than what a save takes.
-// Errors: those of AdviseInterval.
+// Returns the interval for the cost of saves, or for their duration while the
+// cost is unknown; nothing if both are. Never shorter than the duration of a
+// save. Errors: those of AdviseInterval.
 StatusOr<std::optional<SaveInterval>> IntervalFor(const TimeUse& use,
                                                   const AutoInterval& with);
 
-// Whether a manager saves: a pure function of its options and of what it has
-// saved and restored.
-
 // A save that the rules asked for, but that failed. For the rules it counts as
-// made, so that they ask for the next one as if nothing had happened.
+// made, so that they ask for the next one as usual.
 struct MissedSave {
   int64_t step = 0;
-  std::optional<int64_t> counter;  // what step_counter said
+  std::optional<int64_t> counter;  // value of step_counter
 };
 
-// What a manager knows before a save; equal on all ranks.
+// History of a manager before a save; equal on all ranks.
 struct SaveHistory {
   std::vector<int64_t> steps;    // committed, ascending
   std::vector<int64_t> damaged;  // of these, ascending: cannot be restored
@@ -109,13 +100,13 @@ struct SaveHistory {
 
 struct SaveRequest {
   std::optional<int64_t> step;     // unset: the next number
-  std::optional<int64_t> counter;  // what step_counter says
+  std::optional<int64_t> counter;  // value of step_counter
   int64_t save_counter = 0;        // of the Checkpoint
   bool force = false;
   bool overwrite = false;  // this save may replace a step
-  // The last one before the job stops: no rule about steps is against it.
+  // The last one before the job stops: ignores rules about steps.
   bool is_last = false;
-  // It is time to make up for a missed save: no rule is against that.
+  // A retry of a missed save: ignores all rules.
   bool makes_up = false;
   double due_in = 0;  // seconds, with auto_interval
 };
@@ -123,28 +114,28 @@ struct SaveRequest {
 struct SaveDecision {
   bool save = false;
   int64_t step = 0;
-  // The step is there, but cannot be restored.
+  // The step exists, but cannot be restored.
   bool replaces_damaged = false;
   std::string reason;  // why not
-  // Why not: the step is not after the latest one.
+  // The reason is that the step is not after the latest one.
   bool is_behind = false;
 };
 
-// Lets these steps be there, ascending, and no others.
+// Replaces the steps, which ascend.
 void TakeSteps(std::vector<int64_t> steps, SaveHistory& history);
 
-// The newest step that is not known to be damaged.
+// Returns the newest step that is not known to be damaged.
 std::optional<int64_t> LatestOf(const SaveHistory& history);
 
-// Decides. A save that is not forced needs a step after the latest one and a
-// rule that asks for it; a forced one needs a step that is not there. The last
-// one before a stop needs no rule, nor does one that makes up for another. With
-// checkpoint_interval no value of step_counter is saved twice. The number that
-// is taken if the caller gives none is the next one of the Checkpoint, or the
-// one after the latest step if that is larger: no step is ever replaced.
-// Messages do not say where. Errors: InvalidArgument - a negative step, or
-// rules about steps where the
-//   caller names none; AlreadyExists - forced, and the step is there;
+// Decides whether to save: a pure function. A save that is not forced needs a
+// step after the latest one and a rule that asks for it, unless it is a retry
+// or the last one before a stop. A forced one needs a step that does not exist.
+// With checkpoint_interval no value of step_counter is saved twice. The default
+// number is the next one of the Checkpoint or the one after the latest step,
+// whichever is larger: no step is ever replaced. Messages do not name the
+// directory. Errors: InvalidArgument - a negative step, or rules about steps
+// but no step;
+//   AlreadyExists - forced, and the step is there;
 //   FailedPrecondition - forced, and the manager is read-only; or the program
 //   has gone back, and the step lies among the newer ones; OutOfRange -
 //   there is no number after the latest step; Internal - should_save threw.

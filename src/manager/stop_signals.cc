@@ -45,7 +45,7 @@ bool HasHandler(const struct sigaction& action) {
          (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
 }
 
-// Lets the signal do what it does by `action`, in place of this handler.
+// Raises the signal again with `action` in place of this handler.
 void RaiseWith(const struct sigaction& action, int signal) {
   ::sigaction(signal, &action, nullptr);
   ::raise(signal);  // comes when this handler returns
@@ -57,8 +57,8 @@ void OnSignal(int signal, siginfo_t* info, void* context) {
   Slot& slot = slots[signal];
   const uint32_t count = slot.count.fetch_add(1) + 1;
   if (slot.process != ::getpid()) {
-    // A process that was forked off has no manager that would listen: what
-    // loads data beside the training could not be ended.
+    // A forked process, such as a data loader, has no manager that would react,
+    // and could not be ended.
     RaiseWith(slot.before, signal);
   } else if (signal == SIGINT && count - slot.count_before >= kInsists) {
     RaiseWith({}, signal);
@@ -81,9 +81,8 @@ bool IsOurs(int signal) {
   return (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == OnSignal;
 }
 
-// Where the program has put its own handler over ours, it stays there, and ours
-// below it: installing ours anew would make each call the other for ever. Where
-// it has put none, ours is gone.
+// If the program has installed a handler over ours, both stay: installing ours
+// again would make each call the other forever.
 Status Install(int signal) {
   Slot& slot = slots[signal];
   if (slot.users++ > 0) return absl::OkStatus();

@@ -1,7 +1,7 @@
 // Signals that ask a job to end.
 //
-// A handler is one for the whole process, so what it counts is, too: with the
-// table of handlers that were there before, the only state outside objects.
+// Handlers belong to the process, so their counters and the table of previous
+// handlers are global.
 
 #ifndef BELAY_MANAGER_STOP_SIGNALS_H_
 #define BELAY_MANAGER_STOP_SIGNALS_H_
@@ -18,15 +18,15 @@ namespace belay {
 // "SIGUSR1"; "signal 40" for one without a name.
 std::string SignalText(int signal);
 
-// Why a signal cannot be caught to stop a job; "" if it can.
+// Returns why a signal cannot be caught to stop a job; "" if it can.
 std::string AgainstCatching(int signal);
 
 // Catches signals for as long as it lives. Move only.
 //
-// A signal is noted and does nothing else, however often it comes: schedulers
-// repeat theirs. Only the third SIGINT ends the process, as if it had never
-// been caught: a person insists. A handler that the program had installed is
-// called as well, and is put back at the end. One that it installs later stays.
+// A signal is only counted, because schedulers repeat theirs. The third SIGINT
+// ends the process as if it were not caught, because a user insists. A handler
+// that the program had installed before is called as well, and restored at the
+// end. One that it installs later stays.
 class StopSignals {
  public:
   // Errors: InvalidArgument - one of them cannot be caught.
@@ -37,7 +37,7 @@ class StopSignals {
   StopSignals& operator=(StopSignals&& other) noexcept;
   ~StopSignals();
 
-  // The first in the order of Catch that has come since then.
+  // Returns the first signal, in the order of Catch, that has arrived since.
   std::optional<int> received() const;
 
  private:

@@ -54,8 +54,8 @@ struct Pipe {
     if (ends[which] >= 0) ::close(ends[which]);
     ends[which] = -1;
   }
-  // Takes what has come, a part at a time of what never ends. Closes the end
-  // for reading once there is no more.
+  // Reads available output, at most 64 KiB at a time. Closes the end for
+  // reading at the end of the output.
   void Drain() {
     std::array<char, 4096> part;
     for (int reads = 0; reads < 16; ++reads) {
@@ -275,7 +275,7 @@ struct TimeLimit::Impl {
   // In the thread.
   void Run();
   void SetLooks(bool value);
-  // Whether to ask again.
+  // Both return false when to stop asking.
   bool Ask();
   bool Sleep();
 
@@ -284,7 +284,7 @@ struct TimeLimit::Impl {
 
   // In the thread, often. Returns whether the job was suspended meanwhile.
   bool Look();
-  // How long it has been suspended now. Under the mutex.
+  // Returns the length of a suspension that ends now. Requires the mutex.
   Clock::duration Gap(Clock::time_point now) const;
 
   const TimeLimitOptions options;
@@ -307,7 +307,7 @@ struct TimeLimit::Impl {
 TimeLimit::Impl::Impl(TimeLimitOptions with)
     : options(std::move(with)),
       most_gap(std::min(2 * options.command_seconds, kMostGap)),
-      // Of squeue's own variables some would hide the job.
+      // Some variables of squeue would hide the job.
       command{.words = options.command,
               .environment = EnvironmentWithout("SQUEUE_"),
               .seconds = options.command_seconds},
@@ -371,12 +371,12 @@ bool TimeLimit::Impl::Ask() {
   if (status.ok()) return true;
   Note(absl::StrCat("ask ", options.command[0],
                     " for the time left: ", status.message()));
-  // Where there is no such command, there will be none later.
+  // If there is no such command now, there will be none later.
   return !absl::IsNotFound(status);
 }
 
-// Whether to ask again, because the time has passed or a limit that did not
-// come nearer meanwhile has to be known anew.
+// Returns true to ask again: the time has passed, or the job was suspended, so
+// the limit must be asked for again.
 bool TimeLimit::Impl::Sleep() {
   const auto end =
       Clock::now() +

@@ -38,8 +38,7 @@ Status IncompatibleError(const std::string& path, const LoadReport& report) {
       FirstOf(lines, kShown, ", "), MismatchAdvice(report.incompatible)));
 }
 
-// A value of another type, and the save counter, are refused whatever the
-// options say.
+// Values of another type and the save counter are always refused.
 bool IsRefused(const std::vector<DifferentValue>& incompatible,
                MismatchPolicy mismatched) {
   if (mismatched == MismatchPolicy::kError) return !incompatible.empty();
@@ -94,17 +93,15 @@ LoadStatus WithConversions(const LoadStatus& status,
   return LoadStatus(status.kind(), std::move(report), status.rank_reports());
 }
 
-// How a Checkpoint restores.
-
 namespace {
 
-// What rank 0 knows of an open checkpoint, for all ranks.
+// The graph of an open checkpoint.
 struct OpenedGraph {
   ObjectGraph graph;
   bool by_name = false;
 };
 
-// The values of a checkpoint that has no graph.
+// Returns a graph of all values of a checkpoint without one.
 ObjectGraph GraphOfAll(const SavedCheckpoint& saved) {
   std::vector<GraphAttribute> attributes;
   for (const StoredValue& value : ValuesAlone(saved)) {
@@ -133,7 +130,7 @@ StatusOr<std::string> EncodeStoredGraph(const SavedCheckpoint& saved) {
   return Cat(by_name ? "n" : "g", EncodeGraph(graph));
 }
 
-// Stage graph: what is stored, on all ranks. Collective; agreed.
+// Stage graph: sends the stored graph to all ranks. Collective; agreed.
 Agreed<OpenedGraph> ShareGraph(RestoreFrame& frame,
                                const SavedCheckpoint& saved) {
   frame.stages.Enter("graph");
@@ -146,7 +143,7 @@ Agreed<OpenedGraph> ShareGraph(RestoreFrame& frame,
   return OpenedGraph{.graph = std::move(graph), .by_name = bytes[0] == 'n'};
 }
 
-// Puts together what the ranks found. Collective; agreed.
+// Merges the matches of all ranks. Collective; agreed.
 Agreed<LoadStatus> ReportTogether(CommContext& context,
                                   const Restoration& restoration,
                                   const RankMatch& mine) {
@@ -174,15 +171,15 @@ Agreed<LoadStatus> ReportTogether(CommContext& context,
                     *std::move(merged), {*std::move(own)});
 }
 
-// Whether any rank has something to read. Collective; agreed.
+// Returns true if any rank has something to read. Collective; agreed.
 Agreed<bool> AnyReads(CommContext& context, const MatchResult& match) {
   std::vector<int64_t> reads = {static_cast<int64_t>(match.reads.size())};
   BELAY_RETURN_IF_AGREED(MaxAll(context, reads));
   return reads[0] > 0;
 }
 
-// What the arguments say of each value, by live value; of the save counter
-// only the options. Collective; agreed.
+// Returns the arguments of each live value; for the save counter only the
+// options count. Collective; agreed.
 Agreed<std::vector<RestoreChoice>> ChooseTogether(RestoreFrame& frame,
                                                   const LiveGraph& live) {
   std::vector<RestoreChoice> choices;
@@ -217,7 +214,7 @@ Status AddShard(const Shard& shard, const std::string& key,
   RestoreChoice of_shard = {.stored_key = key,
                             .tolerance = choice.tolerance,
                             .transform = choice.transform};
-  // Some rows would get nothing.
+  // Otherwise some rows would keep their old values.
   if (shard.rows != nullptr) of_shard.tolerance.lengths = false;
   Shard found = shard;
   BELAY_RETURN_IF_ERROR(FindElements(found));
@@ -229,7 +226,7 @@ Status AddShard(const Shard& shard, const std::string& key,
   return absl::OkStatus();
 }
 
-// What is matched, each with the tolerance that was chosen for it.
+// Returns the matched values, each with its chosen tolerance.
 StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
                               const std::vector<KeyedValue>& reads,
                               const std::vector<RestoreChoice>& choices,
@@ -256,8 +253,8 @@ StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
   return values;
 }
 
-// Matches the objects with a checkpoint and reads what is matched; only for
-// that it has to be `opened`. Collective; agreed.
+// Matches the objects with a checkpoint and reads the matches. Opens it for
+// that unless it is `opened`. Collective; agreed.
 Agreed<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreFrame& frame,
                                   const LiveGraph& live,
                                   PendingObjects& pending,
@@ -298,7 +295,7 @@ Agreed<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreFrame& frame,
   return status;
 }
 
-// A mistake in the options, of objects alone.
+// Checks options that are invalid only for objects.
 Status CheckOptions(const std::string& path, const RestoreOptions& options) {
   const Status status = CheckMismatchPoliciesToObjects(options);
   if (status.ok()) return status;
@@ -306,7 +303,7 @@ Status CheckOptions(const std::string& path, const RestoreOptions& options) {
       absl::StrFormat("restore \"%s\": %s", path, status.message()));
 }
 
-// An empty path restores nothing. Collective.
+// Restores nothing from an empty path. Collective; agreed.
 Agreed<LoadStatus> RestoreNow(TrackedObjects& objects, const std::string& path,
                               const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(*objects.comm, "restore", path));
@@ -336,7 +333,7 @@ Agreed<LoadStatus> RestoreNow(TrackedObjects& objects, const std::string& path,
   return status;
 }
 
-// Continues one restore. Collective.
+// Continues one restore. Collective; agreed.
 Agreed<LoadStatus> RestoreMore(TrackedObjects& objects,
                                const StatusOr<LiveGraph>& live,
                                PendingObjects& pending,
@@ -349,7 +346,8 @@ Agreed<LoadStatus> RestoreMore(TrackedObjects& objects,
   return RestoreMatched(objects, frame, *live, pending, std::nullopt);
 }
 
-// Ranks may have restored with different Checkpoints. Collective.
+// Checks that ranks have the same number of pending restores. Collective;
+// agreed.
 Agreed<> AgreeOnPending(const TrackedObjects& objects,
                         const RestoreOptions& options) {
   CommContext context{*objects.comm,
@@ -359,13 +357,12 @@ Agreed<> AgreeOnPending(const TrackedObjects& objects,
                    objects.pending.size());
 }
 
-// A checkpoint that was deleted or replaced since. Equal on all ranks for an
-// agreed status.
+// Returns true if the checkpoint was deleted or replaced since.
 bool IsGone(const Status& status) {
   return absl::IsNotFound(status) || absl::IsFailedPrecondition(status);
 }
 
-// What was restored is equal on all ranks. Collective.
+// Checks the restored counter, which is equal on all ranks. Collective; agreed.
 Agreed<> CheckCounter(const TrackedObjects& objects, const std::string& path,
                       const RestoreOptions& options) {
   const int64_t counter = objects.counter;
@@ -413,7 +410,7 @@ StatusOr<LoadStatus> Checkpoint::RestoreDeferred(
       const LoadStatus newest,
       RestoreMore(*objects_, live, pending.back(), options));
   LoadReport report = newest.report();
-  // What a newer one restores, an older one leaves alone.
+  // Older restores do not overwrite values of newer ones.
   for (size_t i = pending.size() - 1; i-- > 0;) {
     const Agreed<LoadStatus> older =
         RestoreMore(*objects_, live, pending[i], options);

@@ -14,21 +14,17 @@
 
 namespace belay {
 
-// Values of objects that are stored in another form than they are wanted in:
-// what becomes of a restore then, and what its status says.
-
-// Refuses what the options do not let pass. The report is equal on all ranks.
-// Collective; agreed.
-// Errors: FailedPrecondition - values of another dtype, shape or type.
+// Fails if the report, which is equal on all ranks, has mismatches that the
+// options do not allow. Collective; agreed. Errors: FailedPrecondition - values
+// of another dtype, shape or type.
 Agreed<> RefuseMismatches(CommContext& context, const std::string& path,
                           const LoadReport& report, MismatchPolicy mismatched);
 
-// The status with a warning for each value that is left as it is, if that is
-// asked for.
+// Adds a warning for each mismatch, if the policy asks for it.
 LoadStatus WithMismatchWarnings(const LoadStatus& status,
                                 MismatchPolicy mismatched);
 
-// Adds the conversions of arrays that handlers listed, which showed only then.
+// Adds conversions that were found only when handlers listed their arrays.
 LoadStatus WithConversions(const LoadStatus& status,
                            const std::vector<Conversion>& conversions);
 

@@ -48,7 +48,7 @@ StatusOr<MergedGraph> Merge(const Heard& heard) {
   return MergeGraphs(ranks);
 }
 
-// What rank 0 tells each rank of the merged graph.
+// Encodes fingerprint and renames of the merged graph for each rank.
 std::vector<std::string> EncodeParts(const MergedGraph& merged) {
   const uint64_t fingerprint = GraphFingerprint(merged.graph);
   std::vector<std::string> parts;
@@ -75,7 +75,7 @@ void DecodePart(const std::string& bytes, MergeResult& merge) {
   }
 }
 
-// Whether all ranks have merged what they have now, together. Collective;
+// Returns true if the merged graph is that of the present graphs. Collective;
 // agreed.
 Agreed<bool> IsUpToDate(CommContext& context, const Status& mine, uint64_t own,
                         const MergeResult& merge) {
@@ -110,17 +110,17 @@ Agreed<> MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
   return {};
 }
 
-// Checkpoint, but for what restores.
+// Checkpoint, without its restores.
 
 namespace {
 
-// A number is what the usual names of steps end in.
+// Returns the number of a usual step name; 0 for other names.
 int64_t StepOf(const std::string& path) {
   const std::optional<StepLabel> label = ParseStepName(NameOf(path));
   return label.has_value() ? label->step : 0;
 }
 
-// The values under the keys that they have in the merged graph.
+// Lists the values under their keys in the merged graph.
 State ListRenamed(const LiveGraph& live, const MergeResult& merge) {
   std::vector<KeyedValue> values = OwnKeys(live);
   for (KeyedValue& value : values) {
@@ -130,8 +130,8 @@ State ListRenamed(const LiveGraph& live, const MergeResult& merge) {
   return ListValues(live, values);
 }
 
-// The stages before those of Save: the objects of all ranks as one graph, and
-// the opaque states as bytes. Collective.
+// Fetches opaque states, and merges the graphs of all ranks. Collective;
+// agreed.
 Agreed<> MergeStage(TrackedObjects& objects, CommContext& context,
                     StatusOr<LiveGraph>& live) {
   if (live.ok()) {
@@ -140,8 +140,8 @@ Agreed<> MergeStage(TrackedObjects& objects, CommContext& context,
   return MergeTogether(context, live, objects.merge);
 }
 
-// The stage with a deadline of its own, which must not go on to watch what
-// the save does afterwards. Collective; agreed.
+// The stage with a deadline of its own, which must not watch the save as well.
+// Collective; agreed.
 Agreed<> MergeWatched(TrackedObjects& objects, const std::string& path,
                       const SaveOptions& options, StatusOr<LiveGraph>& live,
                       StageCosts& costs) {
@@ -157,8 +157,8 @@ Agreed<> MergeWatched(TrackedObjects& objects, const std::string& path,
   return {};
 }
 
-// The counter after which there is no step in `dir`, so that a program that has
-// restored an older one goes on behind the newest. Collective; agreed.
+// Returns the counter after the newest step in `dir`, so that a program that
+// has restored an older step does not replace newer ones. Collective; agreed.
 Agreed<int64_t> PassNewer(const TrackedObjects& objects, const std::string& dir,
                           const SaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(*objects.comm, "save", dir));
@@ -166,19 +166,13 @@ Agreed<int64_t> PassNewer(const TrackedObjects& objects, const std::string& dir,
                       Deadline(*objects.comm, options.deadline_seconds,
                                Cat("save in \"", dir, "\""))};
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes,
-      FromRoot(context, [&]() -> StatusOr<std::string> {
-        int64_t newest = -1;
+      const int64_t newest,
+      ShareFromRoot<int64_t>(context, [&]() -> StatusOr<int64_t> {
+        // The save reports errors of the directory.
         const StatusOr<std::vector<int64_t>> steps =
             CommittedSteps(dir, kStepPrefix);
-        if (steps.ok() && !steps->empty()) newest = steps->back();
-        // Whatever is wrong with the directory, the
-        // save will say.
-        WireWriter out;
-        out.Put(newest);
-        return out.Take();
+        return steps.ok() && !steps->empty() ? steps->back() : -1;
       }));
-  const auto newest = WireReader(bytes).Get<int64_t>();
   return newest == INT64_MAX ? objects.counter
                              : std::max(objects.counter, newest);
 }
@@ -271,7 +265,7 @@ std::string NumberWarning(const std::string& dir, const NextStep& next) {
 }
 
 Checkpoint::Checkpoint(const Comm& comm, Objects objects)
-    // A function describes an object that nobody else can have.
+    // An object without content, which no other one equals.
     : Checkpoint(comm, ObjectRef([](Tracker&) {}), std::move(objects)) {}
 
 Checkpoint::Checkpoint(const Comm& comm, ObjectRef root, Objects objects)
@@ -347,8 +341,8 @@ const Comm& Checkpoint::comm() const {
 
 namespace {
 
-// The communicator of the objects has to be one of the same ranks. Equal on all
-// ranks of a sound program.
+// Checks that both communicators have the same ranks in the same order. Equal
+// on all ranks of a correct program.
 Agreed<> CheckSameRanks(const Comm& one, const Comm& other) {
   int result = MPI_UNEQUAL;
   MPI_Comm_compare(one.raw(), other.raw(), &result);

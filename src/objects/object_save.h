@@ -1,4 +1,4 @@
-// The graphs of all ranks as one, and saves of objects.
+// Merges the graphs of all ranks.
 
 #ifndef BELAY_OBJECTS_OBJECT_SAVE_H_
 #define BELAY_OBJECTS_OBJECT_SAVE_H_
@@ -11,12 +11,8 @@
 
 namespace belay {
 
-// The graphs of all ranks as one, over MPI.
-
-// Agrees on `live`, and brings `merge` up to date if any rank's graph is
-// another one than it was made of. Then rank 0 is told of graphs as
-// GatherLists does it; otherwise nothing is sent but one reduction.
-// Collective; agreed.
+// Agrees on `live`, and updates `merge` if the graph of any rank has changed:
+// by GatherLists; otherwise one reduction is enough. Collective; agreed.
 // Errors: that of `live`, and those of MergeGraphs.
 Agreed<> MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
                        MergeResult& merge);

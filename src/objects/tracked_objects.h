@@ -1,4 +1,4 @@
-// The objects of a Checkpoint, and what it remembers between two calls.
+// The state of a Checkpoint.
 
 #ifndef BELAY_OBJECTS_TRACKED_OBJECTS_H_
 #define BELAY_OBJECTS_TRACKED_OBJECTS_H_
@@ -24,36 +24,35 @@
 
 namespace belay {
 
-// What came of merging the graphs of all ranks, and this rank's part in it.
+// The merged graph of all ranks, and this rank's part in it.
 struct MergeResult {
   uint64_t own = 0;     // fingerprint of this rank's graph
-  uint64_t merged = 0;  // of all ranks' together; 0: nothing is known
-  // Keys of this rank that are others in the merged graph.
+  uint64_t merged = 0;  // fingerprint of the merged graph; 0: none
+  // Keys of this rank that have other names in the merged graph.
   absl::flat_hash_map<std::string, std::string> renames;
-  ObjectGraph graph;     // the merged one; rank 0 only
+  ObjectGraph graph;     // merged; rank 0 only
   SentLists sent_lists;  // when merging
 };
 
-// A restore that later objects may still get values from.
+// A restore whose values later objects may still get.
 struct PendingObjects {
   RestoreSource source;
   Restoration restoration;
-  // Every stored value was used by some rank. Equal on all ranks.
+  // Some rank has used every stored value. Equal on all ranks.
   bool is_used_up = false;
 };
 
-// What a Checkpoint is made of.
 struct TrackedObjects {
-  // Gone with it: a save in the background may outlive the objects.
+  // Expires with the objects: a save in the background may outlive them.
   std::shared_ptr<bool> is_there = std::make_shared<bool>(true);
   const Comm* comm = nullptr;
   ObjectRef root;
   std::vector<Attached> attached;
-  // A child of the root as soon as anything was saved or restored.
+  // A child of the root after the first save or restore.
   int64_t counter = 0;
   bool has_counter = false;
-  // The counter was restored, perhaps from a step that is not the newest, and
-  // no step has been saved since.
+  // The counter was restored, perhaps not from the newest step, and no step has
+  // been saved since.
   bool is_counter_restored = false;
   // For saving.
   PlanCache plan_cache;
@@ -63,32 +62,26 @@ struct TrackedObjects {
   RestoredNumbers restored;
   int64_t num_restores = 0;
 
-  // Asks all objects for their descriptions. `handlers` as in
-  // SaveOptions.
+  // Describes all objects. `handlers` as in SaveOptions.
   StatusOr<LiveGraph> Track(const TypeHandlerRegistry* handlers);
 };
 
 // Checks that a Checkpoint was not moved from. Local, and equal on all ranks of
-// a sound program.
-// Errors: FailedPrecondition - it was.
+// a correct program. Errors: FailedPrecondition - it was.
 Agreed<> CheckMoved(const TrackedObjects* objects, std::string_view operation);
-
-// Saving the objects of a Checkpoint, for those who carry out the save in their
-// own way.
 
 // Carries out a save, such as SaveAt. Collective; agreed.
 using SaveFunction =
     absl::FunctionRef<Agreed<>(const SaveJob& job, const SaveOptions& options)>;
 
-// Makes a job of all objects as they are, and has it carried out. Collective;
-// agreed. `at_files` as in SaveJob; may be null.
-// Errors: those of descriptions, and those of `save`.
+// Saves all objects by `save`. `at_files` as in SaveJob; may be null.
+// Collective; agreed. Errors: those of descriptions, and those of `save`.
 Agreed<> SaveObjects(TrackedObjects& objects, const std::string& path,
                      const SaveOptions& options, bool* at_files,
                      SaveFunction save);
 
-// The same for a step that counts: one more than the save counter. On an error
-// the counter is what it was. Collective; agreed.
+// Increments the save counter and saves all objects. An error undoes the
+// increment. Collective; agreed.
 Agreed<> SaveStepBy(TrackedObjects& objects, const std::string& path,
                     const SaveOptions& options, bool* at_files,
                     SaveFunction save);
@@ -97,24 +90,23 @@ Agreed<> SaveStepBy(TrackedObjects& objects, const std::string& path,
 Agreed<SaveResult> SaveStep(TrackedObjects& objects, const std::string& path,
                             const SaveOptions& options, bool& at_files);
 
-// Which number the next step of a directory gets.
+// The number of the next step in a directory.
 struct NextStep {
   int64_t restored = 0;  // the save counter as it was
   int64_t newest = 0;    // of the steps in the directory
-  int64_t passed = 0;    // the step gets the number behind this one
+  int64_t passed = 0;    // the step gets the next number
 };
 
-// Finds that number, and sets the counter to the one before it. Collective;
-// agreed.
+// Finds the number, and sets the counter to the one before. Collective; agreed.
 Agreed<NextStep> PassNewerSteps(TrackedObjects& objects, const std::string& dir,
                                 const SaveOptions& options);
 
-// What the end of a step means for the save counter, which has its number by
-// now: nothing if another save or restore has changed that since.
+// Returns a function for the end of a step that updates the save counter,
+// unless another save or restore has changed it since.
 std::function<void(bool ok)> EndOfStep(TrackedObjects& objects,
                                        const NextStep& next);
 
-// Says what is unusual about the number, or nothing.
+// Returns a warning if the number is unusual, else "".
 std::string NumberWarning(const std::string& dir, const NextStep& next);
 
 }  // namespace belay

@@ -52,7 +52,7 @@ Agreed<RootMessage> GatherLists(
   const auto listen = [&]() -> StatusOr<RootMessages> {
     BELAY_ASSIGN_OR_RETURN(heard,
                            Hear(announcements, asks, answers, now, sent_lists));
-    // An answer takes memory of its own for each of very many shards.
+    // Frees memory first: an answer takes some for each of very many shards.
     announcements.clear();
     answers.clear();
     now.lists.clear();
@@ -85,7 +85,7 @@ Agreed<RootMessage> GatherDescriptions(
 
 namespace {
 
-// The length of a text; 0 for other types.
+// Returns the length of a string; 0 for other types.
 int64_t StringBytes(const Shard& shard) {
   if (shard.dtype != DType::kString) return 0;
   return static_cast<int64_t>(shard.text->size());
@@ -101,7 +101,7 @@ void PutDevice(const DeviceSpec& device, WireWriter& out) {
                      device.device_index.value_or(-1)});
 }
 
-// What rank 0 cannot know of the device of a listed shard.
+// Returns what rank 0 cannot derive of the device of a shard.
 std::string OwnDeviceOf(const Shard& shard) {
   if (!shard.device.job || !shard.device.task) return "";
   return OwnDevice(shard.device,

@@ -1,4 +1,4 @@
-// What every rank lists for a save or a restore, and how rank 0 learns it.
+// Lists of shards for saves and restores, and how rank 0 gets them.
 
 #ifndef BELAY_PIPELINE_LISTING_H_
 #define BELAY_PIPELINE_LISTING_H_
@@ -22,73 +22,68 @@
 
 namespace belay {
 
-// What all ranks have becomes known to rank 0, over MPI.
-
-// Gives rank 0 the lists of every rank, and all ranks what its `answer` to them
-// is. Lists that are equal travel once, and of those that were told before, or
-// that rank 0 has much of, only what differs. Collective; agreed. If it fails,
-// `sent_lists` stays as it was. Same on all ranks: the number of lists.
+// Sends the lists of all ranks to rank 0, and its `answer` to all ranks. Equal
+// lists are sent once, and of lists that resemble earlier ones or those of rank
+// 0 only the differences. If it fails, `sent_lists` is unchanged. The number of
+// lists must be equal on all ranks. Collective; agreed.
 Agreed<RootMessage> GatherLists(
     CommContext& context, std::vector<Entries> lists, SentLists& sent_lists,
     absl::FunctionRef<StatusOr<RootMessages>(const Heard&)> answer);
 
-// The same of what every rank lists for a save or a restore. Collective;
-// agreed.
+// Sends the shards of all ranks to rank 0. Collective; agreed.
 Agreed<RootMessage> GatherDescriptions(
     CommContext& context, RankShards mine, SentLists& sent_lists,
     absl::FunctionRef<StatusOr<RootMessages>(ListedRanks)> answer);
 
-// Listing: the shards of this rank.
-
-// These shards, of values that every rank holds with the replica number of
-// `rank`.
+// Returns the shards, with `rank` as the replica number of values that every
+// rank holds.
 std::vector<Shard> ListShards(std::vector<Shard> shards, int rank);
 
-// Checks that the layouts of listed shards are for so many ranks. A text
-// that is no layout is not looked at.
-// Errors: InvalidArgument - a mesh of more or fewer ranks; names the key.
+// Checks that the layouts of shards are for `num_ranks` ranks. Ignores strings
+// that are no layouts. Errors: InvalidArgument - a mesh of more or fewer ranks;
+// names the key.
 Status CheckLayouts(const std::vector<Shard>& shards, int num_ranks);
 
-// Completes the devices of listed shards: those that the program names stay.
+// Completes the devices of shards; devices that the program names stay.
 // Errors: those of CompleteDevices.
 Status MapToDevices(std::vector<Shard>& shards, const JobEnvironment& job,
                     int rank);
 
-// The job of shards with devices, which is one; the default of none.
+// Returns the job of the shards' devices; the default job without shards.
 std::string JobOf(const std::vector<Shard>& shards);
 
-// Appends all that a plan depends on: everything but the values.
+// Appends everything that a plan depends on: all but the values.
 void PutStructure(const std::vector<Shard>& shards, WireWriter& out);
 
-// The dtype of those f32 whose arguments name none.
+// Returns the stored dtype of f32 values whose arguments name none.
 DType F32Stored(const SaveOptions& options);
 
-// The dtype in which a value is stored; the save counter keeps its own.
+// Returns the stored dtype of a value; the save counter keeps its own.
 // Errors: those of DTypeToStore.
 StatusOr<DType> StoredDType(const ArgsByKey& args, const SaveOptions& options,
                             const std::string& key, DType dtype);
 
-// Whether a save stores every value as it is, whatever its key.
+// Returns true if a save converts no value.
 bool StoresAllAsTheyAre(const SaveOptions& options);
 
-// The form in which a save stores each of these shards; none at all where all
-// are stored as they are.
+// Returns the stored form of each shard; an empty list if none is converted.
 // Errors: those of CompileArgs and DTypeToStore.
 StatusOr<std::vector<StoredForm>> FormsToStore(const std::vector<Shard>& shards,
                                                const SaveOptions& options);
 
-// Checks that the standard handlers find the dtypes again that they store.
+// Checks that parts of values with standard handlers keep their dtypes.
 // Errors: InvalidArgument - a part of a value with such a handler is
 // stored in another one.
 Status CheckHandledForms(const std::vector<ListedValue>& values,
                          const std::vector<Shard>& shards,
                          const std::vector<StoredForm>& forms);
 
-// Which of the shards of a State are to be on all ranks, before ListShards.
+// Returns for each shard of a State whether all ranks hold it. Call it before
+// ListShards.
 std::vector<bool> FindOnAllRanks(const std::vector<Shard>& shards);
 
-// The same shards without bytes, with the dtypes of `forms` if there are any,
-// and what FindOnAllRanks has found if that is known.
+// Describes the shards, with the dtypes of `forms` and the result of
+// FindOnAllRanks if given.
 std::vector<ShardInfo> DescribeShards(
     const std::vector<Shard>& shards, const std::vector<StoredForm>& forms = {},
     const std::vector<bool>& on_all_ranks = {});

@@ -17,11 +17,22 @@
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
+#include "pipeline/stages.h"
 
 namespace belay {
+
+template <typename Archive>
+void Fields(Archive& archive, LostValues& one) {
+  archive(one.key, one.from, one.to);
+  for (size_t loss = 0; loss < kNumLosses; ++loss) {
+    archive(one.losses.counts[loss]);
+    for (auto& byte : one.losses.examples[loss]) archive(byte);
+  }
+}
+
 namespace {
 
-// More would bury what else is in the log.
+// More would hide the rest of the log.
 constexpr size_t kMostWarnings = 20;
 
 using Identity = std::tuple<std::string_view, DType, DType>;
@@ -90,7 +101,7 @@ std::string EndsText(DType dtype) {
   return absl::StrJoin(ends, " or ");
 }
 
-// What has become of values, after their number.
+// Returns the text after the number of lost values.
 std::string WhatHappens(Loss loss, DType from, DType to, bool is_one) {
   const std::string_view are = is_one ? " is " : " are ";
   const std::string_view become = is_one ? "becomes " : "become ";
@@ -151,92 +162,55 @@ size_t NumLost(const std::vector<LostValues>& all) {
       all, [](const LostValues& one) { return one.losses.Any(); });
 }
 
-// The first keys of which values were lost, without what was only converted:
-// no more than are told.
-std::string Encode(const std::vector<LostValues>& all) {
-  WireWriter out;
-  out.Put<uint64_t>(std::min(NumLost(all), kMostWarnings));
-  size_t left = kMostWarnings;
-  for (const LostValues& one : all) {
-    if (!one.losses.Any()) continue;
-    if (left-- == 0) break;
-    out.PutText(one.key);
-    out.Put(one.from);
-    out.Put(one.to);
-    out.Put(one.losses.counts);
-    out.Put(one.losses.examples);
-  }
-  return out.Take();
-}
-
-std::vector<LostValues> Decode(std::string_view bytes) {
-  WireReader in(bytes);
-  return in.GetAll<LostValues>([&] {
-    LostValues one{.key = std::string(in.GetText())};
-    one.from = in.Get<DType>();
-    one.to = in.Get<DType>();
-    one.losses.counts = in.Get<decltype(one.losses.counts)>();
-    one.losses.examples = in.Get<decltype(one.losses.examples)>();
-    return one;
-  });
-}
-
-// The keys of which ranks have lost values, as many as are told and without how
-// many values were converted.
+// The first keys with lost values, without those that were only converted; of
+// all ranks without the number of converted values.
 struct GatheredLost {
   std::vector<LostValues> first;
   // If a rank has more keys than it sends, there may be more than these.
   int64_t num_keys = 0;
   bool is_exact = true;
 };
-
-std::string EncodeMine(const std::vector<LostValues>& mine) {
-  WireWriter out;
-  out.Put<int64_t>(NumLost(mine));
-  out.PutText(Encode(mine));
-  return out.Take();
+template <typename Archive>
+void Fields(Archive& archive, GatheredLost& lost) {
+  archive(lost.first, lost.num_keys, lost.is_exact);
 }
 
-// The first keys of all ranks are among the first of each, so no rank has to
-// send the others.
-std::string MergeFirst(const std::vector<std::string>& gathered) {
-  std::vector<LostValues> all;
-  int64_t most = 0;
-  bool is_exact = true;
+// Keeps the first keys with lost values.
+std::vector<LostValues> KeepFirst(std::vector<LostValues> all) {
+  std::erase_if(all, [](const LostValues& one) { return !one.losses.Any(); });
+  if (all.size() > kMostWarnings) all.resize(kMostWarnings);
+  return all;
+}
+
+// The first keys of all ranks are among the first of each, so no rank sends the
+// others.
+StatusOr<GatheredLost> MergeFirst(const std::vector<std::string>& gathered) {
+  GatheredLost merged;
   for (const std::string& bytes : gathered) {
-    WireReader in(bytes);
-    const auto num_keys = in.Get<int64_t>();
-    std::vector<LostValues> more = Decode(in.GetText());
-    most = std::max(most, num_keys);
-    if (num_keys > std::ssize(more)) is_exact = false;
-    std::ranges::move(more, std::back_inserter(all));
+    GatheredLost one = Decode<GatheredLost>(bytes).value_or(GatheredLost());
+    merged.num_keys = std::max(merged.num_keys, one.num_keys);
+    if (one.num_keys > std::ssize(one.first)) merged.is_exact = false;
+    std::ranges::move(one.first, std::back_inserter(merged.first));
   }
-  all = Merged(std::move(all));
-  WireWriter out;
-  out.Put<int64_t>(std::max(most, std::ssize(all)));
-  out.Put(is_exact);
-  out.PutText(Encode(all));
-  return out.Take();
+  merged.first = Merged(std::move(merged.first));
+  merged.num_keys = std::max(merged.num_keys, std::ssize(merged.first));
+  merged.first = KeepFirst(std::move(merged.first));
+  return merged;
 }
 
 // Collective; agreed.
 Agreed<GatheredLost> GatherLost(CommContext& context,
                                 const std::vector<LostValues>& mine) {
+  const GatheredLost own{
+      .first = KeepFirst(mine),
+      .num_keys = std::ranges::count_if(
+          mine, [](const LostValues& one) { return one.losses.Any(); })};
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                Gather(context, EncodeMine(mine)));
-  const auto merge = [&]() -> StatusOr<std::string> {
-    return MergeFirst(gathered);
-  };
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(context, [&] {
-                                  return CatchBadAlloc(
-                                      "the keys of lost values", merge);
-                                }));
-  WireReader in(bytes);
-  GatheredLost lost;
-  lost.num_keys = in.Get<int64_t>();
-  lost.is_exact = in.Get<bool>();
-  lost.first = Decode(in.GetText());
-  return lost;
+                                Gather(context, Encode(own)));
+  return ShareFromRoot<GatheredLost>(context, [&] {
+    return CatchBadAlloc("the keys of lost values",
+                         [&] { return MergeFirst(gathered); });
+  });
 }
 
 // "3 more keys", "at least 3 more keys".

@@ -31,12 +31,12 @@ const char* NameOf(Transfer transfer) {
 
 const char* NameOf(bool value) { return value ? "true" : "false"; }
 
-// The variables of a process, and what is wrong with them.
+// Parses variables, and collects mistakes.
 struct Variables {
   const VariableLookup& lookup;
   std::vector<std::string> mistakes = {};
 
-  // Nothing if it is not set.
+  // Each returns nothing if the variable is unset or invalid.
   std::optional<std::string> Text(const char* name) const {
     const char* const value = lookup(name);
     if (value == nullptr || *value == '\0') return std::nullopt;
@@ -77,7 +77,7 @@ struct Variables {
   }
 };
 
-// Takes what a rule was, and says so.
+// Removes a rule, and adds that to the note.
 template <typename T>
 void Drop(const char* name, T& rule, std::string& note) {
   if (!rule) return;
@@ -107,7 +107,7 @@ void ApplyKeep(int64_t keep, ManagerOptions& options,
   notes.push_back(std::move(note));
 }
 
-// All that some part of belay reads, but for kOperatorVariables.
+// Other variables that belay reads.
 constexpr const char* kOtherVariables[] = {"BELAY_ABORT_ON_EXCEPTION",
                                            "BELAY_FOLLOW_LINKS",
                                            "BELAY_JOB_END_TIME",
@@ -129,7 +129,7 @@ std::vector<std::string> MisspeltVariables(
   for (const std::string& name : names) {
     if (!name.starts_with(kPrefix)) continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    // What all have in common makes no two of them close.
+    // The common prefix must not make names close.
     CloseKeys close(std::string_view(name).substr(kPrefix.size()), 1);
     for (const std::string_view one : known) {
       close.Offer(one.substr(kPrefix.size()));

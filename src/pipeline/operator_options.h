@@ -1,5 +1,4 @@
-// What an operator asks of a manager by variables of the environment, in place
-// of what the program says.
+// Environment variables by which an operator overrides options of a program.
 
 #ifndef BELAY_PIPELINE_OPERATOR_OPTIONS_H_
 #define BELAY_PIPELINE_OPERATOR_OPTIONS_H_
@@ -17,17 +16,17 @@
 
 namespace belay {
 
-// All that are read.
+// Names of all variables.
 inline constexpr std::array<const char*, 5> kOperatorVariables = {
     "BELAY_DIR", "BELAY_INTERVAL", "BELAY_KEEP", "BELAY_DURABLE",
     "BELAY_TRANSFER"};
 
-// Of these names of variables, those that belay does not have but that are
-// close to one that it has, as a line for each that says so.
+// Returns a line for each of the names that is close to a variable of belay but
+// is none.
 std::vector<std::string> MisspeltVariables(
     const std::vector<std::string>& names);
 
-// Those that are set.
+// The variables that are set.
 struct OperatorOptions {
   std::optional<std::string> dir;
   std::optional<int64_t> save_interval_steps;
@@ -36,19 +35,20 @@ struct OperatorOptions {
   std::optional<Transfer> transfer;
 };
 
-// Reads them; an empty one is not set. Messages do not say where.
-// Errors: InvalidArgument - some cannot be parsed; names all of them, and what
+// Reads the variables; an empty one counts as unset. Messages name no
+// directory. Errors: InvalidArgument - some cannot be parsed; names all of
+// them, and what
 //   each needs.
 StatusOr<OperatorOptions> ParseOperatorOptions(const VariableLookup& lookup);
 
-// Puts them in the place of the directory and the options of a manager, and of
-// the rules that contradict them; of one that only reads, of the directory
-// alone. Returns what has become other than it was, as a line for each.
+// Overrides the directory and the options of a manager, and removes rules that
+// contradict them; for a read-only manager, only the directory. Returns a line
+// for each change.
 std::vector<std::string> ApplyOperatorOptions(const OperatorOptions& wanted,
                                               std::string& dir,
                                               ManagerOptions& options);
 
-// The same for how a step is saved.
+// Overrides the options of a save.
 void ApplyToSave(const OperatorOptions& wanted, SaveOptions& save);
 
 }  // namespace belay

@@ -92,7 +92,7 @@ void AddStripes(const TransferCounters& counters, std::string& text) {
       counters.busiest_server_requests, counters.stripe_servers);
 }
 
-// All but the warnings.
+// Returns the text without warnings.
 std::string Summary(const SaveResult& result) {
   std::string text = Cat("saved step ", result.step, " in \"", result.path,
                          "\": ", CountText(result.num_arrays, "array"), ", ",

@@ -1,4 +1,4 @@
-// What saves and restores did, as text and in the log.
+// Results of saves and restores as text and in the log.
 
 #ifndef BELAY_PIPELINE_RESULT_TEXT_H_
 #define BELAY_PIPELINE_RESULT_TEXT_H_
@@ -11,17 +11,15 @@
 
 namespace belay {
 
-// Tells the log of a result, or of the error that all ranks have. Local; one
-// rank does so.
+// Logs a result, or the error of all ranks. Local; rank 0 logs.
 void LogResult(const CommContext& context, const Agreed<SaveResult>& result);
 void LogResult(const CommContext& context, const Agreed<RestoreResult>& result);
 
-// Warns that a program that goes on from the newest step in `dir` has found
-// none: the directory may be misspelt, or the working directory another one.
-// Local; one rank does so.
+// Warns that a restore of the newest step in `dir` has found none: the path may
+// be wrong. Local; rank 0 logs.
 void LogNoStep(const CommContext& context, const std::string& dir);
 
-// The same as LogResult of an error alone.
+// Logs an error. Local; rank 0 logs.
 void LogError(const CommContext& context, const Status& status);
 
 }  // namespace belay

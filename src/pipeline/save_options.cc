@@ -31,7 +31,7 @@ Status CheckEnum(std::string_view start, const char* name, Enum value,
                     static_cast<int64_t>(last));
 }
 
-// Names the arguments.
+// Adds which arguments have failed.
 Status OfArguments(std::string_view start, const SaveArgsFor& one,
                    const Status& filters) {
   if (filters.ok()) return filters;

@@ -1,4 +1,4 @@
-// Whether the options of a save are sound, and equal on all ranks.
+// Checks of the options of a save.
 
 #ifndef BELAY_PIPELINE_SAVE_OPTIONS_H_
 #define BELAY_PIPELINE_SAVE_OPTIONS_H_
@@ -22,19 +22,18 @@ Status CheckDeadlineSeconds(std::string_view start, double seconds);
 // Errors: InvalidArgument - it is out of range.
 Status CheckBytesInFlight(std::string_view start, int64_t bytes);
 
-// Checks the numbers, and the expressions of the arguments. `start` as
-// above.
+// Checks numbers and the expressions of arguments. `start` as above.
 // Errors: InvalidArgument - one is out of its range; those of CompileArgs.
 Status CheckSaveOptions(std::string_view start, const SaveOptions& options);
 
-// Checks that what passes filters of plugins can be read again, by a process
-// that is started for it. For one rank: it says the same on all.
-// Errors: FailedPrecondition - a filter is not there in it; those of
+// Checks in a child process that data can be read again after filters of
+// plugins. Call it on one rank: the result is the same on all. Errors:
+// FailedPrecondition - a filter is not there in it; those of
 //   ChildProcess.
 Status CheckFiltersCanBeRead(std::string_view start,
                              const SaveOptions& options);
 
-// How replicas are compared; see SaveOptions::check_replicas.
+// Meaning of SaveOptions::check_replicas.
 enum class ReplicaChecks : uint8_t {
   kNone = 0,
   kOncePerPlan = 1,
@@ -43,13 +42,13 @@ enum class ReplicaChecks : uint8_t {
 
 ReplicaChecks ChecksOf(const SaveOptions& options);
 
-// An option that has to be the same on all ranks, as bytes to compare.
+// An option that must be equal on all ranks, as bytes.
 struct CommonOption {
   std::string name;
   std::string bytes;
 };
 
-// All but deadline_seconds and cache.
+// Returns all options except deadline_seconds and cache.
 std::vector<CommonOption> CommonSaveOptions(const SaveOptions& options);
 
 }  // namespace belay

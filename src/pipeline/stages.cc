@@ -25,7 +25,7 @@ Agreed<> AgreeOnArguments(CommContext& context, std::string_view operation,
   const Agreed<> same = AgreeSame(context, Cat(operation, ": an argument"),
                                   Fingerprint(all.bytes()));
   if (!absl::IsInvalidArgument(same.status())) return same;
-  // All ranks know that something differs; what it is, is asked only now.
+  // All ranks know that some argument differs. Finds out which.
   for (const CommonOption& argument : arguments) {
     BELAY_RETURN_IF_AGREED(AgreeSame(context,
                                      Cat(operation, ": ", argument.name),
@@ -41,8 +41,8 @@ namespace {
 constexpr double kMostSeconds = 10;
 constexpr size_t kMaxShown = 8;
 
-// The hosts that see it not, with the lowest of their ranks each. `all` has of
-// each rank whether it sees it, and its host.
+// Lists the hosts that do not see it, each with its lowest rank. `all` has for
+// each rank "y" or "n" and its host.
 std::string BlindHosts(const std::vector<std::string>& all) {
   std::map<std::string, size_t> lowest;
   for (size_t rank = 0; rank < all.size(); ++rank) {
@@ -88,7 +88,7 @@ Agreed<> AgreeOnSharedDirectory(CommContext& context, const Status& mine,
 
 namespace {
 
-// Takes the sums of `stripes` of CombineCounters.
+// Takes the sums of CombineCounters' `stripes`.
 void TakeStripes(std::span<const int64_t> sums, TransferCounters& counters) {
   counters.stripe_writers = sums[0];
   counters.stripe_requests = sums[1];
@@ -130,8 +130,8 @@ Agreed<std::vector<bool>> AgreeOnStructure(CommContext& context,
                                            const Status& mine,
                                            std::span<const uint64_t> numbers,
                                            std::span<uint64_t> sums) {
-  // Every rank adds its number, and rank 0 takes its own away for each of them:
-  // what is left is the sum of the differences from rank 0's.
+  // Every rank adds its number, and rank 0 subtracts its own for each rank: the
+  // result is the sum of the differences from rank 0's number.
   const uint64_t weight =
       context.is_root() ? 1 - static_cast<uint64_t>(context.size()) : 1;
   std::vector<int64_t> ballot;

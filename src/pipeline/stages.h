@@ -1,4 +1,4 @@
-// The stages of an operation, and what all ranks check at its start.
+// Stages of an operation, and checks of all ranks at its start.
 
 #ifndef BELAY_PIPELINE_STAGES_H_
 #define BELAY_PIPELINE_STAGES_H_
@@ -23,33 +23,26 @@
 
 namespace belay {
 
-// Arguments that have to be the same on all ranks.
-
-// Fails everywhere if ranks passed different ones: one small all-reduce if they
-// are equal, and one for each argument to say which differs. Collective;
-// agreed.
-// Errors: InvalidArgument - `operation: NAME differs between ranks: ...`.
+// Fails on all ranks if they passed different arguments. One small all-reduce
+// if they are equal, else one for each argument. Collective; agreed. Errors:
+// InvalidArgument - `operation: NAME differs between ranks: ...`.
 Agreed<> AgreeOnArguments(CommContext& context, std::string_view operation,
                           const std::vector<CommonOption>& arguments);
 
-// Whether all hosts see what rank 0 has made.
-
-// How long a host waits for what another one has made.
+// Returns how long a host waits to see a file of another one.
 double SharedDirectorySeconds(double deadline_seconds);
 
-// Agrees on `mine`, and that every rank passes true. Collective; agreed. Same
-// on all ranks: `operation`, how the message starts, and `seconds`, how long
-// they have waited, and `did_see`, whether they have seen others there before.
-// Errors: FailedPrecondition, or Unavailable if they did - not all do; says
-//   which hosts.
+// Agrees on `mine`, and that every rank sees what rank 0 has made. Messages
+// begin with `operation`; `seconds` is how long ranks have waited, and
+// `did_see` says that they have seen other files there before. These must be
+// equal on all ranks. Collective; agreed. Errors: FailedPrecondition, or
+// Unavailable with `did_see` - some hosts do not see
+//   it; names them.
 Agreed<> AgreeOnSharedDirectory(CommContext& context, const Status& mine,
                                 bool sees, bool did_see,
                                 const std::string& operation, double seconds);
 
-// The frame that Save and Restore share: stages, agreements and counters.
-
-// What some stages of an operation have cost. `stages` are equal on all ranks
-// but for the seconds.
+// Costs of stages. `stages` are equal on all ranks, except for the seconds.
 struct StageCosts {
   int64_t messages = 0;  // as in CommContext
   int64_t agreement_bytes = 0;
@@ -99,24 +92,22 @@ Agreed<T> ShareFromRoot(CommContext& context, const Make& make) {
 Agreed<> CheckComm(const Comm& comm, std::string_view operation,
                    const std::string& dir);
 
-// Agrees on a Status, and tells for each number whether all ranks passed the
-// same, in one reduction that counts as agreeing on the structure. Collective;
-// agreed. The numbers are fingerprints, or 0: of others the differences might
-// add up to nothing. `sums`, as many on all ranks, become those of all ranks,
-// modulo 2^64.
+// Agrees on a Status, and returns for each number whether all ranks passed the
+// same, in one reduction. The numbers must be fingerprints or 0, because
+// differences of others might cancel out. Replaces `sums`, as many on all
+// ranks, by their sums over all ranks modulo 2^64. Collective; agreed.
 Agreed<std::vector<bool>> AgreeOnStructure(CommContext& context,
                                            const Status& mine,
                                            std::span<const uint64_t> numbers,
                                            std::span<uint64_t> sums = {});
 
-// Combines the counters of all ranks as TransferCounters says. Collective;
-// agreed. `mine` has this rank's numbers; `stripes` those of the stripes that
-// it wrote to: how many, requests, and requests of each server. As many on all
-// ranks; empty: no stripes are counted.
+// Combines the counters of all ranks as TransferCounters says. `stripes` has
+// the number of stripes that this rank wrote to, of requests, and of requests
+// of each server, as many on all ranks; empty: not counted. Collective; agreed.
 Agreed<> CombineCounters(CommContext& context, TransferCounters& mine,
                          std::span<const int64_t> stripes = {});
 
-// The most memory that this process has used, in bytes.
+// Returns the peak memory of this process in bytes.
 int64_t PeakMemoryBytes();
 
 }  // namespace belay

@@ -28,7 +28,7 @@
 namespace belay {
 namespace {
 
-// Lets a shard have nothing but the field in its memory.
+// Returns the layout of a shard whose memory has only the field.
 std::shared_ptr<const StructLayout> LayoutOfField(const StructField& field,
                                                   int64_t stored_bytes) {
   const int64_t bytes = FieldBytes(field);
@@ -38,13 +38,13 @@ std::shared_ptr<const StructLayout> LayoutOfField(const StructField& field,
                    .parts = {{.stored = field.offset, .bytes = bytes}}});
 }
 
-// The same box of the axes behind the first one.
+// Returns the box without its first axis.
 Box Inner(const Box& box) {
   return {Shape(box.offset.begin() + 1, box.offset.end()),
           Shape(box.shape.begin() + 1, box.shape.end())};
 }
 
-// Copies the part `box` of fields that are whole at `from`.
+// Copies the part `box` of whole fields at `from`.
 void CopyParts(const StructField& field, const Box& box, int64_t rows,
                const char* from, char* to) {
   const int64_t size = DTypeSize(field.dtype);
@@ -122,8 +122,7 @@ ArrayReading::ArrayReading(SavedCheckpoint index, std::string directory,
 }
 
 int64_t ArrayReading::NumParts(int64_t chunks) {
-  // A plan has some 200 bytes for each, and a file of a few bytes may claim
-  // many.
+  // A plan takes 200 bytes for each, and a small file may claim to have many.
   return CeilDivide(chunks, int64_t{1} << 17);
 }
 
@@ -138,7 +137,7 @@ int64_t ArrayReading::ChunksIn(const Box& box) const {
 }
 
 Status ArrayReading::Read(const Shard& shard) {
-  // Tiles lie one behind the other in dense memory.
+  // In dense memory, tiles follow each other.
   const bool is_dense = shard.dtype != DType::kString &&
                         shard.structs == nullptr && shard.strides.empty();
   const int64_t parts = is_dense ? NumParts(ChunksIn(shard.box)) : 1;
@@ -162,7 +161,7 @@ Status ArrayReading::ReadPart(const Shard& shard) {
   const Box box = is_text ? WholeBox(IoShape(index_.arrays[0])) : shard.box;
   const SavedCheckpoint index = IndexOfArray(
       index_, 0, {.datasets = index_.datasets, .first_block = 0}, box);
-  // A part of a block that is read has no checksum to tell.
+  // Checksums do not verify parts of blocks.
   BELAY_RETURN_IF_ERROR(CheckFiles(index));
   BELAY_ASSIGN_OR_RETURN(const RestorePlan plan, PlanRestore(index, {wanted}));
   std::vector<std::string> file_names;
@@ -185,7 +184,7 @@ Status ArrayReading::CheckFiles(const SavedCheckpoint& index) {
   const auto path_of = [&](const StoredFile& file) {
     return JoinPath(directory_, file.name);
   };
-  // Those with filters are opened by their path again and again.
+  // Files with filters are opened by path for each box.
   if (std::ranges::any_of(index.datasets, [](const StoredDataset& dataset) {
         return !dataset.filters.empty();
       })) {
@@ -203,7 +202,7 @@ Status ArrayReading::CheckFiles(const SavedCheckpoint& index) {
 
 Status ArrayReading::CheckBlocks() const {
   if (registers_.empty()) return absl::OkStatus();
-  // The numbering of every plan above: this array alone, from block 0 on.
+  // As in the plans above: one array, from block 0 on.
   RestorePlan plan;
   plan.arrays = {0};
   plan.first_blocks = {0};

@@ -19,36 +19,33 @@
 
 namespace belay {
 
-// Reading boxes of one array, without MPI: a restore of a single rank.
-
-// Any number of disjoint boxes may be read; blocks that they cover together
-// can then be checked.
+// Reads boxes of one array. They must be disjoint; CheckBlocks then verifies
+// the blocks that they cover together.
 class ArrayReading {
  public:
-  // `index` has one array; its files are in `directory`. `kept` keeps them open
-  // and is borrowed; null: they are closed after each box.
+  // `index` has one array, whose files are in `directory`. `kept` is borrowed
+  // and keeps files open; if null, they are closed after each box.
   ArrayReading(SavedCheckpoint index, std::string directory,
                OpenFiles* kept = nullptr);
 
-  // Reads the box of a shard of the array into its memory. A text must
-  // have its final length.
-  // Errors: those of CheckDataFiles, PlanRestore and ReadAll.
+  // Reads the box of a shard into its memory. A string must have its final
+  // length. Errors: those of CheckDataFiles, PlanRestore and ReadAll.
   Status Read(const Shard& shard);
 
-  // Into how many parts a box of an array is cut that has so many chunks of it,
-  // so that the plan of each is small.
+  // Returns the number of parts for a box with `chunks` chunks that keeps plans
+  // small.
   static int64_t NumParts(int64_t chunks);
 
-  // Compares the blocks that were read whole with their checksums.
+  // Verifies the checksums of blocks that were read whole.
   // Errors, which print: DataLoss - those of CompareChecksums.
   Status CheckBlocks() const;
 
  private:
-  // The same with one plan.
+  // Reads a box with one plan.
   Status ReadPart(const Shard& shard);
-  // As CheckDataFiles; of files that stay open once.
+  // As CheckDataFiles, but only once for files that stay open.
   Status CheckFiles(const SavedCheckpoint& index);
-  // How many chunks, whose places are known, have some of a box.
+  // Returns the number of chunks with known offsets that overlap a box.
   int64_t ChunksIn(const Box& box) const;
 
   SavedCheckpoint index_;
@@ -58,9 +55,7 @@ class ArrayReading {
   std::vector<int64_t> covered_;
 };
 
-// A field of an array of structs, seen as an array of its own: "particles.x".
-
-// An array of a checkpoint, or a field of one.
+// An array of a checkpoint, or a field of an array of structs: "particles.x".
 struct ArrayView {
   size_t number = 0;  // of the array
   DType dtype = DType::kU8;
@@ -68,11 +63,11 @@ struct ArrayView {
   std::optional<StructField> field = {};  // as it is stored
 };
 
-// The field that such a key names, if it does. `saved` has no such array.
+// Finds the field that a key names. `saved` has no array of that key.
 std::optional<ArrayView> FindField(const SavedCheckpoint& saved,
                                    std::string_view key);
 
-// The box of the array that is read for one of the view.
+// Returns the box of the array for a box of the view.
 Box ArrayBox(const ArrayView& view, const StoredArray& array, const Box& box);
 
 // Reads a box of the view to `data`, dense and row-major.

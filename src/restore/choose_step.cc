@@ -1,4 +1,4 @@
-// Which step a restore reads: the one that is named, or the newest.
+// Finds the step that a restore reads: the one that is named, or the newest.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -55,13 +55,13 @@ StatusOr<ChosenStep> ChooseStep(const Comm& comm, const std::string& dir,
 
 namespace {
 
-// Whether a directory of that name and content was a step.
+// Returns true if a directory of that name and content was a step.
 bool WasStep(const std::string& path, const std::vector<std::string>& names) {
   return ParseStepName(NameOf(path)).has_value() ||
          std::any_of(names.begin(), names.end(), IsDataFile);
 }
 
-// Says what a directory without a committed step holds instead.
+// Describes a directory without a committed step.
 Status NothingCommitted(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                          ListDirectory(path));
@@ -77,7 +77,7 @@ Status NothingCommitted(const std::string& path) {
       "open \"%s\": neither a committed step nor a directory of steps", path));
 }
 
-// The last step of the only series. `steps` is ascending and not empty.
+// Returns the last step of the only series. `steps` ascends and is not empty.
 StatusOr<StepLabel> Newest(const std::vector<StepLabel>& steps,
                            const std::string& path) {
   if (steps.front().prefix == steps.back().prefix) return steps.back();
@@ -99,8 +99,8 @@ StatusOr<std::string> ResolveStep(const std::string& path) {
   }
   const StatusOr<bool> is_step = IsStep(name);
   if (is_step.ok() && *is_step) return name;
-  // Another series must not stand in for the usual one because a listing has
-  // missed the only step of it.
+  // Another series must not replace the usual one because a listing has missed
+  // its only step.
   const StatusOr<std::vector<int64_t>> usual =
       CommittedSteps(name, kStepPrefix);
   if (usual.ok() && !usual->empty()) return StepPath(name, usual->back());

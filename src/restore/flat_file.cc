@@ -14,13 +14,13 @@
 namespace belay {
 namespace {
 
-// Large enough that few chunks are cut, which are read once for each part.
+// Large, because a chunk that is cut is read once for each part.
 constexpr int64_t kTileBytes = int64_t{16} << 20;
-// Other ranks wait as long for what comes of it.
+// The rest of the deadline remains for agreeing on the result.
 constexpr double kPartOfDeadline = 0.8;
 
-// What a file may say that it has, before memory is taken for it: no deflate
-// makes more of its bytes, and what a program leaves to HDF5 to fill is small.
+// Most bytes that a file may claim before memory is allocated: deflate cannot
+// compress more, and unwritten data is small.
 constexpr int64_t kSaidPerByte = 2080;
 constexpr int64_t kSaidAnyway = int64_t{64} << 20;
 
@@ -31,7 +31,7 @@ int64_t MostSaid(int64_t stored_bytes) {
              : kSaidAnyway + kSaidPerByte * stored_bytes;
 }
 
-// Why memory is not taken for so many bytes, of which as many are left.
+// Returns why no memory is allocated for so many bytes.
 std::string TooMuchSaid(int64_t bytes, int64_t stored_bytes, int64_t most) {
   return absl::StrFormat(
       "is said to have more bytes than its file can hold; if you trust the "
@@ -53,7 +53,7 @@ Status MismatchText(const Shard& shard, const std::string& cause) {
 Status CheckFits(const Shard& shard, const StoredForm& form,
                  const h5::NativeArray& found) {
   if (!found.problem.empty()) return MismatchText(shard, found.problem);
-  // Texts take what is stored, other arrays what the program has.
+  // Strings take the stored length, other arrays have memory of the program.
   if (const int64_t most = MostSaid(found.stored_bytes);
       shard.dtype == DType::kString && found.bytes > most &&
       !h5::IsHdf5Trusted()) {
@@ -73,13 +73,13 @@ Status CheckFits(const Shard& shard, const StoredForm& form,
                                                status.message()));
 }
 
-// Reads the part of a shard that is stored tile by tile, and converts each.
+// Reads the stored part of a shard tile by tile, and converts each.
 Status ReadConverted(h5::GuardedFile& file, const FormedShards& formed,
                      int32_t index, Staging& staging) {
   const StoredForm form = FormOf(formed, index);
   const Shard& shard = formed.shards[index];
   const auto read_tile = [&](const Box& tile) -> Status {
-    // Where only the shape differs, HDF5 still wants its elements dense.
+    // HDF5 needs dense memory even if only the shape differs.
     BELAY_RETURN_IF_ERROR(
         staging.Start(StoredBytes(formed, index, tile), shard.key));
     const ShardMemory staged = RoomFor(formed, index, tile, staging);
@@ -123,8 +123,8 @@ Status ReadShards(const std::string& path, const FormedShards& formed,
   return absl::OkStatus();
 }
 
-// Says of which arrays no memory is taken for the length. What is stored counts
-// once, however many of them there are.
+// Marks arrays that claim to be larger than the file can hold. Stored bytes
+// count once for all of them.
 Status MarkTooLarge(const std::string& path,
                     const std::vector<h5::ListedDataset>& listed,
                     std::vector<FlatArray>& arrays) {
@@ -138,7 +138,7 @@ Status MarkTooLarge(const std::string& path,
     const h5::NativeArray& array = listed[i].array;
     if (!array.problem.empty()) continue;
     const int64_t most = MostSaid(array.stored_bytes);
-    // Other files may have the bytes.
+    // External files may have the bytes.
     const bool is_here = array.stored_bytes <= stat.size;
     if (array.bytes > most) {
       arrays[i].too_large = TooMuchSaid(array.bytes, array.stored_bytes, most);
@@ -170,7 +170,7 @@ StatusOr<std::vector<FlatArray>> ListFile(const std::string& path,
   return arrays;
 }
 
-// Names the file, which the parts do not know.
+// Adds operation and file to an error.
 Status InFile(const char* operation, const std::string& path,
               const Status& status) {
   if (status.ok()) return status;

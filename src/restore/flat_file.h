@@ -1,8 +1,7 @@
-// HDF5 files that other programs wrote: arrays by the path of their dataset.
-//
-// No plan, no index and no checksums: every rank opens the file for itself, in
-// a process of its own (hdf5/guarded_file.h), and reads its own boxes. Nothing
-// may take longer than `deadline_seconds`; 0: no limit.
+// Foreign HDF5 files, whose arrays are named by the paths of their datasets.
+// Without plan, index and checksums, every rank opens the file in a child
+// process (hdf5/guarded_file.h), and reads its own boxes, each within
+// `deadline_seconds` (0: no limit).
 
 #ifndef BELAY_RESTORE_FLAT_FILE_H_
 #define BELAY_RESTORE_FLAT_FILE_H_
@@ -23,10 +22,10 @@ struct FlatArray {
   std::string key;
   DType dtype = DType::kU8;
   Shape shape;
-  // Why it cannot be read; empty if it can. Then dtype says nothing.
+  // Why it cannot be read, and dtype is meaningless; empty if it can.
   std::string problem;
-  // Why no memory is taken for its length; empty if it can be. Into memory that
-  // the program has, it can be read nevertheless.
+  // Why no memory may be allocated for it; empty if it may. It can still be
+  // read into memory of the program.
   std::string too_large;
 };
 
@@ -38,12 +37,11 @@ struct FlatArray {
 StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path,
                                               double deadline_seconds = 0);
 
-// Reads the box of every shard into its memory, converted from its form if
-// there are `forms`; what is not stored is left as it is. Nothing is
-// read before all shards have been found to fit. `staged_bytes`, unless null,
-// gets the most memory that converting took; `losses`, unless empty, what it
-// lost of each shard. Errors: NotFound - no such file or
-// dataset; FailedPrecondition - another
+// Reads the box of every shard into its memory, converted from `forms` unless
+// empty; elements that are not stored keep their values. Reads nothing before
+// all shards are known to fit. `staged_bytes`, unless null, gets the peak
+// memory of conversions; `losses`, unless empty, the losses by shard. Errors:
+// NotFound - no such file or dataset; FailedPrecondition - another
 //   dtype or shape, or a dataset that belay has no array for; InvalidArgument,
 //   OutOfRange - a box outside its array; otherwise as above.
 Status ReadFlatFile(const std::string& path, const std::vector<Shard>& shards,

@@ -69,9 +69,6 @@ Status CheckNoArgs(const std::string& dir, const RestoreOptions& options) {
       dir, name));
 }
 
-// The beginning of a restore: what is asked for, and whether all ranks ask for
-// the same.
-
 namespace {
 
 template <typename T>
@@ -147,8 +144,6 @@ Agreed<> BeginRestore(RestoreFrame& frame, const RestoreSource& source,
                           CommonArguments(source, frame.options));
 }
 
-// A restore, from the open step to the values of the program.
-
 Agreed<BlockCounts> CompareTogether(CommContext& context,
                                     const std::string& operation,
                                     const ReadBlocks& read) {
@@ -166,7 +161,7 @@ Agreed<BlockCounts> CompareTogether(CommContext& context,
 
 namespace {
 
-// Compares what was read with its checksums. Collective.
+// Stage verify. Collective.
 Agreed<BlockCounts> Verify(RestoreFrame& frame, const OpenedStep& opened,
                            const PlannedReads& planned, ReadData& data) {
   if (!planned.checks) return BlockCounts{};
@@ -176,7 +171,7 @@ Agreed<BlockCounts> Verify(RestoreFrame& frame, const OpenedStep& opened,
       {opened.saved, planned.plan, data.registers, data.covered});
 }
 
-// Plans, reads and verifies what these shards want, and agrees on `mine`.
+// Plans, reads and verifies the shards, and agrees on `mine`.
 // `no_shared_memory` as in ReadPlanned. Collective; agreed.
 Agreed<RestoreResult> ReadShards(RestoreFrame& frame, const OpenedStep& opened,
                                  const std::vector<Shard>& shards,
@@ -212,7 +207,7 @@ Agreed<RestoreResult> ReadShards(RestoreFrame& frame, const OpenedStep& opened,
   return result;
 }
 
-// Adds what was read in one round to what was read before.
+// Adds the result of one round to that of earlier rounds.
 void AddResult(RestoreResult round, RestoreResult& sum) {
   sum.path = std::move(round.path);
   sum.step = round.step;
@@ -229,7 +224,7 @@ void AddResult(RestoreResult round, RestoreResult& sum) {
   sum.counters.io_calls += round.counters.io_calls;
   sum.counters.delivered_bytes += round.counters.delivered_bytes;
   sum.counters.files = round.counters.files;
-  // Reading once in any round is what is told, and why.
+  // Reports reading once if any round did.
   const bool reads_once = sum.read_sharing == ReadSharing::kOnce;
   if (sum.sharing_note.empty() || (!reads_once && round.num_arrays > 0)) {
     sum.read_sharing = round.read_sharing;
@@ -246,7 +241,7 @@ Agreed<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
                                 ListTogether(frame, opened, std::move(values)));
   RestoreResult result = std::move(listed.report);
   result.conversions = listed.computed_conversions;
-  std::string no_shared_memory;  // what one round finds out counts for all
+  std::string no_shared_memory;  // for all rounds after the first
   for (bool more = true; more;) {
     std::vector<Shard> shards =
         ListShards(std::move(listed.listing.shards), frame.context.rank());
@@ -277,7 +272,8 @@ Agreed<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
   return result;
 }
 
-// Says what to use in place of a damaged step. Collective; agreed.
+// Adds a hint on which step to use instead of a damaged one. Collective;
+// agreed.
 Agreed<> NameEarlierStep(RestoreFrame& frame, const OpenedStep& opened,
                          const Status& damage) {
   const Agreed<std::string> hint =
@@ -287,21 +283,21 @@ Agreed<> NameEarlierStep(RestoreFrame& frame, const OpenedStep& opened,
   return SameOnAllRanks(hint.ok() ? InsertBeforeRank(damage, *hint) : damage);
 }
 
-// What is wrong with a State. A layout of other ranks comes first: it may be
-// the cause of memory that does not fit.
+// Checks a State. A layout for other ranks comes first: it may be why memory
+// does not fit.
 Status CheckState(const RestoreFrame& frame, const State& state) {
   Status status = CheckLayouts(state.shards(), frame.context.size());
   status.Update(state.status());
   return status;
 }
 
-// A State that is made anew is only looked at then.
+// A State that on_open fills is checked after that.
 Status StatusBefore(const RestoreFrame& frame, const State& state) {
   return frame.options.on_open != nullptr ? absl::OkStatus()
                                           : CheckState(frame, state);
 }
 
-// What the options leave of `state`. Collective; agreed.
+// Reads the values of `state` that the options select. Collective; agreed.
 Agreed<RestoreResult> ReadState(RestoreFrame& frame, const OpenedStep& opened,
                                 const State& state) {
   if (frame.options.on_open != nullptr) {

@@ -1,4 +1,4 @@
-// The options of a restore that say who reads.
+// Checks of the options of a restore.
 
 #ifndef BELAY_RESTORE_RESTORE_H_
 #define BELAY_RESTORE_RESTORE_H_
@@ -12,20 +12,17 @@
 
 namespace belay {
 
-// Which options of a restore say who reads.
-
-// Checks them, and how much may be under way. Messages begin with
+// Checks the options about readers and memory. Messages begin with
 // `operation "path"`.
 // Errors: InvalidArgument - one is out of its range, or they contradict.
 Status CheckReading(std::string_view operation, const std::string& path,
                     const RestoreOptions& options);
 
-// Checks that no option speaks of single values, where the program has none
-// yet.
-// Errors: InvalidArgument - names it.
+// Checks that no option is about single values, for restores without values of
+// the program. Errors: InvalidArgument - names it.
 Status CheckNoArgs(const std::string& dir, const RestoreOptions& options);
 
-// The same for the planner.
+// Returns the options about readers for the planner.
 ReadRules ReadRulesOf(const RestoreOptions& options);
 
 }  // namespace belay

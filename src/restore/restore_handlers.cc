@@ -1,5 +1,5 @@
-// The part of a restore in which values with handlers are listed, and those
-// that are not stored are left out.
+// Stage list of a restore: lists values with handlers, and leaves out values
+// that are not stored.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -24,8 +24,8 @@
 namespace belay {
 namespace {
 
-// Fails if memory would be taken for what is said to be larger than its file
-// can hold.
+// Fails if memory would be allocated for an array that claims to be larger than
+// its file can hold.
 Status CheckLengths(const OpenedStep& opened, const StoredQuestion& question) {
   if (opened.too_large.empty()) return absl::OkStatus();
   std::vector<std::string> keys;
@@ -75,8 +75,7 @@ StatusOr<std::string> AnswerOnRoot(const std::vector<std::string>& gathered,
                                 bytes.status().message()));
 }
 
-// What is stored of these values, and of those of other ranks. Collective;
-// agreed.
+// Asks rank 0 what is stored of the values of all ranks. Collective; agreed.
 Agreed<StoredAnswer> AskTogether(RestoreFrame& frame, const OpenedStep& opened,
                                  const ValuesToRead& values) {
   const RestoreOptions& options = frame.options;
@@ -96,7 +95,7 @@ bool AnyMayBeAbsent(const ValuesToRead& values) {
   return std::find(optional.begin(), optional.end(), true) != optional.end();
 }
 
-// Whether the index has to be asked for the lengths of any.
+// Returns true if any length comes from the index.
 bool AnyTakesRows(const ValuesToRead& values) {
   return HasRows(values.shards) ||
          std::any_of(values.shards.begin(), values.shards.end(), IsResizable);
@@ -116,8 +115,8 @@ Status CheckAllWritable(const StatusOr<ValuesToRead>& values) {
   return values.ok() ? CheckWritable(*values) : values.status();
 }
 
-// Lists the values, containers with the lengths that are stored, and adds what
-// does not fit to `mismatched`.
+// Lists the values, containers with their stored lengths. Adds values that do
+// not fit to `mismatched`.
 Status ListFitted(const RestoreFrame& frame, ValuesToRead values,
                   const StoredAnswer& answer, ListedRestore& listed,
                   std::vector<Conversion>& mismatched) {
@@ -134,13 +133,13 @@ Status ListFitted(const RestoreFrame& frame, ValuesToRead values,
   return ListComputed(frame, std::move(computed), answer, listed, mismatched);
 }
 
-// Whether handlers want more, and lists it. Collective; agreed.
+// Lists what handlers want next; false if nothing. Collective; agreed.
 Agreed<bool> ListMoreTogether(RestoreFrame& frame, HandlerListing& listing) {
   frame.stages.Enter("handlers");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       HandlerListing more,
       AgreeOn(frame.context, ListMore(listing, *frame.handlers)));
-  // What the last listing keeps may be borrowed by what comes now.
+  // The new listing may borrow from what the last one keeps.
   more.kept.insert(more.kept.end(), listing.kept.begin(), listing.kept.end());
   listing = std::move(more);
   std::vector<int64_t> any = {listing.handled.empty() ? 0 : 1};
@@ -148,9 +147,9 @@ Agreed<bool> ListMoreTogether(RestoreFrame& frame, HandlerListing& listing) {
   return any[0] != 0;
 }
 
-// Which kinds of values any rank has.
+// Kinds of values that any rank has.
 struct AnyValues {
-  bool handled = false;  // or a mistake, so that all learn of it
+  bool handled = false;  // or an error, so that all ranks ask
   bool may_be_absent = false;
   bool take_rows = false;
   bool computed = false;
@@ -161,7 +160,7 @@ struct AnyValues {
 // Collective; agreed.
 Agreed<AnyValues> FindKinds(CommContext& context,
                             const StatusOr<ValuesToRead>& values) {
-  // One that fails here takes part, so that all learn of it.
+  // A rank with an error takes part, so that all ranks return it.
   std::vector<int64_t> any = {!values.ok() || !values->handled.empty() ? 1 : 0,
                               values.ok() && AnyMayBeAbsent(*values) ? 1 : 0,
                               values.ok() && AnyTakesRows(*values) ? 1 : 0,
@@ -240,7 +239,7 @@ Agreed<bool> ReceiveTogether(RestoreFrame& frame, std::string_view path,
     BELAY_ASSIGN_OR_RETURN_AGREED(wants_more,
                                   ListMoreTogether(frame, listed.listing));
   }
-  // Last: the ids may be among what is restored.
+  // Last, because the ids themselves may be restored.
   if (!wants_more && std::exchange(listed.any_ids, false)) {
     BELAY_RETURN_IF_AGREED(
         FetchById(frame, listed.id_blocks, std::move(listed.former)));
@@ -249,7 +248,7 @@ Agreed<bool> ReceiveTogether(RestoreFrame& frame, std::string_view path,
   return wants_more;
 }
 
-// Values of any structure, whole.
+// Trees of values.
 
 namespace {
 

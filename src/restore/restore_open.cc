@@ -1,4 +1,4 @@
-// Stage open of a restore: which checkpoint it is, what its index says, and
+// Stage open of a restore: finds the checkpoint, reads its index, and checks
 // the arguments of single values.
 #include <algorithm>
 #include <optional>
@@ -26,7 +26,7 @@
 namespace belay {
 namespace {
 
-// Finds out which checkpoint it is. Rank 0 only.
+// Finds the checkpoint. Rank 0 only.
 Status FindStep(RestoreSource& source) {
   using Kind = RestoreSource::Kind;
   const Kind kind = source.kind;
@@ -72,9 +72,9 @@ Status FindStep(RestoreSource& source) {
   return absl::OkStatus();
 }
 
-// Whether there is nothing to go on from yet, which is no mistake: no
-// directory, or one in which no step is committed. Not so what was a step or is
-// not one yet, nor no name at all. Rank 0 only.
+// Returns true if there is nothing to continue from, which is no error: no
+// directory, or one without committed steps. Former and unfinished steps and an
+// empty path are errors. Rank 0 only.
 StatusOr<bool> HoldsNothing(const std::string& path) {
   if (path.empty() || IsInProgress(NameOf(WithoutSlashes(path)))) return false;
   const StatusOr<std::vector<std::string>> names = ListDirectory(path);
@@ -90,9 +90,8 @@ StatusOr<bool> HoldsNothing(const std::string& path) {
   return steps.empty();
 }
 
-// Finds out which save it is of, before anything of it is read: what is read
-// afterwards is of this save or of a later one, which CheckUnchanged tells.
-// Rank 0 only.
+// Finds the identity of the save before anything is read. CheckUnchanged
+// detects if a later save replaces it. Rank 0 only.
 Status TakeIdentity(RestoreSource& source) {
   const bool is_flat = source.kind == RestoreSource::Kind::kFlatFile;
   BELAY_ASSIGN_OR_RETURN(
@@ -165,7 +164,7 @@ Status OpenFound(OpenedStep& opened, const RestoreFrame& frame) {
   }
   source.step = opened.saved.step;
   Status complete = CheckDataFiles(source.path, opened.saved);
-  // Before anybody takes memory for values, as many as the index says.
+  // Checked before ranks allocate as much memory as the index says.
   if (complete.ok()) complete = CheckStoredChunks(source.path, opened.saved);
   if (!complete.ok()) BELAY_RETURN_IF_ERROR(IsUnchanged(source));
   return complete;
@@ -201,16 +200,15 @@ Agreed<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
                                                 const RestoreSource& source) {
   frame.stages.Enter("open");
   OpenedStep opened{.source = source};
-  const Agreed<std::string> found =
-      FromRoot(frame.context, [&]() -> StatusOr<std::string> {
+  const Agreed<bool> found =
+      ShareFromRoot<bool>(frame.context, [&]() -> StatusOr<bool> {
         BELAY_ASSIGN_OR_RETURN(const bool nothing, HoldsNothing(source.path));
-        if (nothing) return std::string("n");
-        BELAY_RETURN_IF_ERROR(OpenIndex(opened, frame));
-        return std::string("y");
+        if (!nothing) BELAY_RETURN_IF_ERROR(OpenIndex(opened, frame));
+        return !nothing;
       });
   if (!found.ok()) LogError(frame.context, found.status());
   BELAY_RETURN_IF_AGREED(found);
-  if (*found == "n") {
+  if (!*found) {
     LogNoStep(frame.context, source.path);
     return std::nullopt;
   }
@@ -226,22 +224,14 @@ Agreed<> CheckUnchanged(RestoreFrame& frame, const OpenedStep& opened,
 }
 
 Agreed<> PinRestore(RestoreFrame& frame, RestoreSource& source) {
-  WireWriter found;
-  found.PutText(source.path);
-  found.Put(source.kind);
-  found.Put(source.step);
-  found.Put(source.identity);
-  std::string bytes = found.Take();
-  BELAY_RETURN_IF_AGREED(Broadcast(frame.context, bytes));
-  WireReader in(bytes);
-  source.path = in.GetText();
-  source.kind = in.Get<RestoreSource::Kind>();
-  source.step = in.Get<int64_t>();
-  source.identity = in.Get<uint64_t>();
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      source,
+      ShareFromRoot<RestoreSource>(
+          frame.context, [&]() -> StatusOr<RestoreSource> { return source; }));
   return {};
 }
 
-// The part of a restore that looks at the arguments of single values.
+// Arguments of single values.
 
 namespace {
 

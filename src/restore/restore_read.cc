@@ -1,6 +1,5 @@
-// Stages plan and read of a restore: who reads what of all that ranks want,
-// and how it reaches them.
-#include <cstring>
+// Stages plan and read of a restore: decides who reads what, reads, and
+// delivers to all ranks that want it.
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,20 +27,30 @@
 namespace belay {
 namespace {
 
-// What rank 0 tells all ranks.
+// The part of PlannedReads that is equal on all ranks.
+template <typename Archive>
+void Fields(Archive& archive, PlannedReads& planned) {
+  archive(planned.path, planned.step, planned.checks, planned.num_blocks,
+          planned.stream_bytes, planned.sharing, planned.note,
+          planned.num_arrays, planned.file_names);
+}
+
+// Encodes what rank 0 sends to all ranks.
 std::string EncodeCommon(const OpenedStep& opened, const RestorePlan& plan,
                          const std::vector<StackedArray>& stacked) {
+  PlannedReads planned{.path = opened.source.path,
+                       .step = opened.source.step,
+                       .checks = opened.saved.has_checksums,
+                       .num_blocks = plan.num_blocks,
+                       .num_arrays = std::ssize(plan.arrays),
+                       .stream_bytes = plan.stream_bytes,
+                       .sharing = plan.sharing,
+                       .note = plan.note};
+  for (const StoredFile& file : opened.saved.files) {
+    planned.file_names.push_back(file.name);
+  }
   WireWriter common;
-  common.PutText(opened.source.path);
-  common.Put(opened.source.step);
-  common.Put(opened.saved.has_checksums);
-  common.Put(plan.num_blocks);
-  common.Put(plan.stream_bytes);
-  common.Put(plan.sharing);
-  common.PutText(plan.note);
-  common.Put<int64_t>(plan.arrays.size());
-  common.Put<uint64_t>(opened.saved.files.size());
-  for (const StoredFile& file : opened.saved.files) common.PutText(file.name);
+  Fields(common, planned);
   common(plan.filtered, stacked);
   return common.Take();
 }
@@ -51,16 +60,8 @@ std::vector<StackedArray> DecodeCommon(std::string_view bytes,
                                        const RestoreOptions& options,
                                        PlannedReads& planned) {
   WireReader in(bytes);
-  planned.path = in.GetText();
-  planned.step = in.Get<int64_t>();
-  planned.checks = in.Get<bool>() && options.checksums;
-  planned.num_blocks = in.Get<int64_t>();
-  planned.stream_bytes = in.Get<int64_t>();
-  planned.sharing = in.Get<ReadSharing>();
-  planned.note = in.GetText();
-  planned.num_arrays = in.Get<int64_t>();
-  planned.file_names.resize(in.Get<uint64_t>());
-  for (std::string& name : planned.file_names) name = in.GetText();
+  Fields(in, planned);
+  planned.checks = planned.checks && options.checksums;
   std::vector<StackedArray> stacked;
   in(planned.filtered, stacked);
   return stacked;
@@ -72,8 +73,8 @@ Tolerance MostOf(const RestoreFrame& frame) {
   return most;
 }
 
-// What all ranks want, as it is stored; each rank's own part only if it may
-// plan that by itself. Rank 0 only.
+// Returns what all ranks want in its stored form, without the parts that ranks
+// plan by themselves. Rank 0 only.
 StatusOr<DividedWants> WantOnRoot(const RestoreFrame& frame,
                                   const SavedCheckpoint& saved,
                                   const ListedRanks& listed, Dividing dividing,
@@ -100,7 +101,7 @@ StatusOr<std::vector<StackedArray>> PlanOnRoot(
   const SavedCheckpoint& saved = opened.saved;
   ReadRules rules = ReadRulesOf(frame.options);
   if (!no_shared_memory.empty()) rules.sharing = ReadSharing::kEachRank;
-  // Who reads for all is a decision.
+  // With a primary replica, ranks cannot plan by themselves.
   const Dividing dividing =
       rules.primary_replica ? Dividing::kNothing : Dividing::kWhatPays;
   StatusOr<DividedWants> wants =
@@ -118,13 +119,14 @@ StatusOr<std::vector<StackedArray>> PlanOnRoot(
   return std::move(wants->stacked);
 }
 
-// Tells all ranks what rank 0 makes of all that they want. Collective; agreed.
+// Sends wanted shards to rank 0 and its answer to all ranks. Collective;
+// agreed.
 Agreed<RootMessage> AskForWanted(
     RestoreFrame& frame, const std::vector<Shard>& shards,
     absl::FunctionRef<StatusOr<RootMessages>(ListedRanks)> answer) {
   frame.stages.Enter("plan");
   RankShards wanted{.node = 0, .shards = DescribeShards(shards)};
-  // How long a text has been says nothing, and differs between ranks.
+  // Present lengths of strings do not matter, and differ between ranks.
   for (ShardInfo& shard : wanted.shards) shard.string_bytes = 0;
   SentLists sent_lists;
   return GatherDescriptions(frame.context, std::move(wanted), sent_lists,
@@ -210,25 +212,24 @@ Agreed<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
   return result;
 }
 
-// Stage read of a restore: bytes go from files to all who want them.
+// Stage read of a restore.
 
 namespace {
 
 // Collective; agreed.
 Agreed<Nodes> FindNodes(CommContext& context) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const int32_t node, NodeOfRank(context));
-  std::string mine(sizeof(node), '\0');
-  std::memcpy(mine.data(), &node, sizeof(node));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> all,
-                                AllGather(context, mine));
-  std::vector<int32_t> numbers(all.size());
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    std::memcpy(&numbers[rank], all[rank].data(), sizeof(int32_t));
+                                AllGather(context, Encode(node)));
+  std::vector<int32_t> numbers;
+  for (const std::string& bytes : all) {
+    numbers.push_back(WireReader(bytes).Get<int32_t>());
   }
   return GroupByNode(numbers);
 }
 
-// What this rank sends to other nodes, and receives. Collective; agreed.
+// Finds what this rank sends to and receives from other nodes. Collective;
+// agreed.
 Agreed<RankTransits> FindTransits(CommContext& context, const RestorePlan& plan,
                                   const Nodes& nodes) {
   if (nodes.ranks.size() == 1) return RankTransits{};
@@ -246,7 +247,7 @@ Agreed<RankTransits> FindTransits(CommContext& context, const RestorePlan& plan,
   return transits;
 }
 
-// What delivering needs besides the plan.
+// Resources for delivery.
 struct Sharing {
   Nodes nodes;
   int64_t portion_bytes = 0;
@@ -266,12 +267,12 @@ Agreed<Sharing> PrepareSharing(RestoreFrame& frame) {
                  .memory = std::move(memory)};
 }
 
-// Whether sharing was not asked for, but chosen.
+// Returns true if the options do not require sharing.
 bool MayReadAlone(const RestoreOptions& options) {
   return options.read_sharing == ReadSharing::kAuto && !options.primary_replica;
 }
 
-// Reads what others want too, and hands it on. Collective; agreed.
+// Reads and delivers what other ranks want too. Collective; agreed.
 Agreed<> Deliver(CommContext& context, const PlannedReads& planned,
                  const Sharing& sharing, const Status& mine, const ReadJob& job,
                  ReadCounts& counts) {
@@ -288,8 +289,8 @@ Agreed<> Deliver(CommContext& context, const PlannedReads& planned,
                     counts);
 }
 
-// Reads what this rank alone wants, and with `sharing` what others want too;
-// agrees on `mine`. Collective; agreed.
+// Reads what only this rank wants, and with `sharing` what others want too.
+// Agrees on `mine`. Collective; agreed.
 Agreed<ReadData> ReadWith(RestoreFrame& frame, const std::vector<Shard>& shards,
                           const PlannedReads& planned,
                           const std::optional<Sharing>& sharing, Status mine) {
@@ -347,37 +348,28 @@ Agreed<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
   return ReadWith(frame, shards, planned, sharing, mine);
 }
 
-// The part of a restore that tells the program what is stored.
+// The part of a restore that calls on_open.
+
+template <typename Archive>
+void Fields(Archive& archive, StepArray& array) {
+  archive(array.key, array.dtype, array.shape, array.fields);
+}
+template <typename Archive>
+void Fields(Archive& archive, StoredStep& step) {
+  archive(step.path, step.step, step.arrays);
+}
 
 namespace {
 
-std::string EncodeStep(const OpenedStep& opened) {
-  WireWriter out;
-  out.PutText(opened.source.path);
-  out.Put(opened.source.step);
-  out.Put<uint64_t>(opened.saved.arrays.size());
+StoredStep DescribeStep(const OpenedStep& opened) {
+  StoredStep step{.path = opened.source.path, .step = opened.source.step};
   for (const StoredArray& array : opened.saved.arrays) {
-    out.PutText(array.key);
-    out.Put(array.dtype);
-    out.PutShape(array.shape);
-    out.PutText(array.fields);
+    step.arrays.push_back({.key = array.key,
+                           .dtype = array.dtype,
+                           .shape = array.shape,
+                           .fields = array.fields});
   }
-  return out.Take();
-}
-
-StoredStep DecodeStep(std::string_view bytes) {
-  WireReader in(bytes);
-  StoredStep stored;
-  stored.path = in.GetText();
-  stored.step = in.Get<int64_t>();
-  stored.arrays = in.GetAll<StepArray>([&] {
-    StepArray array{.key = std::string(in.GetText())};
-    array.dtype = in.Get<DType>();
-    array.shape = in.GetShape();
-    array.fields = in.GetText();
-    return array;
-  });
-  return stored;
+  return step;
 }
 
 }  // namespace
@@ -385,16 +377,14 @@ StoredStep DecodeStep(std::string_view bytes) {
 Agreed<> TellOfStep(RestoreFrame& frame, const OpenedStep& opened) {
   frame.stages.Enter("tell");
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes, FromRoot(frame.context, [&] {
+      const StoredStep stored, ShareFromRoot<StoredStep>(frame.context, [&] {
         return CatchBadAlloc(
             "the keys of all arrays",
-            [&]() -> StatusOr<std::string> { return EncodeStep(opened); });
+            [&]() -> StatusOr<StoredStep> { return DescribeStep(opened); });
       }));
-  Status mine = CatchBadAlloc("the keys of all arrays", [&] {
-    return CatchExceptions(
-        [&] { return frame.options.on_open(DecodeStep(bytes)); });
-  });
-  // It says nothing of the files, which a manager would take for damaged.
+  Status mine = CatchExceptions([&] { return frame.options.on_open(stored); });
+  // A manager must not take the files for damaged because of an error of
+  // on_open.
   if (absl::IsDataLoss(mine) || absl::IsNotFound(mine) ||
       absl::IsUnimplemented(mine)) {
     mine = absl::FailedPreconditionError(mine.message());

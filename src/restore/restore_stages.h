@@ -1,4 +1,4 @@
-// The stages of a restore, and what each takes and makes.
+// The stages of a restore, in the order in which restore.cc calls them.
 
 #ifndef BELAY_RESTORE_RESTORE_STAGES_H_
 #define BELAY_RESTORE_RESTORE_STAGES_H_
@@ -34,32 +34,34 @@
 
 namespace belay {
 
-// Which checkpoint to restore.
-
+// The checkpoint to restore.
 struct RestoreSource {
   enum class Kind : uint8_t {
     kCheckpoint,  // `path` is that of the checkpoint
     kRun,         // `path` itself, or the newest step in it
-    kAny,         // what ResolveStep finds, or a flat file
+    kAny,         // `path` as ResolveStep finds it, or a flat file
     kFlatFile,    // an HDF5 file that another program wrote
   };
 
   std::string path;
   Kind kind = Kind::kCheckpoint;
-  // Its number; -1: any.
+  // The step number; -1: any.
   int64_t step = -1;
-  // Tells it from another save of the same name; 0: of any save.
+  // Identifies one save among those of this path; 0: any.
   uint64_t identity = 0;
 };
 
-// What a caller means by a directory and a number.
+template <typename Archive>
+void Fields(Archive& archive, RestoreSource& source) {
+  archive(source.path, source.kind, source.step, source.identity);
+}
+
+// Returns the source for a directory and an optional step number.
 // Errors: InvalidArgument - a negative number.
 StatusOr<RestoreSource> SourceOf(const std::string& dir,
                                  std::optional<int64_t> step);
 
-// Stage verify of what reads a checkpoint.
-
-// What the ranks have read. Borrows everything.
+// Blocks that ranks have read. Borrows everything.
 struct ReadBlocks {
   const SavedCheckpoint& saved;  // rank 0 only, as the next
   const RestorePlan& plan;
@@ -67,17 +69,14 @@ struct ReadBlocks {
   std::vector<int64_t>& covered;     // of this rank; then of all
 };
 
-// Compares the checksums of what all ranks have read together. Collective;
-// agreed. Returns the counts of all. Messages begin with `operation`.
-// Errors: those of CompareChecksums.
+// Compares the checksums of what all ranks have read, and returns the counts of
+// all. Messages begin with `operation`. Collective; agreed. Errors: those of
+// CompareChecksums.
 Agreed<BlockCounts> CompareTogether(CommContext& context,
                                     const std::string& operation,
                                     const ReadBlocks& read);
 
-// The stages of a restore, in the order in which restore.cc calls them: what
-// each takes, and what it makes.
-
-// What every stage knows; none of it is a result of a stage. Neither copied nor
+// Arguments of every stage; no stage's result is in it. Neither copied nor
 // moved.
 struct RestoreFrame {
   // `path` is for messages.
@@ -89,15 +88,15 @@ struct RestoreFrame {
   // A copy: on_open may change those of the program.
   const RestoreOptions options;
   const std::shared_ptr<const HandlerTable> handlers;
-  // The program has named each shape, also one in which nothing is stored.
+  // The program names each shape, even one without stored elements.
   bool may_read_nothing = false;
-  // The program has memory of its own for what it does not ask the length of.
+  // The program has memory for values whose length it does not ask for.
   bool has_memory = false;
 };
 
-// Restores `state` from there, as Restore, if `mine` is OK. Collective. Same on
-// all ranks: source, options. Requires a communicator that CheckComm accepts.
-// Errors: `mine`; those of Restore.
+// Restores `state` from `source` as Restore, if `mine` is OK. Source and
+// options must be equal on all ranks. Requires a communicator that CheckComm
+// accepts. Collective. Errors: `mine`; those of Restore.
 Agreed<RestoreResult> RestoreState(const Comm& comm,
                                    const RestoreSource& source, Status mine,
                                    const State& state,
@@ -113,59 +112,57 @@ Agreed<> BeginRestore(RestoreFrame& frame, const RestoreSource& source,
 // --- open ---
 
 struct OpenedStep {
-  // On rank 0 that of one checkpoint or file, on others what was asked for
-  // until PinRestore.
+  // On rank 0, one checkpoint or file; on others, until PinRestore, as asked
+  // for.
   RestoreSource source;
-  // Rank 0 only. Of a flat file it has the arrays.
+  // Rank 0 only. For a flat file, it has the arrays.
   SavedCheckpoint saved;
-  std::vector<std::string> problems;  // of its other datasets
-  // Arrays for whose stored length no memory may be taken, and why.
+  std::vector<std::string> problems;  // with datasets that are no arrays
+  // Arrays that claim to be larger than their file can hold, with the reason.
   std::map<std::string, std::string> too_large;
 };
 
-// Has rank 0 read the index. Collective; agreed.
+// Reads the index on rank 0. Collective; agreed.
 Agreed<OpenedStep> OpenStep(RestoreFrame& frame, const RestoreSource& source);
 
-// The same where there may be nothing to open. Collective; agreed.
+// As OpenStep; returns nothing if there is no step yet. Collective; agreed.
 Agreed<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
                                                 const RestoreSource& source);
 
-// Fails if the step is no longer the save that was opened, else with what a
-// rank finds wrong with what it has read. `status` is what reading it has come
-// to; where that is an error, `mine` does not count. Collective; agreed. Same
-// on all ranks: status. Errors: those of CheckSameStep.
+// Fails if another save has replaced the step, else with `mine` of any rank
+// unless `status`, the result of reading it, is an error. `status` must be
+// equal on all ranks. Collective; agreed. Errors: those of CheckSameStep.
 Agreed<> CheckUnchanged(RestoreFrame& frame, const OpenedStep& opened,
                         const Status& status, const Status& mine);
 
-// Tells all ranks in `source` what was opened. Collective; agreed.
+// Sends the source that rank 0 has opened to all ranks. Collective; agreed.
 Agreed<> PinRestore(RestoreFrame& frame, RestoreSource& source);
 
-// Tells the program what the open step holds, as RestoreOptions::on_open.
-// Collective; agreed.
-// Errors: what it returns; Internal - what it threw; ResourceExhausted.
+// Calls RestoreOptions::on_open. Collective; agreed.
+// Errors: those of on_open; Internal - it threw; ResourceExhausted.
 Agreed<> TellOfStep(RestoreFrame& frame, const OpenedStep& opened);
 
-// What the arguments say of values; `keys` are those of this rank. Collective;
-// agreed. Borrows the options.
-// Errors: those of RestoreChooser::Create; InvalidArgument - an entry that is
+// Returns a chooser of the arguments of values; `keys` are those of this rank.
+// Borrows the options. Collective; agreed. Errors: those of
+// RestoreChooser::Create; InvalidArgument - an entry that is
 //   for no value of any rank.
 Agreed<RestoreChooser> AgreeOnChooser(
     RestoreFrame& frame, const std::vector<std::string_view>& keys);
 
 // --- list ---
 
-// A value that is computed, and what is left to do for it.
+// A value that is computed from stored arrays, and its remaining work.
 struct ComputedListing {
   std::string what;  // in messages
   std::string key;
   std::vector<TransformMove> moves;
-  // Of a shard whose elements do not lie dense, where they are computed.
+  // Memory for the result if the elements of `shard` are not dense.
   std::optional<Tensor> dense = {};
   Shard shard = {};
 };
 
-// What this rank restores, and what is to be done when it is read. The flags
-// are equal on all ranks; each becomes false when that is done.
+// The shards that this rank restores, and what to do when they are read. The
+// flags are equal on all ranks, and become false when that is done.
 struct ListedRestore {
   HandlerListing listing;  // `shards` are its own, and borrow from it
   bool any_handlers = false;
@@ -175,53 +172,52 @@ struct ListedRestore {
   std::vector<Conversion> computed_conversions;  // equal on all ranks
   // Rows that go to their owners.
   bool any_owned = false;
-  // Rows that are fetched by their ids: what this rank reads of them, and
-  // memory that containers have given up by then.
+  // Rows that are fetched by their ids: the blocks that this rank reads, and
+  // memory that containers have given up.
   bool any_ids = false;
   std::vector<IdBlock> id_blocks;
   std::vector<FormerElements> former;
   RestoreResult report;  // what does not fit, and warnings
-  // Of values that were computed; equal on all ranks.
+  // About computed values; equal on all ranks.
   std::vector<std::string> computed_warnings;
-  // What this rank could not list, if ranks have not agreed on it: then it has
-  // no shards, and the reading fails.
+  // The error of this rank's listing if ranks have not agreed on it: then it
+  // has no shards, and reading fails.
   Status status;
 };
 
-// Lists those of the values that are stored; the rest, which may be absent, is
-// reported. Asks rank 0 only if any rank has values with handlers or such as
-// may be absent. Collective; agreed.
-// Errors: this rank's or another's `values`; those of ListForRestore.
+// Lists the values that are stored, and reports those that may be absent and
+// are. Asks rank 0 only if any rank needs the index. Collective; agreed.
+// Errors: `values` of any rank; those of ListForRestore.
 Agreed<ListedRestore> ListTogether(RestoreFrame& frame,
                                    const OpenedStep& opened,
                                    StatusOr<ValuesToRead> values);
 
-// Plans the values that are computed from stored arrays, and adds what is read
-// for them to `listed`. What does not fit, and may be so, is left out and
-// added to `mismatched`.
-// Errors: those of PlanTransform and GiveLength; FailedPrecondition - the
+// Plans values that are computed from stored arrays, and adds the arrays to
+// `listed`. Values that do not fit, if allowed, are added to `mismatched`
+// instead. Errors: those of PlanTransform and GiveLength; FailedPrecondition -
+// the
 //   result does not fit the program's value; all name its key.
 Status ListComputed(const RestoreFrame& frame,
                     std::vector<ComputedValue> values,
                     const StoredAnswer& answer, ListedRestore& listed,
                     std::vector<Conversion>& mismatched);
 
-// Gives those of them that can take it the length of their result, and adds the
-// memory that they gave up.
-// Errors: as GiveLength, and as MadeBytes::Check for all of them together.
+// Resizes values that can take the length of their result, and adds the memory
+// that they gave up to `former`. Errors: as GiveLength, and as MadeBytes::Check
+// for all of them together.
 Status GiveComputedLengths(const StoredAnswer& answer,
                            std::vector<ComputedValue>& values,
                            std::vector<FormerElements>& former);
 
-// Tells all ranks what any of them converts to compute its values, and what
-// does not fit. Collective; agreed.
+// Merges conversions and mismatches of computed values over all ranks.
+// Collective; agreed.
 Agreed<> ShareComputed(RestoreFrame& frame,
                        std::vector<Conversion>& conversions,
                        std::vector<Conversion>& mismatched);
 
 // --- plan ---
 
-// What this rank reads, and what it knows of the rest.
+// The plan of a restore on this rank.
 struct PlannedReads {
   // Equal on all ranks.
   std::string path;
@@ -241,19 +237,18 @@ struct PlannedReads {
   RestorePlan plan;               // rank 0 only
 };
 
-// Whether values may be stored in another form than they are wanted in.
+// Returns true if dtypes or shapes may be converted.
 bool MayConvert(const RestoreOptions& options);
 
-// Plans who reads what of the shards that all ranks want. `tolerances` are by
-// shard. `no_shared_memory` says why there is none, if that is known: then each
-// rank reads for itself. Same on all ranks: no_shared_memory. Collective;
-// agreed.
+// Plans which rank reads what. `tolerances` are by shard. If `no_shared_memory`
+// says why there is none, each rank reads for itself; it must be equal on all
+// ranks. Collective; agreed.
 Agreed<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
                                const std::vector<Shard>& shards,
                                const std::vector<Tolerance>& tolerances,
                                const std::string& no_shared_memory);
 
-// Tells all ranks which values are converted, and returns the forms of this
+// Sends the conversions to all ranks, and returns the stored forms of this
 // rank's shards. Collective; agreed.
 Agreed<std::vector<StoredForm>> ShareForms(
     RestoreFrame& frame, const std::vector<Shard>& shards,
@@ -262,7 +257,7 @@ Agreed<std::vector<StoredForm>> ShareForms(
 
 // --- read ---
 
-// What this rank has read, to be compared with checksums.
+// What this rank has read.
 struct ReadData {
   std::vector<ConversionLosses> losses;  // by shard; empty: none is converted
   std::vector<uint32_t> registers;
@@ -270,9 +265,9 @@ struct ReadData {
   ReadCounts counts;
 };
 
-// Reads what is planned into the memory of the shards, and agrees on `mine`;
-// plans anew where shared memory is wanted, and there is none, and then says in
-// `no_shared_memory` why. Collective; agreed.
+// Reads what is planned into the memory of the shards, and agrees on `mine`. If
+// there is no shared memory, plans again and sets `no_shared_memory`.
+// Collective; agreed.
 Agreed<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
                              const std::vector<Shard>& shards,
                              const std::vector<Tolerance>& tolerances,
@@ -285,7 +280,7 @@ Agreed<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
 Agreed<> TellLostValues(RestoreFrame& frame, const FormedShards& formed,
                         RestoreResult& result);
 
-// Plans and reads a file of another program, and agrees on `mine`. Collective;
+// Plans and reads a foreign HDF5 file, and agrees on `mine`. Collective;
 // agreed.
 Agreed<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
                                const std::vector<Shard>& shards,
@@ -294,34 +289,33 @@ Agreed<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
 
 // --- receive ---
 
-// Gives rows to the ranks that own them. Collective; agreed.
+// Sends rows to the ranks that own them. Collective; agreed.
 // Errors: those of PackByOwner and TakeOwned.
 Agreed<> HandOutRows(RestoreFrame& frame, std::vector<Shard>& shards);
 
-// Computes the values of which all is read, and adds to `warnings` one for each
-// key of which any rank has lost values; `path` is for them. Collective;
-// agreed. Errors: those of functions of the program; those of TellLost.
+// Computes values from the arrays that were read. Adds to `warnings` one for
+// each key of which any rank has lost values; `path` is for messages.
+// Collective; agreed. Errors: those of functions of the program; those of
+// TellLost.
 Agreed<> ComputeTogether(RestoreFrame& frame, std::string_view path,
                          std::vector<ComputedListing> computed,
                          std::vector<std::string>& warnings);
 
-// Gets the rows that this rank wants by their ids from the ranks that have read
-// them. Collective; agreed.
-// Errors: those of AskForIds, CheckNothingIsThere, AnswerRequests and
+// Fetches rows by their ids from the ranks that have read them. Collective;
+// agreed. Errors: those of AskForIds, CheckNothingIsThere, AnswerRequests and
 //   CheckSameIds.
 Agreed<> FetchById(RestoreFrame& frame, std::vector<IdBlock>& blocks,
                    std::vector<FormerElements> former);
 
-// Does what is to be done with `shards`, which are read from `path`, and tells
-// the handlers. Returns whether any rank wants more, which `listed` then has.
-// Collective; agreed.
+// Completes `shards` that were read from `path`, and calls the handlers.
+// Returns true if any rank wants more, which `listed` then has. Collective;
+// agreed.
 Agreed<bool> ReceiveTogether(RestoreFrame& frame, std::string_view path,
                              std::vector<Shard>& shards, ListedRestore& listed);
 
 // --- all from list on ---
 
-// Reads the values, for as long as handlers want more, and reports. Collective;
-// agreed.
+// Reads the values until handlers want no more. Collective; agreed.
 Agreed<RestoreResult> ReadValues(RestoreFrame& frame, const OpenedStep& opened,
                                  StatusOr<ValuesToRead> values);
 

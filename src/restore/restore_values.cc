@@ -31,7 +31,7 @@
 namespace belay {
 namespace {
 
-// What is stored, on all ranks. Collective; agreed.
+// Sends the metadata of all values to all ranks. Collective; agreed.
 Agreed<std::vector<StoredValueInfo>> ShareStoredValues(
     RestoreFrame& frame, const SavedCheckpoint& saved) {
   frame.stages.Enter("metadata");
@@ -45,7 +45,7 @@ Agreed<std::vector<StoredValueInfo>> ShareStoredValues(
   return Decode<std::vector<StoredValueInfo>>(bytes).value();
 }
 
-// Memory for what this rank restores, and a State of it.
+// Allocates memory for this rank's values, and returns a State of it.
 StatusOr<State> MakeMemory(const std::vector<PlacedArray>& placed,
                            RestoredValues& values) {
   State state;
@@ -131,7 +131,7 @@ StatusOr<RestoredValues> RestoreValues(
   return values;
 }
 
-// The part of a restore in which values are computed from stored arrays.
+// Values that are computed from stored arrays.
 
 namespace {
 
@@ -149,7 +149,7 @@ auto FinderIn(const StoredAnswer& answer) {
   return [&answer](const std::string& key) { return FindSource(answer, key); };
 }
 
-// Adds what is read for a value whose result has this form and fits.
+// Adds the reads for a value whose result has this form and fits.
 Status PlanValue(const ComputedValue& value, const ArrayForm& form,
                  const StoredAnswer& answer, std::vector<TransformMove>& moves,
                  HandlerListing& listing) {
@@ -187,14 +187,13 @@ Conversion DifferenceOf(const Shard& shard, const ArrayForm& form) {
           .stored_shape = form.shape};
 }
 
-// Lets a value be computed in memory of its own, whose elements then go where
-// the shard has them.
+// Lets a value be computed in dense memory, from which FinishOne scatters it.
 Status TakeDense(Shard& shard, ComputedListing& computed) {
   return CatchBadAlloc(
       Cat("\"", shard.key, "\": its elements"), [&]() -> Status {
         computed.shard = shard;
         computed.dense.emplace(shard.dtype, shard.box.shape);
-        // What is not stored stays as it is.
+        // Elements that are not stored keep their values.
         GatherElements(shard, shard.box,
                        reinterpret_cast<char*>(computed.dense->data()));
         shard.data = computed.dense->data();
@@ -204,7 +203,7 @@ Status TakeDense(Shard& shard, ComputedListing& computed) {
       });
 }
 
-// Computes a value of which all is read.
+// Computes a value from its arrays.
 Status FinishOne(ComputedListing& computed, std::vector<LostValues>& lost) {
   std::vector<ComputedLosses> losses;
   BELAY_RETURN_IF_ERROR(FinishTransform(std::move(computed.moves), losses));
@@ -365,8 +364,6 @@ Agreed<> ComputeTogether(RestoreFrame& frame, std::string_view path,
   return {};
 }
 
-// The part of a restore that knows what is converted.
-
 bool MayConvert(const RestoreOptions& options) {
   const Tolerance most = MostTolerance(options);
   return most.dtype || most.lengths;
@@ -404,7 +401,7 @@ Agreed<> TellLostValues(RestoreFrame& frame, const FormedShards& formed,
   return {};
 }
 
-// The part of a restore in which rows go to the ranks that want them.
+// Rows for other ranks.
 
 namespace {
 

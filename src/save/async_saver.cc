@@ -46,8 +46,8 @@ LeftSaves& All() {
   return *all;
 }
 
-// Whether a step need not be saved any more: it is there or a later one is, or
-// its run is not.
+// Returns true if a step need not be saved any more: it or a later one exists,
+// or its run was deleted.
 bool IsNeedless(const std::string& path) {
   const std::string run = ParentOf(path);
   const StatusOr<bool> has_run = Exists(run);
@@ -62,12 +62,12 @@ bool IsNeedless(const std::string& path) {
   return steps.ok() && !steps->empty() && steps->back() >= label->step;
 }
 
-// Finishes all that is under way, in an order that is the same on all ranks,
-// and returns the first error that this rank has to tell. Collective.
+// Finishes all saves under way, in the same order on all ranks, and returns the
+// first error that this rank must report. Collective.
 Status FinishLeftSaves() {
   LeftSaves& all = All();
   Status status;
-  // Nothing is begun any more.
+  // No save begins any more.
   const std::vector<BackgroundSaver*> savers = all.savers;
   for (BackgroundSaver* saver : savers) {
     if (!saver->is_pending() || !saver->is_own()) continue;
@@ -88,7 +88,7 @@ void NoteGivenUp(const BackgroundSaver& saver, const Status& why,
   if (saver.is_root()) all.given_up.push_back({saver.target().path, why});
 }
 
-// Whether FinishLeftSaves talks to the other ranks of `comm`.
+// Returns true if FinishLeftSaves communicates over `comm`.
 bool HasPending(MPI_Comm comm) {
   const std::vector<BackgroundSaver*>& savers = All().savers;
   return std::any_of(savers.begin(), savers.end(), [&](BackgroundSaver* saver) {
@@ -111,7 +111,7 @@ int OnCommFree(MPI_Comm, int, void* attribute, void*) {
   return MPI_SUCCESS;
 }
 
-// Lets `on_free` be called before `comm` is freed.
+// Registers a function that is called before `comm` is freed.
 void OnFree(MPI_Comm comm, MPI_Comm_delete_attr_function* on_free,
             void* attribute) {
   int key = MPI_KEYVAL_INVALID;
@@ -147,15 +147,15 @@ void LetGo(std::unique_ptr<BackgroundSaver> saver) {
   if (is_finalized) return;
   LeftSaves& all = All();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  // Kept in any case: only rank 0 may know why it is lost, and all ranks must
-  // come to the end of it.
+  // Kept even if it is lost: perhaps only rank 0 knows, and all ranks must end
+  // it together.
   saver->Leave(saver->WhyLost());
   all.kept.push_back(std::move(saver));
 }
 
 namespace {
 
-// Whether the same ranks save into the same run.
+// Returns true if the saver saves the same ranks to the same run.
 bool IsOfSameRun(const BackgroundSaver& saver, const Comm& comm,
                  const std::string& run) {
   if (ParentOf(saver.target().path) != run) return false;

@@ -26,7 +26,7 @@
 
 namespace belay {
 
-// How far a rank is.
+// Progress of a rank.
 enum class FlushPhase : uint8_t {
   kWriting = 0,
   kWritten = 1,   // and synced, if durable
@@ -185,7 +185,7 @@ class BackgroundSaver {
   Agreed<> StartVote();
   // Writes pieces in place of the thread while there are any and `goes_on`.
   void Help(absl::FunctionRef<bool()> goes_on);
-  // The same until a vote has ended.
+  // Helps until a vote has ended.
   // Errors: Internal - MPI's text.
   Status HelpUntilVoted();
   // Ends the job if the thread is stuck.

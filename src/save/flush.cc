@@ -16,9 +16,9 @@
 namespace belay {
 namespace {
 
-// Is moved at a time, and its way to the device begun.
+// A piece is moved at a time, and its writeback begins at once.
 constexpr int64_t kPieceBytes = int64_t{4} << 20;
-// Short runs of one piece: each is a call.
+// Runs of one piece. Each needs a call.
 constexpr size_t kMostRuns = 256;
 
 }  // namespace
@@ -42,7 +42,7 @@ bool FlushPass::HasSource(const FlushJob& job) const {
   return metadata_ < job.metadata.size() || file_ < job.files.size();
 }
 
-// What goes into one more file, metadata first.
+// Returns the bytes of the next file, metadata first.
 FlushPass::Source FlushPass::NextSource(const FlushJob& job) {
   if (metadata_ < job.metadata.size()) {
     const LaterWrite& write = job.metadata[metadata_];
@@ -164,7 +164,7 @@ std::unique_ptr<std::byte[]> FlushPass::TakeRoom() {
   return std::make_unique_for_overwrite<std::byte[]>(kPieceBytes);
 }
 
-// The last one to leave a file closes it.
+// The last thread that leaves a file closes it.
 void FlushPass::Leave(OpenFile& open, FlushProgress& progress,
                       std::unique_lock<std::mutex>& lock) {
   --open.threads;
@@ -254,7 +254,7 @@ Status GiveUp(const FlushJob& job, FlushProgress& progress,
       Cat("save \"", job.path, "\" in the background: ", why));
 }
 
-// Makes a pass, together with whoever waits for it.
+// Makes a pass, together with calls that wait for it.
 Status Make(FlushPass& pass, const FlushJob& job, FlushProgress& progress) {
   pass.Begin(job);
   while (!pass.IsDone(job)) {

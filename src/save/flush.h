@@ -26,56 +26,55 @@
 namespace belay {
 
 // One pass over the bytes of a snapshot, to write them or to compare them with
-// what is in the files: several threads take pieces from one list, so that a
-// call that waits for the thread of a save does what is left itself, and waits
-// for no more than the piece that the thread is at.
+// the files. Several threads take pieces from one list: a call that waits for
+// the thread of a save helps it, and then waits for at most one piece.
 
 struct FlushJob;
 struct FlushProgress;
 
-// For any number of threads at once, unless something else is said.
+// Any number of threads may call it, except where noted.
 class FlushPass {
  public:
   enum class Goal : uint8_t { kWrite, kCompare };
-  // What a call has done.
+  // Result of MoveOne.
   enum class Step : uint8_t {
-    kMoved,    // a piece, or has opened a file
-    kTooFast,  // nothing: the job's bytes per second allow no more yet
-    kNothing,  // there is none to take
+    kMoved,    // it has moved a piece or opened a file
+    kTooFast,  // the job's bytes per second allow no piece yet
+    kNothing,  // there is no piece
   };
 
   explicit FlushPass(Goal goal) : goal_(goal) {}
   FlushPass(const FlushPass&) = delete;
   FlushPass& operator=(const FlushPass&) = delete;
 
-  // From now on there are pieces to take: all that `job` has to write is
-  // known, and stays as it is. Does nothing the second time.
+  // Offers pieces from now on: everything that `job` writes is known and stays
+  // unchanged. Does nothing the second time.
   void Begin(const FlushJob& job);
 
-  // Whether there is a piece to take.
+  // Returns true if there is a piece.
   bool HasPiece(const FlushJob& job) const;
 
-  // Takes one piece, a few MiB at most, and moves it.
+  // Moves one piece of at most a few MiB.
   Step MoveOne(const FlushJob& job, FlushProgress& progress);
 
-  // Whether all is moved, or something has failed, and no thread is at it; and
-  // the limit of bytes per second has been kept.
+  // Returns true if no thread is moving a piece, and all are moved within the
+  // limit of bytes per second or one has failed.
   bool IsDone(const FlushJob& job) const;
 
-  // Waits for a moment: for other threads, or until more bytes are allowed.
+  // Waits briefly for other threads, or until more bytes are allowed.
   void Rest(const FlushJob& job) const;
 
-  // Since it has begun.
+  // Returns the time since Begin.
   double seconds() const;
 
-  // The first error. Requires IsDone().
+  // Returns the first error. Requires IsDone().
   Status result() const;
 
  private:
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
 
-  // What goes into one file, one run behind the other.
+  // The bytes of one file, one run after the other.
   struct Source {
     std::string path;
     PosixFile::Mode mode = PosixFile::Mode::kWrite;
@@ -89,18 +88,18 @@ class FlushPass {
       return runs == nullptr ? only : (*runs)[i];
     }
   };
-  // A place in a source.
+  // A position in a source.
   struct Place {
     size_t run = 0;
     int64_t done = 0;  // of the run
     const std::byte* data = nullptr;
   };
-  // A file that some thread is at.
+  // A file that a thread works on.
   struct OpenFile {
     Source source;
     std::optional<PosixFile> file;  // once it is open
     Place next;
-    int threads = 0;  // that are at it
+    int threads = 0;  // that work on it
   };
   // Some runs of a file, or a part of one.
   struct Piece {
@@ -122,7 +121,7 @@ class FlushPass {
   void Leave(OpenFile& open, FlushProgress& progress,
              std::unique_lock<std::mutex>& lock);
 
-  // And these are called without it.
+  // These require that the mutex is free.
   Status Open(const FlushJob& job, OpenFile& open);
   Status Move(const FlushJob& job, const Piece& piece);
   Status MovePart(const FlushJob& job, OpenFile& open, int64_t offset,
@@ -138,25 +137,24 @@ class FlushPass {
   size_t metadata_ = 0;  // the next source is in this of the job's
   size_t region_ = 0;    // this region
   size_t file_ = 0;      // or, after those, this file
-  int threads_ = 0;      // that are at something
+  int threads_ = 0;      // that are working
   std::list<OpenFile> open_;
   std::vector<std::unique_ptr<std::byte[]>> rooms_;  // to read into
   Status status_;
 };
 
-// What the thread of a save in the background does: the bytes of a snapshot go
-// into their files, and rank 0 finishes the step. No MPI and no HDF5. A call of
-// the program that waits for the thread takes pieces of the same list.
+// The work of the thread of a save in the background, without MPI and HDF5: it
+// writes the bytes of a snapshot to their files, and rank 0 commits the step.
 
-// What the thread and the calls of the program both look at.
+// Shared by the thread and the calls of the program.
 struct FlushProgress {
   FlushPass writing{FlushPass::Goal::kWrite};
   FlushPass comparing{FlushPass::Goal::kCompare};
   std::atomic<bool> is_cancelled{false};
-  // The thread has ended because of that, or because of another rank: it has no
-  // error of its own.
+  // The thread has ended because of that or of another rank, without an error
+  // of its own.
   std::atomic<bool> has_given_up{false};
-  std::atomic<bool> has_copied{false};  // it no longer looks at any value
+  std::atomic<bool> has_copied{false};  // it no longer reads any value
   std::atomic<bool> copy_has_failed{false};
   std::atomic<bool> has_holes{false};   // files must be read back first
   std::atomic<double> copy_seconds{0};  // that copying took in the thread
@@ -164,7 +162,7 @@ struct FlushProgress {
   std::atomic<double> seconds{0};  // that writing and syncing took
 };
 
-// The snapshot of one rank on its way to its files. Owns all it uses, since
+// The snapshot of one rank and its files. Owns everything that it uses, because
 // nobody may wait for it.
 struct FlushJob {
   std::string path;  // of the step, for messages
@@ -173,34 +171,33 @@ struct FlushJob {
   std::vector<SnapshotFile> files;
   bool durable = true;
   std::function<Status()> once_open;  // as of WriteJob
-  FilesToSync synced;  // by this rank, opened before anybody has written
+  FilesToSync synced;  // by this rank, opened before any rank writes
   std::shared_ptr<NodeProgress> node;
   int64_t number = 0;            // of this save on the node
   int64_t bytes_per_second = 0;  // 0: no limit
 };
 
-// Returns an error if the save was given up.
-// Errors: Cancelled.
+// Errors: Cancelled - the save was given up.
 Status CheckCancelled(const FlushJob& job, FlushProgress& progress);
 
-// Writes all bytes. Where this rank syncs files, waits until all ranks of the
-// node have written, and syncs them.
-// Errors: those of PosixFile; Cancelled - somebody has cancelled it, or another
-//   rank of the node has failed.
+// Writes all bytes. If this rank syncs files, waits until all ranks of the node
+// have written, and syncs them.
+// Errors: those of PosixFile; Cancelled - the save was given up, or another
+// rank
+//   of the node has failed.
 Status WriteSnapshot(FlushJob& job, FlushProgress& progress);
 
-// Reads back what was written and compares it with the snapshot.
+// Reads the files back and compares them with the snapshot.
 // Errors: DataLoss - they differ; names the file and the offset. Those of
 //   PosixFile; Cancelled.
 Status ReadBackSnapshot(const FlushJob& job, FlushProgress& progress);
 
-// Whether HelpFlush has a piece to take.
+// Returns true if HelpFlush has a piece to move.
 bool CanHelpFlush(const FlushJob& job, const FlushProgress& progress);
 
-// Takes one piece of what is being written or compared, for a call of the
-// program that would only wait for the thread. Returns false if there is none
-// to take, or if that would exceed the job's bytes per second. What fails is
-// the thread's error.
+// Moves one piece in a call of the program that would otherwise only wait for
+// the thread. Returns false if there is no piece, or if it would exceed the
+// job's bytes per second. Failures are reported by the thread.
 bool HelpFlush(const FlushJob& job, FlushProgress& progress);
 
 }  // namespace belay

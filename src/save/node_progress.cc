@@ -89,17 +89,13 @@ int64_t NodeProgress::ticks() const {
   return sum;
 }
 
-// What of the progress of a node needs messages.
-
 namespace {
 
-// Where this rank stands among those of its node. Collective; agreed.
+// Finds the place of this rank among those of its node. Collective; agreed.
 Agreed<NodePlace> PlaceOnNode(CommContext& context) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const int32_t node, NodeOfRank(context));
-  WireWriter mine;
-  mine.Put(node);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> nodes,
-                                AllGather(context, mine.Take()));
+                                AllGather(context, Encode(node)));
   NodePlace place{.first = node, .place = 0, .ranks = 0};
   for (int rank = 0; rank < context.size(); ++rank) {
     if (WireReader(nodes[rank]).Get<int32_t>() != node) continue;
@@ -122,7 +118,7 @@ Agreed<NodeProgress> NodeProgress::Create(CommContext& context) {
   progress.place_ = place.place;
   progress.ranks_ = place.ranks;
   new (memory->Part(place.place)) Cell();
-  // Nobody may tell before all cells are there.
+  // No rank may report before all cells exist.
   BELAY_RETURN_IF_AGREED(Agree(context, absl::OkStatus()));
   return progress;
 }

@@ -1,4 +1,4 @@
-// What the ranks of a node have written, and whether a thread is stuck.
+// Progress of the ranks of a node, and detection of stuck threads.
 
 #ifndef BELAY_SAVE_NODE_PROGRESS_H_
 #define BELAY_SAVE_NODE_PROGRESS_H_
@@ -17,15 +17,14 @@
 
 namespace belay {
 
-// Tells a thread that is stuck from one that is slow.
-
+// Distinguishes a stuck thread from a slow one.
 class StallWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Looks at what changes while the thread goes on. Returns whether it has not
-  // changed for `limit` seconds (0: no limit) and not since the look before
-  // either, a second ago: a process that was suspended looks stuck at first.
+  // Returns true if `progress` has not changed for `limit` seconds (0: no
+  // limit), and not since a call one second ago either: a process that was
+  // suspended looks stuck at first.
   bool IsStuck(Time now, int64_t progress, double limit);
 
  private:
@@ -34,39 +33,36 @@ class StallWatch {
   std::optional<Time> suspected_at_;
 };
 
-// How far the ranks of a node are with a save, in memory that they share: so
-// that one of them can sync a file once all have written it, without a message,
-// and so that a rank that waits for the others sees that they go on.
-
-// May be used by any thread, once it is made.
+// Progress of the ranks of a node with a save, in shared memory: one rank can
+// sync a file when all have written it, without a message, and a rank that
+// waits for the others sees that they make progress. Any thread may use it.
 class NodeProgress {
  public:
-  // Of all ranks of the node, or of this rank alone where the system gives them
-  // no memory to share. Collective; agreed, and so is which of the two.
+  // For all ranks of the node or, if the system has no shared memory, for this
+  // rank alone: the same choice on all ranks. Collective; agreed.
   // Errors: those of messages.
   static Agreed<NodeProgress> Create(CommContext& context);
 
-  // One for each of so many ranks that are threads of this process.
+  // Returns one for each rank, for ranks that are threads of this process.
   static std::vector<NodeProgress> OfThreads(int32_t ranks);
 
-  // Whether it is of this rank alone, though there may be others. Equal on all
-  // ranks.
+  // Returns true if ranks share no memory. Equal on all ranks.
   bool is_alone() const { return is_alone_; }
 
-  // Tells that this rank has written its part of the save with this number, or,
-  // of a negative one, that it has failed to. Numbers ascend from 1.
+  // Reports that this rank has written its part of the save with this number,
+  // or has failed to if it is negative. Numbers ascend from 1.
   void Tell(int64_t number);
 
-  // Tells that this rank goes on.
+  // Reports that this rank makes progress.
   void Tick();
 
-  // Whether all ranks of the node have written theirs.
+  // Returns true if all ranks of the node have written their parts.
   bool AllReached(int64_t number) const;
 
-  // Whether any of them has failed to.
+  // Returns true if any of them has failed to.
   bool AnyFailed(int64_t number) const;
 
-  // How often any rank of the node has told that it goes on.
+  // Returns the number of Tick calls of all ranks of the node.
   int64_t ticks() const;
 
  private:

@@ -13,13 +13,12 @@
 namespace belay {
 namespace {
 
-// Of a tile: what was read for its checksum is still in a cache of the core
-// when it is copied.
+// A tile that was read for its checksum is still in the cache of the core when
+// it is copied.
 constexpr int64_t kSnapshotTileBytes = int64_t{256} << 10;
 constexpr auto kRunBytes = static_cast<int64_t>(sizeof(SnapshotRun));
 
-// Copies parts of one file behind what the snapshot has already, and writes
-// those for which there is no room.
+// Appends parts of one file to the snapshot, and writes those without room.
 class Copier {
  public:
   Copier(Snapshot& snapshot, SnapshotFile& file, const WriteJob& job)
@@ -28,8 +27,8 @@ class Copier {
   const StripeCounter& stripes() const { return stripes_; }
   int64_t write_calls() const { return written_ ? written_->write_calls() : 0; }
 
-  // Returns where a part goes, which counts as copied then; null if there is no
-  // room for it.
+  // Returns the room for a part, which then counts as copied; null if there is
+  // none.
   StatusOr<char*> Room(int64_t offset, int64_t bytes) {
     if (snapshot_.before_tile) BELAY_RETURN_IF_ERROR(snapshot_.before_tile());
     std::deque<SnapshotRun>& runs = file_.runs;
@@ -118,7 +117,7 @@ Status SnapshotMemory::Reserve(int64_t bytes, bool touch) {
   bytes_ = touched_bytes_ = 0;
   BELAY_ASSIGN_OR_RETURN(memory_, ScratchMemory::Take(bytes, ""));
   bytes_ = bytes;
-  // New pages cost several times what a copy does: all of them now.
+  // Mapping new pages costs several times a copy, so map them all now.
   if (!touch) return absl::OkStatus();
   std::memset(memory_.data(), 0, static_cast<size_t>(bytes));
   touched_bytes_ = bytes;

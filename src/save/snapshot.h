@@ -21,8 +21,8 @@ namespace belay {
 // Memory for the snapshots of one rank, kept from save to save.
 class SnapshotMemory {
  public:
-  // Makes room for so many bytes: what was there is gone if there was less. New
-  // room is touched unless only part of it may be used.
+  // Makes room for `bytes`; a larger room loses its content. With `touch`, maps
+  // all pages of new room, which is wasteful if only a part is used.
   // Errors: ResourceExhausted - there is no memory.
   Status Reserve(int64_t bytes, bool touch);
 
@@ -46,15 +46,16 @@ struct SnapshotFile {
   std::string path;
   PosixFile::Mode mode = PosixFile::Mode::kWriteBeside;
   const std::byte* data = nullptr;  // of the runs, one behind the other
-  // Never copied to grow: with short runs this is longer than their bytes.
+  // A deque, which does not copy to grow: short runs take more memory than
+  // bytes.
   std::deque<SnapshotRun> runs;
 };
 
-// Whether a snapshot of so many bytes keeps to this limit however short its
-// runs are: all of it is used.
+// Returns true if a snapshot of `bytes` fits into `limit` even with the
+// shortest runs.
 bool FitsInAnyRuns(int64_t bytes, int64_t limit);
 
-// Where a snapshot is filled, and what came of it.
+// A snapshot while it is filled, and its counts.
 struct Snapshot {
   std::byte* data = nullptr;
   int64_t room = 0;
@@ -63,14 +64,14 @@ struct Snapshot {
   int64_t bytes = 0;    // of the room in use
   int64_t runs = 0;     // of all files
   std::vector<SnapshotFile> files;
-  // Is called before each tile, and ends the copying if it fails. May be empty.
+  // Called before each tile; an error ends the copying. May be empty.
   std::function<Status()> before_tile = nullptr;
 };
 
-// Copies what a job writes to its file, and counts it for the checksums. Where
-// there is no room left, writes to the file at once, and reads that back: there
-// is no copy that it could be compared with later.
-// Errors: those of Staging, of PosixFile and of `before_tile`; DataLoss - what
+// Copies the bytes that a job writes to its file, and adds them to the
+// checksums. Without room, writes them to the file at once and reads them back,
+// because there is no copy to compare them with later. Errors: those of
+// Staging, of PosixFile and of `before_tile`; DataLoss - what
 //   was read back is not what was written.
 Status TakeSnapshot(const WriteJob& job, Snapshot& snapshot,
                     WriteCounts& counts);

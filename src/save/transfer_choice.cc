@@ -37,11 +37,11 @@ Agreed<SaveOptions> WithOperatorTransfer(const Comm& comm,
 
 namespace {
 
-// What the ranges of stripes of a plan may number, beside one for each order.
+// Most ranges of stripes of a plan, in addition to one for each order.
 constexpr int64_t kMostRanges = int64_t{1} << 21;
 
-// Gathering pays where more than one of so many stripes is shared by nodes:
-// below, few wait for a lock, and all would send most of their bytes.
+// Gathering pays if nodes share more than one in this many stripes. With fewer,
+// few writes wait for a lock, but ranks would send most of their bytes.
 constexpr int64_t kSharedOneIn = 4;
 
 // "stripes of 1.0 MiB (Lustre)".
@@ -139,7 +139,7 @@ TransferChoice ChooseTransfer(Transfer asked, FileLayout layout,
     return ChooseForStripes(is_short, stripes);
   }
   if (is_short) return {Transfer::kTwoPhase, ""};
-  // It has no stripes to fit: a file lies whole on one server.
+  // GlusterFS has no stripes: a whole file is on one server.
   if (stripes.nodes > 1 &&
       stripes.striping.file_system == FileSystem::kGlusterFs) {
     return {Transfer::kIndependent,

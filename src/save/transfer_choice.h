@@ -1,4 +1,4 @@
-// Which transfer writes a save.
+// Chooses the transfer of a save.
 
 #ifndef BELAY_SAVE_TRANSFER_CHOICE_H_
 #define BELAY_SAVE_TRANSFER_CHOICE_H_
@@ -19,19 +19,15 @@
 
 namespace belay {
 
-// BELAY_TRANSFER: how every save writes, whatever the program says.
-
-// Returns the options of a save into `path`, with the transfer that rank 0's
-// environment had when `comm` was duplicated, if it had any. Local; the same on
-// all ranks.
-// Errors: InvalidArgument - the variable names no transfer.
+// Returns the options of a save to `path`, with the transfer of BELAY_TRANSFER
+// if rank 0's environment had it when `comm` was duplicated. Local; equal on
+// all ranks. Errors: InvalidArgument - the variable names no transfer.
 Agreed<SaveOptions> WithOperatorTransfer(const Comm& comm,
                                          const std::string& path,
                                          const SaveOptions& options);
 
-// Who moves the bytes of a save, and why.
-
-// How the plan of a save fits the stripes of its files. Equal on all ranks.
+// Stripes of the files of a save, and the nodes that share them. Equal on all
+// ranks.
 struct PlannedStripes {
   Striping striping;   // of the first file that has stripes, else of any
   int32_t nodes = 0;   // that write
@@ -39,10 +35,9 @@ struct PlannedStripes {
   bool is_exact = true;
 };
 
-// Counts the stripes that several nodes write. `nodes` has the node of each
-// rank, `stripings` that of each file; orders lie in their files. Takes time
-// and memory that grow with the orders, for at most 2^21 ranges of stripes and
-// one for each order; of more the counts are too large. Rank 0 only.
+// Counts the stripes that several nodes write. `nodes` is by rank, `stripings`
+// by file; orders have offsets in their files. Looks at up to 2^21 ranges of
+// stripes and one for each order; with more, counts are too large. Rank 0 only.
 PlannedStripes CountStripesOfPlan(const SavePlan& plan,
                                   std::span<const int32_t> nodes,
                                   std::span<const Striping> stripings);
@@ -52,9 +47,8 @@ struct TransferChoice {
   std::string note;                     // why; empty: for no special reason
 };
 
-// Returns `asked` or, of kAuto, what suits runs of that mean length and files
-// with these stripes. Files of one rank each are written without MPI, unless by
-// HDF5.
+// Returns `asked` or, for kAuto, the transfer that suits this mean length of
+// runs and these stripes. Files of one rank each need no MPI, except with HDF5.
 TransferChoice ChooseTransfer(Transfer asked, FileLayout layout,
                               int64_t mean_run_bytes,
                               const PlannedStripes& stripes);
