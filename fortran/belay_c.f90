@@ -154,6 +154,12 @@ module belay_c
       type(c_ptr), value :: saver
     end function
 
+    integer(c_int) function c_saver_wait_for_snapshot(saver) &
+        bind(C, name="belay_saver_wait_for_snapshot")
+      import
+      type(c_ptr), value :: saver
+    end function
+
     integer(c_int) function c_saver_committed_step(saver, step) &
         bind(C, name="belay_saver_committed_step")
       import
@@ -197,6 +203,14 @@ module belay_c
       integer(c_int), intent(out) :: should_save
     end function
 
+    integer(c_int) function c_manager_set_metric(manager, name, value) &
+        bind(C, name="belay_manager_set_metric")
+      import
+      type(c_ptr), value :: manager
+      character(kind=c_char), intent(in) :: name(*)
+      real(c_double), value :: value
+    end function
+
     integer(c_int) function c_manager_save(manager, step, force, saved) &
         bind(C, name="belay_manager_save")
       import
@@ -222,6 +236,12 @@ module belay_c
 
     integer(c_int) function c_manager_wait(manager) &
         bind(C, name="belay_manager_wait")
+      import
+      type(c_ptr), value :: manager
+    end function
+
+    integer(c_int) function c_manager_wait_for_snapshot(manager) &
+        bind(C, name="belay_manager_wait_for_snapshot")
       import
       type(c_ptr), value :: manager
     end function

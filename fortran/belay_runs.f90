@@ -2,7 +2,7 @@
 
 module belay_runs
   use, intrinsic :: iso_c_binding, only: c_ptr, c_null_ptr, c_int, c_int64_t
-  use, intrinsic :: iso_fortran_env, only: int64
+  use, intrinsic :: iso_fortran_env, only: int64, real64
   use belay_base
   use belay_c
   use belay_states
@@ -18,6 +18,8 @@ module belay_runs
 
   public :: belay_saver_create, belay_saver_save, belay_saver_poll
   public :: belay_saver_wait, belay_saver_committed_step, belay_saver_close
+  public :: belay_saver_wait_for_snapshot, belay_manager_wait_for_snapshot
+  public :: belay_manager_set_metric
   public :: belay_manager_create, belay_manager_restore
   public :: belay_manager_should_save, belay_manager_save
   public :: belay_manager_should_stop, belay_manager_latest
@@ -66,6 +68,14 @@ contains
     type(belay_saver), intent(in) :: saver
     integer, intent(out), optional :: ierr
     call finish(c_saver_wait(saver%handle), ierr)
+  end subroutine
+
+  ! With the option snapshot lazy: waits until the values are copied, before the
+  ! program changes them. Collective.
+  subroutine belay_saver_wait_for_snapshot(saver, ierr)
+    type(belay_saver), intent(in) :: saver
+    integer, intent(out), optional :: ierr
+    call finish(c_saver_wait_for_snapshot(saver%handle), ierr)
   end subroutine
 
   ! Returns the last step that the saver has committed, or belay_no_step. Local.
@@ -172,6 +182,23 @@ contains
     type(belay_manager), intent(in) :: manager
     integer, intent(out), optional :: ierr
     call finish(c_manager_wait(manager%handle), ierr)
+  end subroutine
+
+  ! As belay_saver_wait_for_snapshot. Collective.
+  subroutine belay_manager_wait_for_snapshot(manager, ierr)
+    type(belay_manager), intent(in) :: manager
+    integer, intent(out), optional :: ierr
+    call finish(c_manager_wait_for_snapshot(manager%handle), ierr)
+  end subroutine
+
+  ! Sets a metric of the next step that is saved. Local. Only those of rank 0
+  ! count.
+  subroutine belay_manager_set_metric(manager, name, value, ierr)
+    type(belay_manager), intent(in) :: manager
+    character(len=*), intent(in) :: name
+    real(real64), intent(in) :: value
+    integer, intent(out), optional :: ierr
+    call finish(c_manager_set_metric(manager%handle, to_c(name), value), ierr)
   end subroutine
 
   ! Waits, releases the run and frees the manager. Collective.

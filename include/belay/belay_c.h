@@ -194,6 +194,11 @@ int belay_saver_poll(belay_saver* saver, int* is_pending);
 // Errors: as belay_saver_poll.
 int belay_saver_wait(belay_saver* saver);
 
+// With the option `snapshot` lazy: waits until the values of the save are
+// copied, before the program changes them. Collective.
+// Errors: as belay::AsyncSaver::WaitForSnapshot.
+int belay_saver_wait_for_snapshot(belay_saver* saver);
+
 // Returns the last step that this saver has committed, BELAY_NO_STEP before the
 // first. Local. Equal on all ranks.
 int belay_saver_committed_step(const belay_saver* saver, int64_t* step);
@@ -236,6 +241,12 @@ int belay_manager_restore(belay_manager* manager, int64_t step,
 int belay_manager_should_save(belay_manager* manager, int64_t step,
                               int* should_save);
 
+// Sets a metric of the next step that is saved, by which the options
+// best_metric and best_mode rate it. Local. Only those of rank 0 count. Errors:
+// InvalidArgument - null.
+int belay_manager_set_metric(belay_manager* manager, const char* name,
+                             double value);
+
 // Saves the step if the rules ask for it, or if `force` is not 0, and deletes
 // the steps that no rule keeps. Collective. `saved` is set to 1 if the step was
 // saved or, with the option async_save, if its save has begun, else to 0.
@@ -255,6 +266,10 @@ int belay_manager_latest(const belay_manager* manager, int64_t* step);
 // Waits for the save in the background, if there is one. Collective.
 // Errors: those of the save.
 int belay_manager_wait(belay_manager* manager);
+
+// As belay_saver_wait_for_snapshot. Collective.
+// Errors: as belay::CheckpointManager::WaitForSnapshot.
+int belay_manager_wait_for_snapshot(belay_manager* manager);
 
 // Waits, releases the run and frees the manager, also after an error.
 // Collective.

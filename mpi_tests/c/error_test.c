@@ -210,8 +210,8 @@ static void TestOptionsOfComm(const struct c_test* test) {
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_comm_create_with_options(MPI_COMM_WORLD, options, &comm));
   ExpectMessage(__FILE__, __LINE__,
-                "option \"deadline_seconds\": out of range (need at least 0, "
-                "found -1) [rank ");
+                "deadline_seconds is out of range (need at least 0, found -1) "
+                "[rank ");
   ExpectInt(__FILE__, __LINE__, 1, comm == NULL);
   belay_options_set(options, "deadline_seconds", "60");
   belay_options_set(options, "deadline_second", "60");

@@ -142,6 +142,77 @@ static void TestManaged(const struct c_test* test, const char* async) {
   belay_state_free(&state);
 }
 
+// Which steps from 0 to 9 a manager with these options saves, as a number of
+// ten digits.
+static int64_t SavedSteps(belay_comm* comm, belay_state* state, const char* dir,
+                          const belay_options* options) {
+  belay_manager* manager = NULL;
+  int64_t saved_steps = 0;
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_manager_create(comm, state, dir, options, &manager));
+  for (int64_t step = 0; step < 10; ++step) {
+    int saved = 0;
+    belay_manager_set_metric(manager, "loss", step == 4 ? 0.5 : 1.5);
+    ExpectCode(__FILE__, __LINE__, BELAY_OK,
+               belay_manager_save(manager, step, 0, &saved));
+    // With `snapshot` the program must not change its values before.
+    ExpectCode(__FILE__, __LINE__, BELAY_OK,
+               belay_manager_wait_for_snapshot(manager));
+    saved_steps = 10 * saved_steps + saved;
+  }
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_manager_close(&manager));
+  return saved_steps;
+}
+
+static void TestManagerOptions(const struct c_test* test) {
+  char dir[4096];
+  belay_manager* manager = NULL;
+  belay_options *chosen = NULL, *rare = NULL, *bad = NULL;
+  belay_state* state = NULL;
+  int64_t counter = 0, kept[4] = {0, 0, 0, 0}, count = 0;
+  belay_state_create(&state);
+  belay_state_add_scalar(state, "counter", BELAY_I64, &counter);
+  belay_options_create(&chosen);
+  belay_options_set(chosen, "save_interval_steps", "100");
+  belay_options_set(chosen, "save_first_step", "false");
+  belay_options_set(chosen, "save_on_steps", "4, 7");
+  belay_options_set(chosen, "best_metric", "loss");
+  belay_options_set(chosen, "best_mode", "min");
+  belay_options_set(chosen, "max_to_keep", "1");
+  belay_options_set(chosen, "keep_checkpoints_without_metrics", "false");
+  strcpy(dir, PathOf(test, "chosen_steps"));
+  ExpectInt(__FILE__, __LINE__, 100100,
+            SavedSteps(test->comm, state, dir, chosen));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_list_steps(dir, 4, kept, &count));
+  ExpectInt(__FILE__, __LINE__, 1, count);
+  ExpectInt(__FILE__, __LINE__, 4, kept[0]);
+  belay_options_create(&rare);
+  belay_options_set(rare, "mtbf_seconds", "1e9");
+  belay_options_set(rare, "overhead_budget", "0.001");
+  belay_options_set(rare, "async_save", "true");
+  belay_options_set(rare, "snapshot", "lazy");
+  strcpy(dir, PathOf(test, "rare_steps"));
+  ExpectInt(__FILE__, __LINE__, 1000000000,
+            SavedSteps(test->comm, state, dir, rare));
+  belay_options_create(&bad);
+  belay_options_set(bad, "mtbf_seconds", "0");
+  belay_options_set(bad, "save_interval_steps", "2");
+  belay_options_set(bad, "keep_checkpoints_without_metrics", "false");
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_manager_create(test->comm, state, dir, bad, &manager));
+  // Without the names of functions that only C++ can pass.
+  ExpectMessage(__FILE__, __LINE__,
+                "mtbf_seconds takes the place of save_interval_steps, "
+                "save_on_steps and save_first_step; set only one of them; "
+                "keep_checkpoints_without_metrics needs best_metric; "
+                "mtbf_seconds is out of range (need more than 0, found 0) [");
+  belay_options_free(&bad);
+  belay_options_free(&rare);
+  belay_options_free(&chosen);
+  belay_state_free(&state);
+}
+
 // Rows are copied in the call: the program goes on with others.
 void TestRowsInBackground(const struct c_test* test) {
   int32_t count = 3 + test->rank;
@@ -181,6 +252,7 @@ void TestRowsInBackground(const struct c_test* test) {
 void TestManager(const struct c_test* test) {
   belay_manager* manager = NULL;
   belay_state* state = NULL;
+  TestManagerOptions(test);
   TestManaged(test, "false");
   TestManaged(test, "true");
   belay_state_create(&state);

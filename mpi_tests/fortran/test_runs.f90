@@ -112,6 +112,7 @@ contains
     logical :: is_pending
     call belay_options_create(options)
     call belay_options_set(options, "max_bytes_per_second", 100000000)
+    call belay_options_set(options, "snapshot", "lazy")
     call belay_saver_create(comm, saver, options)
     call belay_options_free(options)
     call belay_state_create(state)
@@ -119,6 +120,7 @@ contains
     do step = 1, 3
       u = real(step, real64)
       call belay_saver_save(saver, dir//"/saver", step, state)
+      call belay_saver_wait_for_snapshot(saver)
       u = -1
       is_pending = .true.
       do while (is_pending)
@@ -150,6 +152,9 @@ contains
     integer :: ierr
     call belay_options_create(options)
     call belay_options_set(options, "save_interval_steps", 3)
+    call belay_options_set(options, "save_on_steps", 5)
+    call belay_options_set(options, "best_metric", "loss")
+    call belay_options_set(options, "best_mode", "min")
     call belay_options_set(options, "max_to_keep", 2_int64)
     call belay_options_set(options, "deadline_seconds", 60d0)
     call belay_options_set(options, "durable", .false.)
@@ -162,8 +167,10 @@ contains
     do step = 0, 9
       counter = step
       call belay_manager_should_save(manager, step, should_save)
-      call expect_true("whether to save", should_save .eqv. mod(step, 3_int64) == 0)
+      call expect_true("whether to save", &
+          should_save .eqv. (mod(step, 3_int64) == 0 .or. step == 5))
       if (.not. should_save) cycle
+      call belay_manager_set_metric(manager, "loss", 9d0 - step)
       call belay_manager_save(manager, step, saved=saved)
       call expect_true("saved", saved)
     end do

@@ -358,7 +358,8 @@ TEST_F(BadInputTest, WantsThatAreNotStored) {
       refused(absl::StatusCode::kNotFound,
               "gone\": key is not in the checkpoint (wanted by rank 0; 2 "
               "wanted keys are absent, the checkpoint has 2); close to it: "
-              "\"good\"; set RestoreOptions.missing if values may keep what "
+              "\"good\"; set RestoreOptions.missing to kIgnore if values may "
+              "keep what "
               "they have"));
   State dtype;
   if (is_last()) dtype.AddReplicated("good", {50}, values);

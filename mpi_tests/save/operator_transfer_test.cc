@@ -69,8 +69,8 @@ TEST_F(OperatorTransferTest, AnotherWordIsAnErrorOfTheSave) {
   Comm comm = CommWith("fast");
   const std::string need =
       "save \"" + run() +
-      "\": BELAY_TRANSFER is invalid (need auto, independent, two_phase, "
-      "collective or hdf5, found \"fast\")";
+      "\": BELAY_TRANSFER is invalid (need collective, independent, "
+      "hdf5, two_phase, auto, found \"fast\")";
   EXPECT_EQ(Save(comm, run(), 1, state_, options_).status(),
             absl::InvalidArgumentError(need));
   AsyncSaver saver(comm);

@@ -6,9 +6,11 @@ from typing import Any, Literal, Optional, Union
 
 import numpy
 from mpi4py import MPI
+from typing_extensions import Unpack
+
+from belay import _options
 
 _Path = Union[str, "os.PathLike[str]"]
-_Mismatch = Literal["error", "warn", "collect", "ignore"]
 _OtherRanks = Literal["error", "even", "first"]
 
 __version__: str
@@ -164,50 +166,29 @@ class ManagedRestore:
   set_aside: list[int]
   deleted: list[int]
 
-def save(comm: MPI.Comm, directory: _Path, step: int, state: Any, *,
-         overwrite: bool = ..., durable: bool = ..., checksums: bool = ...,
-         check_replicas: Optional[bool] = ...,
-         args: Mapping[str, Mapping[str, Any]] = ...,
-         metadata: Mapping[str, str] = ...,
-         file_layout: Literal["shared", "per_node", "per_task"] = ...,
-         array_layout: Literal["auto", "canonical"] = ...,
-         transfer: Literal["auto", "independent", "two_phase", "collective",
-                           "hdf5"] = ...,
-         max_shard_size: int = ..., sharding_policy: ShardingPolicy = ...,
-         max_bytes_in_flight: int = ...,
-         float32_as_bfloat16: bool = ..., strict_dtype: bool = ...,
-         read_back: bool = ...,
-         mpi_io_hints: Mapping[str, str] = ...,
-         before_commit: Callable[[str, int], Any] = ...,
-         after_commit: Callable[[SaveResult], Any] = ...,
-         deadline_seconds: float = ...) -> SaveResult: ...
+def save(comm: MPI.Comm, directory: _Path, step: int, state: Any,
+         **options: Unpack[_options.SaveOptions]) -> SaveResult: ...
 
 def restore(comm: MPI.Comm, directory: _Path, state: Any = ...,
-            step: Optional[int] = ..., *, allow_dtype_cast: bool = ...,
-            strict_dtype: bool = ..., allow_shape_mismatch: bool = ...,
-            missing: _Mismatch = ..., unexpected: _Mismatch = ...,
-            mismatched: _Mismatch = ...,
-            args: Mapping[str, Mapping[str, Any]] = ..., checksums: bool = ...,
-            read_sharing: Literal["auto", "each_rank", "once"] = ...,
-            primary_replica: int = ..., max_bytes_in_flight: int = ...,
-            deadline_seconds: float = ...) -> RestoreResult: ...
+            step: Optional[int] = ...,
+            **options: Unpack[_options.RestoreOptions]) -> RestoreResult: ...
 
 def restore_latest_or_none(comm: MPI.Comm, directory: _Path, state: Any,
-                           **options: Any) -> Optional[RestoreResult]: ...
+                           **options: Unpack[_options.RestoreOptions]) -> Optional[RestoreResult]: ...
 
 def abort_on_exception(enabled: bool = ...) -> None: ...
 def list_steps(directory: _Path, prefix: str = ...) -> list[int]: ...
 
 class CheckpointManager:
   def __init__(self, comm: MPI.Comm, directory: _Path,
-               **options: Any) -> None: ...
+               **options: Unpack[_options.ManagerOptions]) -> None: ...
   def should_save(self, step: Optional[int] = ...) -> bool: ...
   def save(self, step: Optional[int], state: Any, *,
            metrics: Mapping[str, float] = ..., force: bool = ...,
            tolerate_failure: bool = ...,
            metadata: Mapping[str, str] = ...) -> ManagedSave: ...
   def restore(self, state: Any, step: Optional[int] = ...,
-              **options: Any) -> ManagedRestore: ...
+              **options: Unpack[_options.RestoreOptions]) -> ManagedRestore: ...
   def steps(self) -> list[int]: ...
   def latest_step(self) -> Optional[int]: ...
   def best_step(self) -> Optional[int]: ...
@@ -238,13 +219,10 @@ class PendingSave:
   def wait(self) -> SaveResult: ...
 
 class AsyncSaver:
-  def __init__(self, comm: MPI.Comm, *, max_staging_bytes: int = ...,
-               initial_staging_bytes: int = ...,
-               max_bytes_per_second: int = ...,
-               snapshot: Literal["in_call", "lazy"] = ...,
-               deadline_seconds: float = ...) -> None: ...
+  def __init__(self, comm: MPI.Comm, *, deadline_seconds: float = ...,
+               **options: Unpack[_options.AsyncOptions]) -> None: ...
   def save(self, directory: _Path, step: int, state: Any,
-           **options: Any) -> PendingSave: ...
+           **options: Unpack[_options.SaveOptions]) -> PendingSave: ...
   def wait_for_snapshot(self) -> None: ...
   def poll(self) -> Optional[SaveResult]: ...
   def wait(self) -> Optional[SaveResult]: ...
@@ -403,15 +381,9 @@ class VerifyResult:
   damage: list[str]
 
 def export_safetensors(comm: MPI.Comm, directory: _Path, out: _Path,
-                       step: Optional[int] = ..., *,
-                       keys: Sequence[str] = ...,
-                       metadata: Mapping[str, str] = ...,
-                       leave_out_others: bool = ...,
-                       max_file_bytes: int = ..., overwrite: bool = ...,
-                       checksums: bool = ..., durable: bool = ...,
-                       max_bytes_in_flight: int = ...,
-                       deadline_seconds: float = ...,
-                       progress: _Progress = ...) -> ExportResult: ...
+                       step: Optional[int] = ...,
+                       **options: Unpack[_options.ExportOptions]
+                       ) -> ExportResult: ...
 
 def import_safetensors(comm: MPI.Comm, files: Union[_Path, Sequence[_Path]],
                        directory: _Path, step: int,

@@ -39,9 +39,9 @@ class CheckpointManager:
       Signals that ask the job to stop, by number or name, such as
       ``[signal.SIGUSR1]`` or ``["SIGUSR1"]``.
   stop_at_time_limit : bool, optional
-  end_time, final_save_margin : float, optional
+  time_limit_poll_seconds, end_time, final_save_margin : float, optional
   read_only, remove_leftovers : bool, optional
-  restore_match : {"existing", "anything", "nontrivial", "consumed"}, optional
+  restore_match : {"existing_objects", "anything", "nontrivial", "consumed"}
   newer_steps : {"refuse", "set_aside", "delete"}, optional
   prefix : str, optional
   **options

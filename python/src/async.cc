@@ -37,7 +37,7 @@ class StateSaver {
     try {
       PrepareTogether({comm_, deadline_seconds_, "create a saver", ""}, [&] {
         OptionReader reader(given);
-        ReadAsyncOptions(reader, options);
+        reader.ReadAll(options);
         reader.Take("deadline_seconds");  // which DeadlineOf has read
         reader.Finish();
       });
@@ -64,7 +64,7 @@ class StateSaver {
       path = PathOf(directory);
       number = NumberedStepOf(step);
       OptionReader reader(given);
-      ReadSaveOptions(reader, options);
+      reader.ReadAll(options);
       reader.Finish();
       bound = &state_.Bind(state, comm_);
     });

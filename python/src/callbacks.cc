@@ -13,10 +13,11 @@ py::object TakeFunction(OptionReader& reader, const char* name) {
   return given;
 }
 
-std::function<void(int64_t, int64_t)> ReadProgress(OptionReader& reader) {
-  const py::object given = TakeFunction(reader, "progress");
-  if (!given) return nullptr;
-  return [call = Callback(given)](int64_t done, int64_t total) {
+void OptionReader::Read(const char* name,
+                        std::function<void(int64_t, int64_t)>& progress) {
+  const py::object given = TakeFunction(*this, name);
+  if (!given) return;
+  progress = [call = Callback(given)](int64_t done, int64_t total) {
     const Status status = call(done, total);
     if (!status.ok()) throw StatusError(status);
   };

@@ -84,10 +84,6 @@ auto UnlockedWithCallbacks(const Call& call, F function) {
 // StatusError for anything else.
 py::object TakeFunction(OptionReader& reader, const char* name);
 
-// Returns the option "progress" as belay wants it, empty if it is not given. It
-// throws what the program's function raises; belay makes an error of that.
-std::function<void(int64_t, int64_t)> ReadProgress(OptionReader& reader);
-
 }  // namespace belay::python
 
 #endif  // BELAY_PYTHON_CALLBACKS_H_

@@ -13,6 +13,7 @@
 #include "comm.h"
 #include "errors.h"
 #include "options.h"
+#include "safetensors/export_options.h"
 #include "save_restore.h"
 
 namespace belay::python {
@@ -55,16 +56,7 @@ py::object ExportTensors(py::handle comm, py::handle directory, py::handle step,
     to = PathOf(out, "out");
     number = StepOf(step);
     OptionReader reader(given);
-    reader.Read("keys", options.keys);
-    reader.Read("metadata", options.metadata);
-    reader.Read("leave_out_others", options.leave_out_others);
-    reader.Read("max_file_bytes", options.max_file_bytes);
-    reader.Read("overwrite", options.overwrite);
-    reader.Read("checksums", options.checksums);
-    reader.Read("durable", options.durable);
-    reader.Read("max_bytes_in_flight", options.max_bytes_in_flight);
-    reader.Read("deadline_seconds", options.deadline_seconds);
-    options.progress = ReadProgress(reader);
+    reader.ReadAll(options);
     reader.Finish();
   });
   const ExportResult result = UnlockedWithCallbacks(call, [&] {
@@ -104,8 +96,8 @@ py::object ImportTensors(py::handle comm, py::handle files,
     reader.Read("keys", options.keys);
     reader.Read("file_metadata", options.metadata);
     reader.Read("leave_out_others", options.leave_out_others);
-    options.progress = ReadProgress(reader);
-    ReadSaveOptions(reader, options.save);
+    reader.Read("progress", options.progress);
+    reader.ReadAll(options.save);
     reader.Finish();
   });
   const ImportResult result = UnlockedWithCallbacks(call, [&] {
@@ -147,8 +139,8 @@ py::object CopyStep(py::handle comm, py::handle source, py::handle step,
     }
     const py::object scratch = reader.Take("scratch");
     if (scratch) options.scratch = PathOf(scratch, "scratch");
-    options.progress = ReadProgress(reader);
-    ReadSaveOptions(reader, options.save);
+    reader.Read("progress", options.progress);
+    reader.ReadAll(options.save);
     reader.Finish();
     options.checksums = options.save.checksums;
   });
@@ -168,7 +160,8 @@ py::object CopyStep(py::handle comm, py::handle source, py::handle step,
 
 py::object Verify(py::handle path, const py::dict& given) {
   OptionReader reader(given);
-  const auto progress = ReadProgress(reader);
+  std::function<void(int64_t, int64_t)> progress;
+  reader.Read("progress", progress);
   reader.Finish();
   const std::string text = PathOf(path, "path");
   const std::string step = Unlocked([&] { return ResolveStep(text); });

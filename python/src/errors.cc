@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "callbacks.h"
-#include "core/program_words.h"
 #include "log.h"
 #include "mpi/collective.h"
 #include "together.h"
@@ -106,17 +105,8 @@ std::optional<Failure> FailureOf(const std::function<void()>& prepare) {
 
 }  // namespace
 
-std::string InPythonsWords(std::string_view message) {
-  return InWordsOf(&OptionWords::python, std::string(message));
-}
-
-std::vector<std::string> InPythonsWords(std::vector<std::string> messages) {
-  for (std::string& one : messages) one = InPythonsWords(std::string_view(one));
-  return messages;
-}
-
 py::object ErrorOf(const Status& status) {
-  return ErrorType()(py::str(InPythonsWords(std::string(status.message()))),
+  return ErrorType()(py::str(std::string(status.message())),
                      absl::StatusCodeToString(status.code()));
 }
 

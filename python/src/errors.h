@@ -90,10 +90,6 @@ bool MayNameKey(const py::error_already_set& error);
 // error of this rank, the exception becomes the cause of that.
 Status StatusOfCallback(const py::error_already_set& error);
 
-// Returns a message with the names that options have in Python.
-std::string InPythonsWords(std::string_view message);
-std::vector<std::string> InPythonsWords(std::vector<std::string> messages);
-
 // Returns a belay.Error that is not raised. The status must not be OK.
 py::object ErrorOf(const Status& status);
 

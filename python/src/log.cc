@@ -32,9 +32,8 @@ void ToLogger(LogLevel level, std::string_view message) {
   const py::gil_scoped_acquire lock;
   if (log_method == nullptr) return;
   try {
-    const std::string own = InPythonsWords(message);
     const auto text = py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
-        own.data(), static_cast<Py_ssize_t>(own.size()), "replace"));
+        message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
     if (!text) throw py::error_already_set();
     const py::handle log = log_method;
     log(PythonLevel(level), "%s", text);

@@ -28,7 +28,7 @@ py::object ManagedSaveOf(const ManagedSave& saved) {
   fields["reason"] = saved.reason;
   fields["result"] = saved.saved ? py::cast(saved.result) : py::none();
   fields["deleted"] = saved.deleted;
-  fields["notes"] = InPythonsWords(saved.notes);
+  fields["notes"] = saved.notes;
   fields["failure"] = saved.failure ? ErrorOf(*saved.failure) : py::none();
   fields["begun"] = saved.begun;
   fields["finished"] = saved.finished;
@@ -111,7 +111,7 @@ class StateManager {
     PrepareTogether(call, [&] {
       number = StepOf(step);
       OptionReader reader(given);
-      ReadRestoreOptions(reader, options);
+      reader.ReadAll(options);
       reader.Finish();
       bound.Bind(state);
     });
@@ -208,7 +208,7 @@ class StateManager {
     PrepareTogether({comm_, deadline_seconds_, "manage", ""}, [&] {
       path = PathOf(directory);
       OptionReader reader(given);
-      ReadManagerOptions(reader, options);
+      reader.ReadAll(options);
       reader.Finish();
     });
     directory_ = path;
@@ -287,9 +287,7 @@ void DefineManager(py::module_& module) {
            })
       .def("path", [](StateManager& self,
                       int64_t step) { return self.manager().Path(step); })
-      .def("notes", [](StateManager& self) {
-        return InPythonsWords(self.manager().notes());
-      });
+      .def("notes", [](StateManager& self) { return self.manager().notes(); });
 }
 
 }  // namespace belay::python

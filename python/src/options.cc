@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include <algorithm>
+
 #include "arrays.h"
 #include "callbacks.h"
 #include "core/keys.h"
@@ -49,14 +51,16 @@ RestoreArgs RestoreArgsOf(const py::dict& given) {
 
 // The entries of `args`, {"keys": {"name": value}}, in order.
 template <typename For, typename Convert>
-void ReadArgs(OptionReader& reader, std::vector<For>& args, Convert convert) {
-  const py::object given = reader.Take("args");
+void ReadArgs(OptionReader& reader, const char* name, std::vector<For>& args,
+              Convert convert) {
+  const py::object given = reader.Take(name);
   if (!given) return;
   const bool is_dict = py::isinstance<py::dict>(given);
-  if (!is_dict) ThrowNeeded("args", "a dict of str to dicts", given);
+  if (!is_dict) ThrowNeeded(name, "a dict of str to dicts", given);
   for (const auto& [keys, entry] : py::dict(given)) {
     if (!py::isinstance<py::dict>(entry)) {
-      ThrowNeeded("args[" + std::string(py::repr(keys)) + "]", "a dict", entry);
+      ThrowNeeded(Cat(name, "[", std::string(py::repr(keys)), "]"), "a dict",
+                  entry);
     }
     For one{.keys = py::str(keys), .args = {}};
     one.args = convert(py::reinterpret_borrow<py::object>(entry));
@@ -64,87 +68,12 @@ void ReadArgs(OptionReader& reader, std::vector<For>& args, Convert convert) {
   }
 }
 
-void ReadCallbacks(OptionReader& reader, SaveOptions& options) {
-  const py::object before = TakeFunction(reader, "before_commit");
-  if (before) {
-    options.before_commit = [call = Callback(before)](
-                                const std::string& directory, int64_t step) {
-      return call(directory, step);
-    };
-  }
-  const py::object after = TakeFunction(reader, "after_commit");
-  if (after) {
-    options.after_commit = [call = Callback(after)](const SaveResult& result) {
-      const Status status = call(result);
-      if (!status.ok()) throw StatusError(status);  // belay logs its text
-    };
-  }
-}
-
-void ReadMismatch(OptionReader& reader, const char* name,
-                  MismatchPolicy& policy) {
-  reader.ReadNamed(name, policy,
-                   {{"error", MismatchPolicy::kError},
-                    {"warn", MismatchPolicy::kWarn},
-                    {"collect", MismatchPolicy::kCollect},
-                    {"ignore", MismatchPolicy::kIgnore}});
-}
-
-void ReadRetention(OptionReader& reader, ManagerOptions& options) {
-  reader.Read("max_to_keep", options.max_to_keep);
-  reader.Read("keep_period", options.keep_period);
-  reader.Read("keep_time_interval", options.keep_time_interval);
-  reader.Read("keep_checkpoint_every_n_hours",
-              options.keep_checkpoint_every_n_hours);
-  reader.Read("best_metric", options.best_metric);
-  reader.Read("best_mode", options.best_mode);
-  reader.Read("keep_checkpoints_without_metrics",
-              options.keep_checkpoints_without_metrics);
-}
-
-// A bool, or a dict of options.
-void ReadAsync(OptionReader& reader, ManagerOptions& options) {
-  const py::object given = reader.Take("async_save");
-  if (!given) return;
-  if (PyBool_Check(given.ptr()) != 0) {
-    if (given.cast<bool>()) options.async.emplace();
-    return;
-  }
-  if (!py::isinstance<py::dict>(given)) {
-    ThrowNeeded("async_save", "a bool, or a dict of options", given);
-  }
-  OptionReader inner(given.cast<py::dict>());
-  ReadAsyncOptions(inner, options.async.emplace());
-  inner.Finish();
-}
-
-// Numbers, or names such as "SIGUSR1".
-void ReadSignals(OptionReader& reader, std::vector<int>& signals) {
-  const py::object given = reader.Take("stop_signals");
-  if (!given) return;
-  const auto refuse = [&](py::handle found) {
-    ThrowNeeded("stop_signals",
-                "a list of signals, such as signal.SIGUSR1 or \"SIGUSR1\"",
-                found);
-  };
-  if (!PyList_Check(given.ptr()) && !PyTuple_Check(given.ptr())) refuse(given);
-  const py::object known = py::module_::import("signal").attr("Signals");
-  signals.clear();
-  for (const py::handle one : given) {
-    py::object signal = py::reinterpret_borrow<py::object>(one);
-    if (py::isinstance<py::str>(one)) {
-      signal = py::dict(known.attr("__members__")).attr("get")(one);
-    }
-    py::detail::make_caster<int> number;
-    if (PyBool_Check(one.ptr()) || !number.load(signal, true)) refuse(one);
-    signals.push_back(py::detail::cast_op<int>(number));
-  }
-}
-
 }  // namespace
 
 py::object OptionReader::Take(const char* name) {
-  known_.emplace_back(name);
+  if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
+    known_.emplace_back(name);
+  }
   if (!given_.contains(name)) return {};
   py::object value = given_.attr("pop")(name);
   if (value.is_none()) return {};
@@ -171,103 +100,85 @@ void ThrowNeeded(const std::string& name, const std::string& needed,
                ", found " + std::string(py::repr(found)) + ")");
 }
 
-void ReadFileLayout(OptionReader& reader, FileLayout& layout) {
-  reader.ReadNamed("file_layout", layout,
-                   {{"shared", FileLayout::kShared},
-                    {"per_node", FileLayout::kPerNode},
-                    {"per_task", FileLayout::kPerTask}});
-}
-
-void ReadReadSharing(OptionReader& reader, ReadSharing& sharing) {
-  reader.ReadNamed("read_sharing", sharing,
-                   {{"auto", ReadSharing::kAuto},
-                    {"each_rank", ReadSharing::kEachRank},
-                    {"once", ReadSharing::kOnce}});
-}
-
-void ReadSaveOptions(OptionReader& reader, SaveOptions& options) {
-  ReadFileLayout(reader, options.file_layout);
-  reader.ReadNamed(
-      "array_layout", options.array_layout,
-      {{"auto", ArrayLayout::kAuto}, {"canonical", ArrayLayout::kCanonical}});
-  ReadShardingPolicy(reader, options.sharding_policy);
-  ReadArgs(reader, options.args, SaveArgsOf);
-  reader.Read("float32_as_bfloat16", options.float32_as_bfloat16);
-  reader.Read("strict_dtype", options.strict_dtype);
-  reader.Read("overwrite", options.overwrite);
-  reader.Read("checksums", options.checksums);
-  reader.Read("check_replicas", options.check_replicas);
-  reader.Read("metadata", options.metadata);
-  reader.ReadNamed("transfer", options.transfer,
-                   {{"auto", Transfer::kAuto},
-                    {"collective", Transfer::kCollective},
-                    {"independent", Transfer::kIndependent},
-                    {"hdf5", Transfer::kHdf5},
-                    {"two_phase", Transfer::kTwoPhase}});
-  reader.Read("max_bytes_in_flight", options.max_bytes_in_flight);
-  reader.Read("durable", options.durable);
-  reader.Read("read_back", options.read_back);
-  reader.Read("mpi_io_hints", options.mpi_io_hints);
-  ReadCallbacks(reader, options);
-  reader.Read("deadline_seconds", options.deadline_seconds);
-}
-
-void ReadRestoreOptions(OptionReader& reader, RestoreOptions& options) {
-  reader.Read("allow_dtype_cast", options.allow_dtype_cast);
-  reader.Read("strict_dtype", options.strict_dtype);
-  reader.Read("allow_shape_mismatch", options.allow_shape_mismatch);
-  ReadMismatch(reader, "missing", options.missing);
-  ReadMismatch(reader, "unexpected", options.unexpected);
-  ReadMismatch(reader, "mismatched", options.mismatched);
-  ReadArgs(reader, options.args, RestoreArgsOf);
-  reader.Read("checksums", options.checksums);
-  ReadReadSharing(reader, options.read_sharing);
-  reader.Read("primary_replica", options.primary_replica);
-  reader.Read("max_bytes_in_flight", options.max_bytes_in_flight);
-  reader.Read("deadline_seconds", options.deadline_seconds);
-}
-
-void ReadManagerOptions(OptionReader& reader, ManagerOptions& options) {
-  reader.Read("prefix", options.prefix);
-  reader.Read("save_interval_steps", options.save_interval_steps);
-  reader.Read("save_on_steps", options.save_on_steps);
-  reader.Read("save_first_step", options.save_first_step);
-  double mtbf = 0;
-  reader.Read("mtbf_seconds", mtbf);
-  if (mtbf != 0) options.auto_interval = AutoInterval{.mtbf_seconds = mtbf};
-  if (options.auto_interval) {
-    reader.Read("overhead_budget", options.auto_interval->overhead_budget);
+// Numbers, or names such as "SIGUSR1".
+void OptionReader::ReadSignals(const char* name, std::vector<int>& signals) {
+  const py::object given = Take(name);
+  if (!given) return;
+  const auto refuse = [&](py::handle found) {
+    ThrowNeeded(name,
+                "a list of signals, such as signal.SIGUSR1 or \"SIGUSR1\"",
+                found);
+  };
+  if (!PyList_Check(given.ptr()) && !PyTuple_Check(given.ptr())) refuse(given);
+  const py::object known = py::module_::import("signal").attr("Signals");
+  signals.clear();
+  for (const py::handle one : given) {
+    py::object signal = py::reinterpret_borrow<py::object>(one);
+    if (py::isinstance<py::str>(one)) {
+      signal = py::dict(known.attr("__members__")).attr("get")(one);
+    }
+    py::detail::make_caster<int> number;
+    if (PyBool_Check(one.ptr()) || !number.load(signal, true)) refuse(one);
+    signals.push_back(py::detail::cast_op<int>(number));
   }
-  ReadAsync(reader, options);
-  reader.Read("tolerated_failures", options.tolerated_failures);
-  ReadSignals(reader, options.stop_signals);
-  reader.Read("stop_at_time_limit", options.stop_at_time_limit);
-  reader.Read("end_time", options.end_time);
-  reader.Read("final_save_margin", options.final_save_margin);
-  ReadRetention(reader, options);
-  reader.Read("read_only", options.read_only);
-  reader.Read("remove_leftovers", options.remove_leftovers);
-  reader.ReadNamed("restore_match", options.restore_match,
-                   {{"anything", RestoreMatch::kAnything},
-                    {"nontrivial", RestoreMatch::kNontrivial},
-                    {"existing", RestoreMatch::kExistingObjects},
-                    {"consumed", RestoreMatch::kConsumed}});
-  reader.ReadNamed("newer_steps", options.newer_steps,
-                   {{"refuse", NewerSteps::kRefuse},
-                    {"set_aside", NewerSteps::kSetAside},
-                    {"delete", NewerSteps::kDelete}});
-  ReadSaveOptions(reader, options.save);
-  options.metadata = std::move(options.save.metadata);
-  options.save.metadata = {};
 }
 
-void ReadAsyncOptions(OptionReader& reader, AsyncOptions& options) {
-  reader.Read("max_staging_bytes", options.max_staging_bytes);
-  reader.Read("initial_staging_bytes", options.initial_staging_bytes);
-  reader.Read("max_bytes_per_second", options.max_bytes_per_second);
-  reader.ReadNamed(
-      "snapshot", options.snapshot,
-      {{"in_call", SnapshotMode::kInCall}, {"lazy", SnapshotMode::kLazy}});
+void OptionReader::Read(const char* name, BeforeCommit& call) {
+  const py::object function = TakeFunction(*this, name);
+  if (!function) return;
+  call = [call = Callback(function)](const std::string& directory,
+                                     int64_t step) {
+    return call(directory, step);
+  };
+}
+
+void OptionReader::Read(const char* name, AfterCommit& call) {
+  const py::object function = TakeFunction(*this, name);
+  if (!function) return;
+  call = [call = Callback(function)](const SaveResult& result) {
+    const Status status = call(result);
+    if (!status.ok()) throw StatusError(status);  // belay logs its text
+  };
+}
+
+void OptionReader::Read(const char* name, std::vector<SaveArgsFor>& args) {
+  ReadArgs(*this, name, args, SaveArgsOf);
+}
+
+void OptionReader::Read(const char* name, std::vector<RestoreArgsFor>& args) {
+  ReadArgs(*this, name, args, RestoreArgsOf);
+}
+
+void OptionReader::Read(const char*, ShardingPolicy& policy) {
+  ReadShardingPolicy(*this, policy);
+}
+
+void OptionReader::Read(const char*, SaveOptions& save) { ReadAll(save); }
+
+void OptionReader::Read(const char*, std::optional<AutoInterval>& interval) {
+  bool is_given = false;
+  ForEachOption<AutoInterval>([&](const auto& row) {
+    is_given |= given_.contains(row.name) && !given_[row.name].is_none();
+  });
+  AutoInterval given;
+  ReadAll(given);
+  if (is_given) interval = given;
+}
+
+// A bool, or a dict of options.
+void OptionReader::Read(const char* name, std::optional<AsyncOptions>& async) {
+  const py::object given = Take(name);
+  if (!given) return;
+  if (PyBool_Check(given.ptr()) != 0) {
+    if (given.cast<bool>()) async.emplace();
+    return;
+  }
+  if (!py::isinstance<py::dict>(given)) {
+    ThrowNeeded(name, "a bool, or a dict of options", given);
+  }
+  OptionReader inner(given.cast<py::dict>());
+  inner.ReadAll(async.emplace());
+  inner.Finish();
 }
 
 std::string PathOf(py::handle path, const char* argument) {

@@ -6,7 +6,6 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <initializer_list>
 #include <map>
 #include <string>
 #include <type_traits>
@@ -17,6 +16,7 @@
 #include "belay/manager/manager_options.h"
 #include "belay/options.h"
 #include "belay/values/async_options.h"
+#include "core/option_table.h"
 #include "errors.h"
 
 namespace belay::python {
@@ -60,9 +60,23 @@ class OptionReader {
   explicit OptionReader(const py::dict& given)
       : given_(given.attr("copy")().cast<py::dict>()) {}
 
+  // Reads all options of a struct that have a form in Python.
+  template <typename Options>
+  void ReadAll(Options& options) {
+    ForEachOption<Options>([&](const auto& row) {
+      auto& field = options.*row.field;
+      if constexpr (std::is_same_v<decltype(field), std::vector<int>&>) {
+        ReadSignals(row.name, field);
+      } else if constexpr (requires { this->Read(row.name, field); }) {
+        if (!row.is_only_cpp()) Read(row.other_name(), field);
+      }
+    });
+  }
+
   // Sets `field` if the option is given.
   template <typename T>
-  void Read(const char* name, T& field) {
+  requires(!HasWords<T> && !kIsOnlyCpp<T>) void Read(const char* name,
+                                                     T& field) {
     const py::object value = Take(name);
     if (!value) return;
     py::detail::make_caster<T> caster;
@@ -72,11 +86,33 @@ class OptionReader {
     }
     field = py::detail::cast_op<T>(std::move(caster));
   }
+  template <HasWords T>
+  void Read(const char* name, T& field) {
+    std::vector<std::pair<const char*, T>> values;
+    for (const char* const word : WordsOf(field)) {
+      values.emplace_back(word, static_cast<T>(values.size()));
+    }
+    ReadNamed(name, field, values);
+  }
+  // Numbers, or names such as "SIGUSR1".
+  void ReadSignals(const char* name, std::vector<int>& signals);
+  using BeforeCommit = decltype(SaveOptions::before_commit);
+  void Read(const char* name, BeforeCommit& call);
+  using AfterCommit = decltype(SaveOptions::after_commit);
+  void Read(const char* name, AfterCommit& call);
+  void Read(const char* name, std::vector<SaveArgsFor>& args);
+  void Read(const char* name, std::vector<RestoreArgsFor>& args);
+  void Read(const char* name, ShardingPolicy& policy);
+  // Those of a manager.
+  void Read(const char* name, SaveOptions& save);
+  void Read(const char* name, std::optional<AutoInterval>& interval);
+  void Read(const char* name, std::optional<AsyncOptions>& async);
+  void Read(const char* name, std::function<void(int64_t, int64_t)>& progress);
 
   // Sets `field` to the one of `values` that the option names.
   template <typename T>
   void ReadNamed(const char* name, T& field,
-                 std::initializer_list<std::pair<const char*, T>> values) {
+                 const std::vector<std::pair<const char*, T>>& values) {
     const py::object value = Take(name);
     if (!value) return;
     std::string known;
@@ -101,16 +137,6 @@ class OptionReader {
   py::dict given_;
   std::vector<std::string> known_;
 };
-
-// Read one option.
-void ReadFileLayout(OptionReader& reader, FileLayout& layout);
-void ReadReadSharing(OptionReader& reader, ReadSharing& sharing);
-
-// Reads the options of a save; those that are left are for the caller.
-void ReadSaveOptions(OptionReader& reader, SaveOptions& options);
-void ReadRestoreOptions(OptionReader& reader, RestoreOptions& options);
-void ReadManagerOptions(OptionReader& reader, ManagerOptions& options);
-void ReadAsyncOptions(OptionReader& reader, AsyncOptions& options);
 
 // A directory: a str or an os.PathLike.
 std::string PathOf(py::handle path, const char* argument = "directory");

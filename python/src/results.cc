@@ -181,10 +181,8 @@ void DefineResults(py::module_& module) {
       .def_readonly("num_arrays", &SaveResult::num_arrays)
       .def_readonly("plan_reused", &SaveResult::plan_reused)
       .def_readonly("transfer_note", &SaveResult::transfer_note)
-      .def_property_readonly("warnings",
-                             [](const SaveResult& result) {
-                               return InPythonsWords(result.warnings);
-                             })
+      .def_property_readonly(
+          "warnings", [](const SaveResult& result) { return result.warnings; })
       .def_property_readonly("transfer",
                              [](const SaveResult& result) {
                                return TransferName(result.transfer);
@@ -211,7 +209,7 @@ py::object RestoreResultOf(const RestoreResult& result,
   fields["missing"] = NamesOf(result.missing);
   fields["unexpected"] = NamesOf(result.unexpected);
   fields["mismatched"] = ConversionsOf(result.mismatched);
-  fields["warnings"] = NamesOf(InPythonsWords(result.warnings));
+  fields["warnings"] = NamesOf(result.warnings);
   fields["counters"] = CountersOf(result.counters);
   return type(**fields);
 }

@@ -38,7 +38,7 @@ SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
     path = PathOf(directory);
     number = NumberedStepOf(step);
     OptionReader reader(given);
-    ReadSaveOptions(reader, options);
+    reader.ReadAll(options);
     reader.Finish();
     bound = &kept.saved.Bind(state, kept.comm);
   });
@@ -68,7 +68,7 @@ RestoreArguments ArgumentsOf(py::handle directory, py::handle step,
                              const py::dict& given) {
   RestoreArguments arguments{PathOf(directory), StepOf(step), {}};
   OptionReader reader(given);
-  ReadRestoreOptions(reader, arguments.options);
+  reader.ReadAll(arguments.options);
   reader.Finish();
   return arguments;
 }

@@ -59,8 +59,8 @@ py::dict SimulateModel(py::handle model, const std::string& models,
       .model = PathOf(model, "model"), .model_folders = {models}, .from = from};
   if (!to.is_none()) options.to = py::str(to);
   OptionReader reader(given);
-  ReadFileLayout(reader, options.file_layout);
-  ReadReadSharing(reader, options.read_sharing);
+  reader.Read("file_layout", options.file_layout);
+  reader.Read("read_sharing", options.read_sharing);
   bool weights_only = false;
   reader.Read("weights_only", weights_only);
   options.adamw = !weights_only;

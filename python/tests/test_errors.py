@@ -151,7 +151,7 @@ class ErrorTest(MpiCase):
         (dict(max_bytes_in_flight="1"), "max_bytes_in_flight", "an int", "'1'"),
         (dict(metadata={1: 2}), "metadata", "a dict of str to str", "{1: 2}"),
         (dict(deadline_seconds="x"), "deadline_seconds", "a float", "'x'"),
-        (dict(transfer="fast"), "transfer", 'one of "auto"', "'fast'"),
+        (dict(transfer="fast"), "transfer", 'one of "collective"', "'fast'"),
         (dict(args=[1]), "args", "a dict of str to dicts", "[1]"),
         (dict(args={"a": 1}), "args['a']", "a dict", "1"),
         (dict(args={"a": {"deflate": "x"}}), "deflate", "an int", "'x'"),
@@ -178,21 +178,22 @@ class ErrorTest(MpiCase):
     self.assert_fails("ALREADY_EXISTS", "or pass overwrite=True", belay.save,
                       COMM, self.run_dir, 1, {"a": 1})
     self.assert_fails("INVALID_ARGUMENT",
-                      "without a step the newest one is taken", belay.restore,
+                      "the newest one is step=None", belay.restore,
                       COMM, self.run_dir, frozen, -1)
     self.assert_fails("INVALID_ARGUMENT", 'array_layout="canonical" stores '
                       'every array contiguously: use "auto"', belay.save, COMM,
                       self.run_dir, 2, frozen, array_layout="canonical",
                       args={"a": {"deflate": 1}})
     if self.size > 1:
-      self.assert_fails("INVALID_ARGUMENT", "is saved as a belay.Piece, what "
+      self.assert_fails("INVALID_ARGUMENT", "is saved by belay.Piece, what "
                         "each rank has of its own by belay.PerRank",
                         belay.save, COMM, self.run_dir, 2, {"a": self.rank})
     if self.rank == 0:
       belay.save(MPI.COMM_SELF, self.run_dir, 3, {"a": belay.PerRank(1)})
     COMM.Barrier()
     if self.size > 1:
-      self.assert_fails("FAILED_PRECONDITION", 'other_ranks="first" or "even"',
+      self.assert_fails("FAILED_PRECONDITION", 'other_ranks="first" or '
+                        'other_ranks="even"',
                         belay.restore, COMM, self.run_dir,
                         {"a": belay.PerRank(0)})
     with belay.CheckpointManager(COMM, self.run_dir) as manager:

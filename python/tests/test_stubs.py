@@ -8,7 +8,9 @@ import unittest
 import belay
 from mpi_case import COMM, main
 
-STUBS = os.path.join(os.path.dirname(belay.__file__), "__init__.pyi")
+FOLDER = os.path.dirname(belay.__file__)
+STUBS = os.path.join(FOLDER, "__init__.pyi")
+OPTIONS = os.path.join(FOLDER, "_options.pyi")
 
 
 def public(names):
@@ -48,15 +50,26 @@ class StubTest(unittest.TestCase):
       self.assertEqual(positional, [key for key in found if key != "options"])
 
   def test_options_are_known(self):
-    for name in ("save", "restore"):
-      options = [arg.arg for arg in self.nodes[name].args.kwonlyargs]
+    with open(OPTIONS, encoding="utf-8") as file:
+      fields = {node.name: {item.target.id for item in node.body}
+                for node in ast.parse(file.read()).body
+                if isinstance(node, ast.ClassDef)}
+    saves = fields["SaveOptions"]
+    for call, arguments, options, documented in (
+        (belay.save, (0, {}), saves, saves),
+        (belay.restore, ({},), fields["RestoreOptions"],
+         fields["RestoreOptions"]),
+        (belay.CheckpointManager, (), fields["ManagerOptions"] | saves,
+         fields["ManagerOptions"] - {"metadata"}),
+        (belay.AsyncSaver, None, fields["AsyncOptions"] | {"deadline_seconds"},
+         fields["AsyncOptions"])):
       with self.assertRaises(belay.Error) as caught:
-        getattr(belay, name)(COMM, "none", *([0, {}] if name == "save" else [{}]),
-                             no_such=1)
+        call(COMM, *(() if arguments is None else ("none", *arguments)),
+             no_such=1)
       known = str(caught.exception).split("(there are ")[1].split(")")[0]
-      self.assertEqual(set(options), set(known.split(", ")))
-      for option in options:
-        self.assertIn(option, getattr(belay, name).__doc__, name)
+      self.assertEqual(options, set(known.split(", ")))
+      for option in documented:
+        self.assertIn(option, call.__doc__)
 
   def test_everything_is_documented(self):
     for name in set(belay.__all__) - {"STOPPED_EXIT_CODE"}:

@@ -10,7 +10,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "belay/version.h"
-#include "core/program_words.h"
 #include "core/text.h"
 #include "mpi/mpi_error.h"
 
@@ -50,8 +49,8 @@ int CodeOf(const Status& status) noexcept {
   const auto message = status.message();  // of Abseil's own type
   const std::string_view text(message.data(), message.size());
   try {
-    const std::string own = InWordsOf(&OptionWords::c, std::string(text));
-    return Fail(code, uses_fortran_axes ? InAxesOfFortran(own) : own);
+    return uses_fortran_axes ? Fail(code, InAxesOfFortran(text))
+                             : Fail(code, text);
   } catch (...) {
     return Fail(code, text);  // no memory for other words
   }

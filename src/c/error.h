@@ -10,6 +10,7 @@
 
 #include "belay/belay_c.h"
 #include "belay/status.h"
+#include "core/program_words.h"
 
 namespace belay::c {
 
@@ -23,6 +24,7 @@ int CodeOf(const Status& status) noexcept;
 // passes. Local, unless the function is not.
 template <typename Function>
 int Call(Function function) noexcept {
+  SetLanguageOfProgram(Language::kC);
   try {
     return CodeOf(function());
   } catch (const std::bad_alloc&) {

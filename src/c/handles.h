@@ -78,6 +78,7 @@ struct belay_manager {
   // During belay_manager_restore_or_initialize.
   belay::c::InitializeFunction* initialize = nullptr;
   void* context = nullptr;
+  belay::Metrics metrics = {};  // of the next step that is saved
   std::optional<belay::CheckpointManager> manager = std::nullopt;
 };
 

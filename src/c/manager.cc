@@ -15,7 +15,6 @@
 #include "c/error.h"
 #include "c/handles.h"
 #include "c/options.h"
-#include "core/program_words.h"
 
 namespace {
 
@@ -73,7 +72,6 @@ Status Finish(const belay_manager& manager,
 int belay_manager_create(belay_comm* comm, belay_state* state, const char* dir,
                          const belay_options* options, belay_manager** result) {
   return Call([&]() -> Status {
-    belay::UseWordsOfC();
     if (result != nullptr) *result = nullptr;
     if (comm == nullptr) return NullArgument("comm");
     std::unique_ptr<belay_manager> handle;
@@ -86,7 +84,7 @@ int belay_manager_create(belay_comm* comm, belay_state* state, const char* dir,
           if (result == nullptr) return NullArgument("result");
           Status mine = belay::c::TakeText("dir", dir, path);
           mine.Update(belay::c::TakeValues(state));
-          mine.Update(belay::c::ReadManagerOptions(options, manager));
+          mine.Update(belay::c::ReadOptions(options, manager));
           handle.reset(new belay_manager{comm, state, deadline});
           manager.init_fn = [own = handle.get()] { return Initialize(*own); };
           return mine;
@@ -145,6 +143,16 @@ int belay_manager_should_save(belay_manager* manager, int64_t step,
   });
 }
 
+int belay_manager_set_metric(belay_manager* manager, const char* name,
+                             double value) {
+  return Call([&]() -> Status {
+    if (manager == nullptr) return NullArgument("manager");
+    if (name == nullptr) return NullArgument("name");
+    manager->metrics[name] = value;
+    return absl::OkStatus();
+  });
+}
+
 int belay_manager_save(belay_manager* manager, int64_t step, int force,
                        int* saved) {
   return Call([&]() -> Status {
@@ -153,9 +161,13 @@ int belay_manager_save(belay_manager* manager, int64_t step, int force,
     if (!status.ok()) return status;
     belay::ManagedSaveOptions options;
     options.force = force != 0;
+    options.metrics = manager->metrics;
     const auto result = manager->manager->Save(step, options);
-    if (result.ok()) Give(saved, result->saved || result->begun);
-    return result.status();
+    if (!result.ok()) return result.status();
+    const bool is_saved = result->saved || result->begun;
+    if (is_saved) manager->metrics.clear();
+    Give(saved, is_saved);
+    return absl::OkStatus();
   });
 }
 
@@ -179,6 +191,13 @@ int belay_manager_wait(belay_manager* manager) {
   return Call([&]() -> Status {
     if (manager == nullptr) return NullArgument("manager");
     return manager->manager->WaitUntilFinished().status();
+  });
+}
+
+int belay_manager_wait_for_snapshot(belay_manager* manager) {
+  return Call([&]() -> Status {
+    if (manager == nullptr) return NullArgument("manager");
+    return manager->manager->WaitForSnapshot();
   });
 }
 

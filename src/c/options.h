@@ -5,12 +5,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "belay/belay_c.h"
@@ -21,6 +18,7 @@
 #include "belay/values/async_options.h"
 #include "belay/values/sharding_policy.h"
 #include "c/handles.h"
+#include "core/option_table.h"
 
 namespace belay::c {
 
@@ -34,43 +32,20 @@ class OptionReader {
   // Null: all options keep their defaults. Borrows them.
   explicit OptionReader(const belay_options* options);
 
-  // Reads an option of that name, if it is set.
-  void Read(const std::string& name, bool& value);
-  void Read(const std::string& name, int64_t& value);
-  void Read(const std::string& name, double& value);
-  void Read(const std::string& name, std::string& value);
-  template <typename T>
-  void Read(const std::string& name, std::optional<T>& value) {
-    T given = value.value_or(T());
-    if (IsSet(name)) {
-      Read(name, given);
-      value = given;
-    } else {
-      Read(name, given);
-    }
+  // Reads all options of a struct that have a text.
+  template <typename Options>
+  void ReadAll(Options& options) {
+    ForEachOption<Options>([&](const auto& row) {
+      if (!row.is_only_cpp()) ReadRow(row, options.*row.field);
+    });
   }
-  // Signals by name or number, with blanks or commas between them.
-  void ReadSignals(const std::string& name, std::vector<int>& signals);
-  // That of belay_options_set_sharding_policy, or MaxShardSize of an option
-  // with this name.
-  void ReadShardingPolicy(const std::string& limit, ShardingPolicy& policy);
-  // One of several words.
-  template <typename Enum>
-  void ReadWord(
-      const std::string& name, Enum& value,
-      std::initializer_list<std::pair<std::string_view, Enum>> words) {
+
+  // Reads an option of that name, if it is set.
+  template <HasText T>
+  void Read(const std::string& name, T& value, Bounds bounds = {}) {
     const std::string* const text = Find(name);
-    if (text == nullptr) return;
-    std::string known;
-    for (const auto& [word, meaning] : words) {
-      if (*text == word) {
-        value = meaning;
-        return;
-      }
-      known += known.empty() ? "" : ", ";
-      known += word;
-    }
-    Refuse(name, *text, known);
+    if (text == nullptr || ReadText(*text, value)) return;
+    Refuse(name, *text, NeededText<T>(bounds));
   }
 
   // Returns the first mistake: a value that could not be read, or an option
@@ -78,7 +53,39 @@ class OptionReader {
   Status Finish() const;
 
  private:
-  bool IsSet(const std::string& name) const;
+  template <typename Row, typename T>
+  void ReadRow(const Row& row, T& value) {
+    if constexpr (HasText<T>) Read(row.other_name(), value, row.traits.bounds);
+  }
+  // Options in the midst of those of a manager.
+  template <typename Row>
+  void ReadRow(const Row&, SaveOptions& save) {
+    ReadAll(save);
+  }
+  template <typename Row>
+  void ReadRow(const Row& row, std::optional<AsyncOptions>& async) {
+    bool is_async = false;
+    AsyncOptions options;
+    Read(row.other_name(), is_async);
+    ReadAll(options);
+    if (is_async) async = options;
+  }
+  template <typename Row>
+  void ReadRow(const Row&, std::optional<AutoInterval>& interval) {
+    AutoInterval options;
+    const size_t first = known_.size();
+    ReadAll(options);
+    for (size_t i = first; i < known_.size(); ++i) {
+      if (values_.contains(known_[i])) interval = options;
+    }
+  }
+  // That of belay_options_set_sharding_policy, or MaxShardSize of an option.
+  template <typename Row>
+  void ReadRow(const Row&, ShardingPolicy& policy) {
+    ReadShardingPolicy(policy);
+  }
+
+  void ReadShardingPolicy(ShardingPolicy& policy);
   // Null: not set.
   const std::string* Find(const std::string& name);
   void Refuse(const std::string& name, const std::string& text,
@@ -90,14 +97,19 @@ class OptionReader {
   Status status_;
 };
 
-// Read the options of a call.
+// Reads the options of a call.
 // Errors: InvalidArgument - an unknown name, or a value that cannot be read.
-Status ReadSaveOptions(const belay_options* given, SaveOptions& options);
+template <typename Options>
+Status ReadOptions(const belay_options* given, Options& options) {
+  OptionReader reader(given);
+  reader.ReadAll(options);
+  return reader.Finish();
+}
+
 Status ReadRestoreOptions(const belay_options* given, RestoreOptions& options);
+
+// The option deadline_seconds alone, which DeadlineOf returns.
 Status CheckCommOptions(const belay_options* given);
-Status ReadAsyncOptions(const belay_options* given, AsyncOptions& options);
-// Those of its saves as well.
-Status ReadManagerOptions(const belay_options* given, ManagerOptions& options);
 
 // What surrounds a collective call: arguments before it, strings after it.
 

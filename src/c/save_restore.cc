@@ -17,7 +17,6 @@
 #include "c/error.h"
 #include "c/handles.h"
 #include "c/options.h"
-#include "core/program_words.h"
 
 namespace {
 
@@ -64,7 +63,7 @@ int belay_save(belay_comm* comm, const char* dir, int64_t step,
                         belay::c::OperationOn("save", dir), [&]() -> Status {
                           Status mine = belay::c::TakeText("dir", dir, path);
                           mine.Update(belay::c::TakeValues(state));
-                          mine.Update(belay::c::ReadSaveOptions(options, save));
+                          mine.Update(belay::c::ReadOptions(options, save));
                           return mine;
                         });
     if (!status.ok()) return status;
@@ -156,7 +155,6 @@ void Note(belay_saver& saver, const std::optional<belay::SaveResult>& ended) {
 int belay_saver_create(belay_comm* comm, const belay_options* options,
                        belay_saver** result) {
   return Call([&]() -> Status {
-    belay::UseWordsOfC();
     if (result != nullptr) *result = nullptr;
     if (comm == nullptr) return NullArgument("comm");
     std::unique_ptr<belay_saver> handle;
@@ -164,7 +162,7 @@ int belay_saver_create(belay_comm* comm, const belay_options* options,
         comm->comm, comm->deadline_seconds, "create a saver", [&]() -> Status {
           if (result == nullptr) return NullArgument("result");
           belay::AsyncOptions async;
-          Status mine = belay::c::ReadAsyncOptions(options, async);
+          Status mine = belay::c::ReadOptions(options, async);
           if (!mine.ok()) return mine;
           handle.reset(
               new belay_saver{comm, belay::AsyncSaver(comm->comm, async)});
@@ -186,7 +184,7 @@ int belay_saver_save(belay_saver* saver, const char* dir, int64_t step,
                         belay::c::OperationOn("save", dir), [&]() -> Status {
                           Status mine = belay::c::TakeText("dir", dir, path);
                           mine.Update(belay::c::TakeValues(state));
-                          mine.Update(belay::c::ReadSaveOptions(options, save));
+                          mine.Update(belay::c::ReadOptions(options, save));
                           return mine;
                         });
     if (!status.ok()) return status;
@@ -215,6 +213,13 @@ int belay_saver_wait(belay_saver* saver) {
     const auto ended = saver->saver.Wait();
     if (ended.ok()) Note(*saver, *ended);
     return ended.status();
+  });
+}
+
+int belay_saver_wait_for_snapshot(belay_saver* saver) {
+  return Call([&]() -> Status {
+    if (saver == nullptr) return NullArgument("saver");
+    return saver->saver.WaitForSnapshot();
   });
 }
 

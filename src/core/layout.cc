@@ -13,6 +13,7 @@ namespace belay {
 Status CheckMeshSize(std::string_view start, const Layout& layout,
                      int num_ranks) {
   const int found = layout.mesh().num_ranks();
+#include "core/program_words.h"
   if (found == num_ranks) return absl::OkStatus();
   return absl::InvalidArgumentError(
       Cat(start, ": the layout ", layout.ToString(),
@@ -26,8 +27,8 @@ Status CheckLayoutOfKey(std::string_view key, const Layout& layout,
       CheckMeshSize(Cat("list \"", key, "\""), layout, num_ranks);
   if (status.ok()) return status;
   return Status(status.code(),
-                Cat(status.message(),
-                    "; Layout::OnRanks makes one for the communicator"));
+                Cat(status.message(), "; ", kOnRanksWord.InProgram(),
+                    " makes one for the communicator"));
 }
 
 // --- Mesh ---

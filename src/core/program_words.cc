@@ -3,27 +3,27 @@
 #include <dlfcn.h>
 
 #include <atomic>
-#include <utility>
 
 namespace belay {
 namespace {
 
-std::atomic<bool> uses_c{false};
-
-bool HasPython() { return dlsym(RTLD_DEFAULT, "Py_IsInitialized") != nullptr; }
+std::atomic<Language> last_set{Language::kCpp};
 
 }  // namespace
 
-void UseWordsOfC() { uses_c = true; }
+void SetLanguageOfProgram(Language language) { last_set = language; }
 
-std::string InWordsOfProgram(std::string message) {
-  if (uses_c) return InWordsOf(&OptionWords::c, std::move(message));
-  if (HasPython()) return InWordsOf(&OptionWords::python, std::move(message));
-  return message;
+Language LanguageOfProgram() {
+  if (last_set != Language::kCpp) return last_set;
+  const bool has_python = dlsym(RTLD_DEFAULT, "Py_IsInitialized") != nullptr;
+  return has_python ? Language::kPython : Language::kCpp;
 }
 
-Status InWordsOfProgram(const Status& status) {
-  return Status(status.code(), InWordsOfProgram(std::string(status.message())));
+const char* ProgramWord::InProgram() const {
+  const Language language = LanguageOfProgram();
+  return language == Language::kC        ? c
+         : language == Language::kPython ? python
+                                         : cpp;
 }
 
 }  // namespace belay

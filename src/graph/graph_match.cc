@@ -639,12 +639,12 @@ std::string MismatchAdvice(const std::vector<DifferentValue>& values) {
   }
   std::vector<std::string> advice;
   if (casts) {
-    advice.push_back("RestoreOptions.allow_dtype_cast converts numbers");
+    advice.push_back(Cat(OptionName(&RestoreOptions::allow_dtype_cast),
+                         " converts numbers"));
   }
   if (cuts) {
-    advice.push_back(
-        "RestoreOptions.allow_shape_mismatch restores what both shapes have in "
-        "common");
+    advice.push_back(Cat(OptionName(&RestoreOptions::allow_shape_mismatch),
+                         " restores what both shapes have in common"));
   }
   if (hopeless != nullptr) {
     advice.push_back(Cat("no option converts \"", hopeless->key,

@@ -36,9 +36,9 @@ using Impl = CheckpointManager::Impl;
 
 namespace {
 
-std::vector<CommonOption> CommonOptions(const ManagerOptions& options) {
-  std::vector<CommonOption> common = CommonManagerOptions(options);
-  for (CommonOption& option : CommonSaveOptions(options.save)) {
+std::vector<CommonOption> AllCommonOptions(const ManagerOptions& options) {
+  std::vector<CommonOption> common = CommonOptions(options);
+  for (CommonOption& option : CommonOptions(options.save)) {
     common.push_back({"save." + option.name, std::move(option.bytes)});
   }
   for (CommonOption& option : common) option.name = "the option " + option.name;
@@ -64,7 +64,7 @@ void Fields(Archive& archive, RunMessage& message) {
           message.state);
 }
 
-// The variables of an operator, in the order of kOperatorVariables.
+// The variables of an operator, in the order of OperatorVariables().
 struct OperatorMessage {
   std::string kind = kOperatorMessage;
   std::vector<std::string> values;
@@ -77,7 +77,7 @@ void Fields(Archive& archive, OperatorMessage& message) {
 // Reads and checks the variables of this process. Rank 0 only.
 StatusOr<OperatorMessage> ReadVariables(const std::string& dir) {
   OperatorMessage message;
-  for (const char* const name : kOperatorVariables) {
+  for (const char* const name : OperatorVariables()) {
     const char* const value = std::getenv(name);
     message.values.emplace_back(value == nullptr ? "" : value);
   }
@@ -239,7 +239,7 @@ Status Impl::CheckOptions() const {
 Agreed<> Impl::CheckArguments(CommContext& context) const {
   BELAY_RETURN_IF_AGREED(Agree(context, CheckOptions()));
   BELAY_RETURN_IF_AGREED(AgreeSameText(context, "manage: the directory", dir_));
-  return AgreeOnArguments(context, "manage", CommonOptions(options_));
+  return AgreeOnArguments(context, "manage", AllCommonOptions(options_));
 }
 
 // Notes how many steps no manager has saved.
@@ -486,16 +486,17 @@ Agreed<> Impl::TakeOperatorOptions() {
                                   return ReadVariables(dir_);
                                 }));
   if (message.kind != kOperatorMessage ||
-      message.values.size() != kOperatorVariables.size()) {
+      message.values.size() != OperatorVariables().size()) {
     return SameOnAllRanks(DifferentCalls());
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(
       operators_,
       SameOnAllRanks(
           ParseOperatorOptions([&](std::string_view name) -> const char* {
-            const auto found = std::ranges::find(kOperatorVariables, name);
-            if (found == kOperatorVariables.end()) return nullptr;
-            return message.values[found - kOperatorVariables.begin()].c_str();
+            const auto& known = OperatorVariables();
+            const auto found = std::ranges::find(known, name);
+            if (found == known.end()) return nullptr;
+            return message.values[found - known.begin()].c_str();
           })));
   if (context.is_root()) WarnOfVariables();
   notes_ = ApplyOperatorOptions(operators_, dir_, options_);

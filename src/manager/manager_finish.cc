@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/agreed.h"
+#include "core/option_table.h"
 #include "core/status_macros.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
@@ -55,10 +56,9 @@ void Impl::LeaveBranch(int64_t step, ManagedSave& result) {
   const auto first = std::ranges::upper_bound(history.steps, *history.restored);
   result.notes.push_back(absl::StrFormat(
       "step %d was restored, and the newer steps %s stay before step %d, which "
-      "does not go on from them; ManagerOptions.newer_steps says what "
-      "happens to them",
-      *history.restored, absl::StrJoin(first, history.steps.end(), ", "),
-      step));
+      "does not go on from them; %s says what happens to them",
+      *history.restored, absl::StrJoin(first, history.steps.end(), ", "), step,
+      OptionName(&ManagerOptions::newer_steps)));
   history.restored.reset();
 }
 

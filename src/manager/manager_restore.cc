@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
+#include "core/option_table.h"
 #include "core/status_macros.h"
 #include "core/wire.h"
 #include "format/paths.h"
@@ -104,9 +105,9 @@ Agreed<> Impl::CheckMatch(int64_t step, const ManagedRestore& restored) const {
   if (!matched.ok()) {
     matched = Status(
         matched.code(),
-        absl::StrFormat("restore \"%s\": %s; ManagerOptions::restore_match "
-                        "says how much has to match",
-                        Path(step), matched.message()));
+        absl::StrFormat("restore \"%s\": %s; %s says how much has to match",
+                        Path(step), matched.message(),
+                        OptionName(&ManagerOptions::restore_match)));
   }
   CommContext context = ManagerContext("restore", false);
   return Agree(context, matched);

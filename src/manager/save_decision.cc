@@ -8,7 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "belay/manager/save_interval.h"
 #include "core/catch_exceptions.h"
+#include "core/option_table.h"
 #include "core/status_macros.h"
+#include "core/text.h"
 
 namespace belay {
 namespace {
@@ -325,9 +327,11 @@ StatusOr<std::string> AgainstNumber(const SaveHistory& history,
     if (history.restored && *history.restored < decision.step) {
       return absl::FailedPreconditionError(absl::StrFormat(
           "step %d was restored, and step %d is not after the latest step %d; "
-          "set ManagerOptions.newer_steps to go on from step %d, or restore "
-          "the latest step",
-          *history.restored, decision.step, *latest, *history.restored));
+          "%s to go on from step %d, or restore the latest step",
+          *history.restored, decision.step, *latest,
+          SetOption(&ManagerOptions::newer_steps,
+                    {NewerSteps::kSetAside, NewerSteps::kDelete}),
+          *history.restored));
     }
     if (!request.force) {
       return absl::StrFormat("step %d is not after the latest step %d",
@@ -338,10 +342,9 @@ StatusOr<std::string> AgainstNumber(const SaveHistory& history,
       !std::ranges::binary_search(history.steps, decision.step)) {
     return std::string();
   }
-  return absl::AlreadyExistsError(
-      absl::StrFormat("step %d is there already; choose another number or set "
-                      "SaveOptions.overwrite",
-                      decision.step));
+  return absl::AlreadyExistsError(Cat(
+      "step ", decision.step, " is there already; choose another number or ",
+      SetOption(&SaveOptions::overwrite)));
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ constexpr Seconds kMostGap{10};
 constexpr int kMostNamedRanks = 16;
 constexpr std::string_view kHasLeft =
     " has called MPI_Finalize and will not make this call; let a rank that "
-    "fails end all ranks with belay::Check or MPI_Abort";
+    "fails ";
 constexpr size_t kMostWork = 3;  // ranks of which a message names the work
 // The rank that knows most ends the job: referees one after the other, then
 // other ranks, then the watchdogs.
@@ -331,9 +331,10 @@ struct Deadline::Impl {
       end_left = After(now, kBeforeLeft + left->told_before * kBetweenLeft);
     }
     if (now < *end_left) return;
-    EndOnError("belay", InWordsOfProgram(absl::FailedPreconditionError(
+    EndOnError("belay", absl::FailedPreconditionError(
                             Cat(operation, ", stage ", stage, ": rank ",
-                                left->rank, " of ", size, kHasLeft))));
+                                left->rank, " of ", size, kHasLeft,
+                                kEndAllRanksWord.InProgram())));
   }
 
   // The work of late ranks in this stage, or the other operation in which they

@@ -2,82 +2,78 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string_view>
-#include <utility>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "core/integers.h"
 #include "core/keys.h"
+#include "core/option_table.h"
 #include "core/text.h"
 
 namespace belay {
 namespace {
 
-constexpr std::pair<const char*, Transfer> kTransfers[] = {
-    {"auto", Transfer::kAuto},
-    {"independent", Transfer::kIndependent},
-    {"two_phase", Transfer::kTwoPhase},
-    {"collective", Transfer::kCollective},
-    {"hdf5", Transfer::kHdf5}};
-
-const char* NameOf(Transfer transfer) {
-  for (const auto& [name, value] : kTransfers) {
-    if (value == transfer) return name;
-  }
-  return "another one";
+// Calls `visit` with each row that a variable overrides.
+template <typename Options, typename Visit>
+void ForEachVariable(Visit visit) {
+  ForEachOption<Options>([&](const auto& row) {
+    if constexpr (HasText<std::decay_t<decltype(Options().*row.field)>>) {
+      if (row.traits.variable != nullptr) visit(row);
+    }
+  });
 }
 
-const char* NameOf(bool value) { return value ? "true" : "false"; }
-
-// Parses variables, and collects mistakes.
-struct Variables {
-  const VariableLookup& lookup;
-  std::vector<std::string> mistakes = {};
-
-  // Each returns nothing if the variable is unset or invalid.
-  std::optional<std::string> Text(const char* name) const {
-    const char* const value = lookup(name);
-    if (value == nullptr || *value == '\0') return std::nullopt;
-    return value;
+template <typename T>
+std::string ValueText(const T& value) {
+  if constexpr (HasWords<T>) {
+    return WordsOf(value)[static_cast<size_t>(value)];
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    return Cat(value);
+  } else if constexpr (requires { value.has_value(); }) {
+    return value ? ValueText(*value) : "all";
+  } else {
+    return "another one";
   }
+}
 
-  void NoteBad(const char* name, const std::string& need,
-               const std::string& found) {
-    mistakes.push_back(absl::StrFormat("%s is invalid (need %s, found \"%s\")",
-                                       name, need, found));
-  }
+// Appends what is wrong with the variables of one struct.
+template <typename Options>
+void CheckVariables(const OperatorOptions& wanted,
+                    std::vector<std::string>& mistakes) {
+  ForEachVariable<Options>([&](const auto& row) {
+    const auto text = wanted.find(row.traits.variable);
+    if (text == wanted.end()) return;
+    auto value = Options().*row.field;
+    std::vector<std::string> ranges;
+    bool is_sound = ReadText(text->second, value);
+    if (is_sound) CheckRange(row.name, value, row.traits.bounds, ranges);
+    if (is_sound && ranges.empty()) return;
+    mistakes.push_back(Cat(text->first, " is invalid (need ",
+                           NeededText<decltype(value)>(row.traits.bounds),
+                           ", found \"", text->second, "\")"));
+  });
+}
 
-  std::optional<int64_t> Number(const char* name, int64_t low) {
-    const std::optional<std::string> text = Text(name);
-    if (!text) return std::nullopt;
-    const std::optional<int64_t> number = ParseDigits(*text, INT64_MAX);
-    if (number && *number >= low) return number;
-    NoteBad(name, absl::StrCat("a whole number of at least ", low), *text);
-    return std::nullopt;
-  }
+// Sets the options of a struct, whose names begin with `prefix` in the notes.
+template <typename Options>
+void SetOptions(const OperatorOptions& wanted, const char* prefix,
+                Options& options, std::vector<std::string>& notes) {
+  ForEachVariable<Options>([&](const auto& row) {
+    const auto text = wanted.find(row.traits.variable);
+    if (text == wanted.end()) return;
+    auto& field = options.*row.field;
+    const std::string before = ValueText(field);
+    ReadText(text->second, field);
+    notes.push_back(Cat(text->first, ": ", prefix, row.name, " is ",
+                        ValueText(field), " in place of ", before));
+  });
+}
 
-  std::optional<bool> Flag(const char* name) {
-    const std::optional<std::string> text = Text(name);
-    if (!text) return std::nullopt;
-    if (*text == "0" || *text == "1") return *text == "1";
-    NoteBad(name, "0 or 1", *text);
-    return std::nullopt;
-  }
-
-  std::optional<Transfer> TransferOf(const char* name) {
-    const std::optional<std::string> text = Text(name);
-    if (!text) return std::nullopt;
-    for (const auto& [known, transfer] : kTransfers) {
-      if (*text == known) return transfer;
-    }
-    NoteBad(name, "auto, independent, two_phase, collective or hdf5", *text);
-    return std::nullopt;
-  }
-};
-
-// Removes a rule, and adds that to the note.
+// Takes what a rule was, and says so.
 template <typename T>
 void Drop(const char* name, T& rule, std::string& note) {
   if (!rule) return;
@@ -85,29 +81,7 @@ void Drop(const char* name, T& rule, std::string& note) {
   absl::StrAppend(&note, " and of ", name);
 }
 
-void ApplyInterval(int64_t interval, ManagerOptions& options,
-                   std::vector<std::string>& notes) {
-  std::string note = absl::StrFormat(
-      "BELAY_INTERVAL: save_interval_steps is %d in place of %d", interval,
-      options.save_interval_steps);
-  options.save_interval_steps = interval;
-  Drop("should_save", options.should_save, note);
-  Drop("checkpoint_interval", options.checkpoint_interval, note);
-  Drop("auto_interval", options.auto_interval, note);
-  notes.push_back(std::move(note));
-}
-
-void ApplyKeep(int64_t keep, ManagerOptions& options,
-               std::vector<std::string>& notes) {
-  std::string note = absl::StrCat(
-      "BELAY_KEEP: max_to_keep is ", keep, " in place of ",
-      options.max_to_keep ? absl::StrCat(*options.max_to_keep) : "all");
-  options.max_to_keep = keep;
-  Drop("retention", options.retention, note);
-  notes.push_back(std::move(note));
-}
-
-// Other variables that belay reads.
+// All that some part of belay reads, but for OperatorVariables().
 constexpr const char* kOtherVariables[] = {"BELAY_ABORT_ON_EXCEPTION",
                                            "BELAY_FOLLOW_LINKS",
                                            "BELAY_JOB_END_TIME",
@@ -118,18 +92,31 @@ constexpr const char* kOtherVariables[] = {"BELAY_ABORT_ON_EXCEPTION",
 
 }  // namespace
 
+const std::vector<const char*>& OperatorVariables() {
+  static const auto* const all = [] {
+    auto* const names = new std::vector<const char*>{"BELAY_DIR"};
+    const auto add = [&](const auto& row) {
+      names->push_back(row.traits.variable);
+    };
+    ForEachVariable<ManagerOptions>(add);
+    ForEachVariable<SaveOptions>(add);
+    return names;
+  }();
+  return *all;
+}
+
 std::vector<std::string> MisspeltVariables(
     const std::vector<std::string>& names) {
   constexpr std::string_view kPrefix = "BELAY_";
   std::vector<std::string_view> known(std::begin(kOtherVariables),
                                       std::end(kOtherVariables));
-  known.insert(known.end(), kOperatorVariables.begin(),
-               kOperatorVariables.end());
+  known.insert(known.end(), OperatorVariables().begin(),
+               OperatorVariables().end());
   std::vector<std::string> lines;
   for (const std::string& name : names) {
     if (!name.starts_with(kPrefix)) continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    // The common prefix must not make names close.
+    // What all have in common makes no two of them close.
     CloseKeys close(std::string_view(name).substr(kPrefix.size()), 1);
     for (const std::string_view one : known) {
       close.Offer(one.substr(kPrefix.size()));
@@ -142,49 +129,46 @@ std::vector<std::string> MisspeltVariables(
 }
 
 StatusOr<OperatorOptions> ParseOperatorOptions(const VariableLookup& lookup) {
-  Variables variables{lookup};
-  OperatorOptions wanted{
-      .dir = variables.Text("BELAY_DIR"),
-      .save_interval_steps = variables.Number("BELAY_INTERVAL", 1),
-      .max_to_keep = variables.Number("BELAY_KEEP", 0),
-      .durable = variables.Flag("BELAY_DURABLE"),
-      .transfer = variables.TransferOf("BELAY_TRANSFER")};
-  if (variables.mistakes.empty()) return wanted;
-  return absl::InvalidArgumentError(absl::StrJoin(variables.mistakes, "; "));
+  OperatorOptions wanted;
+  for (const char* const name : OperatorVariables()) {
+    const char* const text = lookup(name);
+    if (text != nullptr && *text != '\0') wanted[name] = text;
+  }
+  std::vector<std::string> mistakes;
+  CheckVariables<ManagerOptions>(wanted, mistakes);
+  CheckVariables<SaveOptions>(wanted, mistakes);
+  if (mistakes.empty()) return wanted;
+  return absl::InvalidArgumentError(absl::StrJoin(mistakes, "; "));
 }
 
 std::vector<std::string> ApplyOperatorOptions(const OperatorOptions& wanted,
                                               std::string& dir,
                                               ManagerOptions& options) {
   std::vector<std::string> notes;
-  if (wanted.dir) {
-    notes.push_back(
-        absl::StrFormat("BELAY_DIR: the directory is \"%s\" in place of \"%s\"",
-                        *wanted.dir, dir));
-    dir = *wanted.dir;
+  if (const auto found = wanted.find("BELAY_DIR"); found != wanted.end()) {
+    notes.push_back(Cat("BELAY_DIR: the directory is \"", found->second,
+                        "\" in place of \"", dir, "\""));
+    dir = found->second;
   }
   if (options.read_only) return notes;
-  if (wanted.save_interval_steps) {
-    ApplyInterval(*wanted.save_interval_steps, options, notes);
+  const size_t before = notes.size();
+  SetOptions(wanted, "", options, notes);
+  for (size_t i = before; i < notes.size(); ++i) {
+    if (notes[i].starts_with("BELAY_INTERVAL")) {
+      Drop("should_save", options.should_save, notes[i]);
+      Drop("checkpoint_interval", options.checkpoint_interval, notes[i]);
+      Drop("auto_interval", options.auto_interval, notes[i]);
+    } else if (notes[i].starts_with("BELAY_KEEP")) {
+      Drop("retention", options.retention, notes[i]);
+    }
   }
-  if (wanted.max_to_keep) ApplyKeep(*wanted.max_to_keep, options, notes);
-  if (wanted.durable) {
-    notes.push_back(
-        absl::StrFormat("BELAY_DURABLE: save.durable is %s in place of %s",
-                        NameOf(*wanted.durable), NameOf(options.save.durable)));
-  }
-  if (wanted.transfer) {
-    notes.push_back(absl::StrFormat(
-        "BELAY_TRANSFER: save.transfer is %s in place of %s",
-        NameOf(*wanted.transfer), NameOf(options.save.transfer)));
-  }
-  ApplyToSave(wanted, options.save);
+  SetOptions(wanted, "save.", options.save, notes);
   return notes;
 }
 
 void ApplyToSave(const OperatorOptions& wanted, SaveOptions& save) {
-  if (wanted.durable) save.durable = *wanted.durable;
-  if (wanted.transfer) save.transfer = *wanted.transfer;
+  std::vector<std::string> notes;
+  SetOptions(wanted, "", save, notes);
 }
 
 }  // namespace belay

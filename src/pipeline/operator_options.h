@@ -1,11 +1,10 @@
-// Environment variables by which an operator overrides options of a program.
+// What an operator asks of a manager by variables of the environment, in place
+// of what the program says.
 
 #ifndef BELAY_PIPELINE_OPERATOR_OPTIONS_H_
 #define BELAY_PIPELINE_OPERATOR_OPTIONS_H_
 
-#include <array>
-#include <cstdint>
-#include <optional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,39 +15,30 @@
 
 namespace belay {
 
-// Names of all variables.
-inline constexpr std::array<const char*, 5> kOperatorVariables = {
-    "BELAY_DIR", "BELAY_INTERVAL", "BELAY_KEEP", "BELAY_DURABLE",
-    "BELAY_TRANSFER"};
+// All that are read: BELAY_DIR and those of rows in core/option_table.h.
+const std::vector<const char*>& OperatorVariables();
 
-// Returns a line for each of the names that is close to a variable of belay but
-// is none.
+// Of these names of variables, those that belay does not have but that are
+// close to one that it has, as a line for each that says so.
 std::vector<std::string> MisspeltVariables(
     const std::vector<std::string>& names);
 
-// The variables that are set.
-struct OperatorOptions {
-  std::optional<std::string> dir;
-  std::optional<int64_t> save_interval_steps;
-  std::optional<int64_t> max_to_keep;
-  std::optional<bool> durable;
-  std::optional<Transfer> transfer;
-};
+// The texts of those that are set, by name.
+using OperatorOptions = std::map<std::string, std::string>;
 
-// Reads the variables; an empty one counts as unset. Messages name no
-// directory. Errors: InvalidArgument - some cannot be parsed; names all of
-// them, and what
+// Reads them; an empty one is not set. Messages do not say where.
+// Errors: InvalidArgument - some cannot be parsed; names all of them, and what
 //   each needs.
 StatusOr<OperatorOptions> ParseOperatorOptions(const VariableLookup& lookup);
 
-// Overrides the directory and the options of a manager, and removes rules that
-// contradict them; for a read-only manager, only the directory. Returns a line
-// for each change.
+// Puts them in the place of the directory and the options of a manager, and of
+// the rules that contradict them; of one that only reads, of the directory
+// alone. Returns what has become other than it was, as a line for each.
 std::vector<std::string> ApplyOperatorOptions(const OperatorOptions& wanted,
                                               std::string& dir,
                                               ManagerOptions& options);
 
-// Overrides the options of a save.
+// The same for how a step is saved.
 void ApplyToSave(const OperatorOptions& wanted, SaveOptions& save);
 
 }  // namespace belay

@@ -1,39 +1,37 @@
-// Checks of the options of a save.
+// Whether the options of a save are sound, and equal on all ranks.
 
 #ifndef BELAY_PIPELINE_SAVE_OPTIONS_H_
 #define BELAY_PIPELINE_SAVE_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "belay/options.h"
 #include "belay/status.h"
+#include "core/option_table.h"
+#include "core/wire.h"
+#include "plan/save_args.h"
+#include "state/type_handlers.h"
 
 namespace belay {
 
-// Checks that seconds of a deadline are a number and not negative.
-// `start` is the beginning of the message, such as `save "run"`.
-// Errors: InvalidArgument - they are not.
-Status CheckDeadlineSeconds(std::string_view start, double seconds);
-
-// Checks max_bytes_in_flight, of a save or a restore. `start` as above.
-// Errors: InvalidArgument - it is out of range.
-Status CheckBytesInFlight(std::string_view start, int64_t bytes);
-
-// Checks numbers and the expressions of arguments. `start` as above.
+// Checks the numbers, and the expressions of the arguments. `start` is the
+// beginning of the message, such as `save "run"`.
 // Errors: InvalidArgument - one is out of its range; those of CompileArgs.
 Status CheckSaveOptions(std::string_view start, const SaveOptions& options);
 
-// Checks in a child process that data can be read again after filters of
-// plugins. Call it on one rank: the result is the same on all. Errors:
-// FailedPrecondition - a filter is not there in it; those of
+// Checks that what passes filters of plugins can be read again, by a process
+// that is started for it. For one rank: it says the same on all.
+// Errors: FailedPrecondition - a filter is not there in it; those of
 //   ChildProcess.
 Status CheckFiltersCanBeRead(std::string_view start,
                              const SaveOptions& options);
 
-// Meaning of SaveOptions::check_replicas.
+// How replicas are compared; see SaveOptions::check_replicas.
 enum class ReplicaChecks : uint8_t {
   kNone = 0,
   kOncePerPlan = 1,
@@ -42,14 +40,53 @@ enum class ReplicaChecks : uint8_t {
 
 ReplicaChecks ChecksOf(const SaveOptions& options);
 
-// An option that must be equal on all ranks, as bytes.
+// An option that has to be the same on all ranks, as bytes to compare.
 struct CommonOption {
   std::string name;
   std::string bytes;
 };
 
-// Returns all options except deadline_seconds and cache.
-std::vector<CommonOption> CommonSaveOptions(const SaveOptions& options);
+// Functions are equal if all ranks have one or none has, and so are pointers.
+std::string OptionBytes(const SaveOptions& options) = delete;
+std::string OptionBytes(const ShardingPolicy& policy);
+std::string OptionBytes(const std::optional<RetentionPolicy>& policy);
+inline std::string OptionBytes(const std::vector<SaveArgsFor>& args) {
+  return EncodeArgs(args);
+}
+inline std::string OptionBytes(const std::vector<RestoreArgsFor>& args) {
+  return EncodeArgs(args);
+}
+template <typename T>
+std::string OptionBytes(const T& value) {
+  if constexpr (kIsFunction<T> || std::is_pointer_v<T>) {
+    return Encode(value != nullptr);
+  } else {
+    return Encode(value);
+  }
+}
+
+// Returns the options that must not differ between ranks.
+template <typename Options>
+std::vector<CommonOption> CommonOptions(const Options& options) {
+  std::vector<CommonOption> common;
+  ForEachOption<Options>([&](const auto& row) {
+    if constexpr (requires { OptionBytes(options.*row.field); }) {
+      if (!row.traits.may_differ) {
+        common.push_back({row.name, OptionBytes(options.*row.field)});
+      }
+    }
+  });
+  return common;
+}
+
+template <typename Options>
+requires requires { OptionTable<Options>::kRows; }
+std::string OptionBytes(const std::optional<Options>& options) {
+  std::string bytes = Encode(options.has_value());
+  if (!options) return bytes;
+  for (const CommonOption& one : CommonOptions(*options)) bytes += one.bytes;
+  return bytes;
+}
 
 }  // namespace belay
 

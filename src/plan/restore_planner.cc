@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "core/checksum.h"
 #include "core/keys.h"
+#include "core/option_table.h"
 #include "core/status_macros.h"
 #include "plan/local_reads.h"
 #include "plan/shared_targets.h"
@@ -47,10 +48,11 @@ Status MissingKeys(const std::vector<RankShards>& wanted, const Arrays& arrays,
   }
   if (missing.empty()) return absl::OkStatus();
   return absl::NotFoundError(absl::StrFormat(
-      "%s; %d wanted %s absent, the checkpoint has %d)%s; set "
-      "RestoreOptions.missing if values may keep what they have",
+      "%s; %d wanted %s absent, the checkpoint has %d)%s; %s if values may "
+      "keep what they have",
       first, missing.size(), missing.size() == 1 ? "key is" : "keys are",
-      stored, hint));
+      stored, hint,
+      SetOption(&RestoreOptions::missing, {MismatchPolicy::kIgnore})));
 }
 
 // Returns whether options allow all differences: a hint at an option that

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/element_conversion.h"
+#include "core/option_table.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -121,9 +122,10 @@ void TakeStructs(const SaveArgs& args, ChunkRequest& request) {
 Status CheckLayout(ArrayLayout layout, const std::string& key) {
   if (layout != ArrayLayout::kCanonical) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrFormat("choose chunks \"%s\": ArrayLayout::kCanonical stores "
-                      "every array contiguously: use kAuto",
-                      key));
+      Cat("choose chunks \"", key,
+          "\": ", OptionSetting(&SaveOptions::array_layout, layout),
+          " stores every array contiguously: use ",
+          ValueInProgram(ArrayLayout::kAuto)));
 }
 
 }  // namespace

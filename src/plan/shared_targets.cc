@@ -10,6 +10,7 @@
 #include "belay/arrays/dtype.h"
 #include "core/box_tiling.h"
 #include "core/catch_exceptions.h"
+#include "core/program_words.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 
@@ -330,8 +331,7 @@ Status PutTogether(const std::vector<SharedTarget>& shared,
     status.Update(absl::FailedPreconditionError(Cat(
         operation, ": \"", one.other, "\" and \"", shard.key,
         "\" have the same memory, and different values are stored for them: ",
-        "give one of them its own memory, or leave it out with "
-        "RestoreArgs::skip")));
+        "give one of them its own memory, or ", kLeaveOutWord.InProgram())));
   }
   return status;
 }

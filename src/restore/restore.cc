@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "belay/save_restore.h"
 #include "core/agreed.h"
+#include "core/option_table.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -29,22 +30,13 @@ Status CheckReading(std::string_view operation, const std::string& path,
                     const RestoreOptions& options) {
   const std::string start =
       absl::StrFormat("%s \"%s\"", AbslView(operation), path);
-  BELAY_RETURN_IF_ERROR(CheckBytesInFlight(start, options.max_bytes_in_flight));
-  if (const Status known = CheckMismatchPolicies(options); !known.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s: %s", start, known.message()));
-  }
-  if (options.read_sharing > ReadSharing::kOnce) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: read_sharing is out of range (need 0 to 2, found %d)", start,
-        static_cast<int>(options.read_sharing)));
-  }
+  BELAY_RETURN_IF_ERROR(CheckRanges(start, options));
   if (options.read_sharing == ReadSharing::kEachRank &&
       options.primary_replica) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "%s: primary_replica says that others do not read, but read_sharing is "
-        "kEachRank",
-        start));
+        "%s",
+        start, ValueInProgram(options.read_sharing)));
   }
   return absl::OkStatus();
 }
@@ -64,42 +56,23 @@ Status CheckNoArgs(const std::string& dir, const RestoreOptions& options) {
                                : nullptr;
   if (name == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
-      "restore \"%s\": the option %s is for values that the program has: say "
-      "it by ArrayRestoreArgs",
-      dir, name));
+      "restore \"%s\": the option %s is for values that the program has: %s",
+      dir, name, kArrayArgsWord.InProgram()));
 }
 
 namespace {
 
-template <typename T>
-CommonOption Named(const char* name, const T& value) {
-  WireWriter out;
-  out.Put(value);
-  return {name, out.Take()};
-}
-
 std::vector<CommonOption> CommonArguments(const RestoreSource& source,
                                           const RestoreOptions& options) {
-  return {
-      Named("the step", source.step),
+  std::vector<CommonOption> common = {
+      {"the step", Encode(source.step)},
       {"the path", WithoutSlashes(source.path)},
-      Named("the kind of source", source.kind),
-      Named("the save that is meant", source.identity),
-      Named("the option checksums", options.checksums),
-      Named("the option allow_dtype_cast", options.allow_dtype_cast),
-      Named("the option strict_dtype", options.strict_dtype),
-      Named("the option allow_shape_mismatch", options.allow_shape_mismatch),
-      {"the option args", EncodeArgs(options.args)},
-      Named("the option selects", options.selects != nullptr),
-      Named("the option on_open", options.on_open != nullptr),
-      Named("the option missing", options.missing),
-      Named("the option unexpected", options.unexpected),
-      Named("the option mismatched", options.mismatched),
-      Named("the option read_sharing", options.read_sharing),
-      {"the option primary_replica",
-       options.primary_replica ? absl::StrFormat("%d", *options.primary_replica)
-                               : ""},
-      Named("the option max_bytes_in_flight", options.max_bytes_in_flight)};
+      {"the kind of source", Encode(source.kind)},
+      {"the save that is meant", Encode(source.identity)}};
+  for (CommonOption& option : CommonOptions(options)) {
+    common.push_back({Cat("the option ", option.name), option.bytes});
+  }
+  return common;
 }
 
 }  // namespace
@@ -122,17 +95,14 @@ StatusOr<RestoreSource> SourceOf(const std::string& dir,
   }
   return absl::InvalidArgumentError(
       absl::StrFormat("restore \"%s\": step is out of range (need 0 to %d, "
-                      "found %d); the newest one is kLatestStep",
-                      dir, INT64_MAX, *step));
+                      "found %d); the newest one is %s",
+                      dir, INT64_MAX, *step, kLatestStepWord.InProgram()));
 }
 
 Agreed<> BeginRestore(RestoreFrame& frame, const RestoreSource& source,
                       const Status& mine) {
   frame.stages.Enter("list");
   Status sound = mine;
-  sound.Update(
-      CheckDeadlineSeconds(absl::StrFormat("restore \"%s\"", source.path),
-                           frame.options.deadline_seconds));
   sound.Update(CheckReading("restore", source.path, frame.options));
   BELAY_RETURN_IF_AGREED(
       AgreeSameText(frame.context, "restore: the directory",

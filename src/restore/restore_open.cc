@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
 #include "core/agreed.h"
+#include "core/program_words.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -159,8 +160,9 @@ Status OpenFound(OpenedStep& opened, const RestoreFrame& frame) {
   if (source.step >= 0 && opened.saved.step != source.step) {
     return absl::DataLossError(absl::StrFormat(
         "restore \"%s\": the index is of another step (need %d, found %d); to "
-        "restore a copy pass the path of the step itself with kLatestStep",
-        source.path, source.step, opened.saved.step));
+        "restore a copy pass the path of the step itself with %s",
+        source.path, source.step, opened.saved.step,
+        kLatestStepWord.InProgram()));
   }
   source.step = opened.saved.step;
   Status complete = CheckDataFiles(source.path, opened.saved);

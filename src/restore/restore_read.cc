@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
+#include "core/program_words.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -391,8 +392,8 @@ Agreed<> TellOfStep(RestoreFrame& frame, const OpenedStep& opened) {
   }
   if (!mine.ok()) {
     mine = Status(mine.code(),
-                  absl::StrFormat("restore \"%s\": on_open: %s",
-                                  opened.source.path, mine.message()));
+                  absl::StrFormat("restore \"%s\"%s: %s", opened.source.path,
+                                  kOnOpenWord.InProgram(), mine.message()));
   }
   return Agree(frame.context, mine);
 }

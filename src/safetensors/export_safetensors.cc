@@ -15,6 +15,7 @@
 #include "core/process.h"
 #include "core/status_macros.h"
 #include "core/text.h"
+#include "safetensors/export_options.h"
 #include "core/wire.h"
 #include "format/paths.h"
 #include "mpi/collective.h"
@@ -163,9 +164,8 @@ std::string LockPath(const ExportFiles& files) {
 Status CheckReplaceable(const ExportFiles& files) {
   if (files.old.empty() || files.overwrite) return absl::OkStatus();
   return absl::AlreadyExistsError(absl::StrFormat(
-      "export \"%s\": the file is there already; choose another name or set "
-      "ExportOptions.overwrite",
-      files.FinalPath(files.old[0])));
+      "export \"%s\": the file is there already; choose another name or %s",
+      files.FinalPath(files.old[0]), SetOption(&ExportOptions::overwrite)));
 }
 
 // Parses the argument `out` of ExportSafetensors.
@@ -354,42 +354,27 @@ void Fields(Archive& archive, PlannedExport& planned) {
 // --- Stages list and open ---
 
 Status CheckArguments(const ExportFrame& frame, ExportFiles& files) {
-  const ExportOptions& options = frame.options;
   const std::string start = absl::StrFormat("export \"%s\"", frame.dir);
   if (frame.step.value_or(0) < 0) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%s: step is out of range (need 0 to %d, found %d)",
                         start, INT64_MAX, *frame.step));
   }
-  if (options.max_file_bytes < 0) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s: max_file_bytes is out of range (need at least 0, found %d)", start,
-        options.max_file_bytes));
-  }
-  BELAY_RETURN_IF_ERROR(CheckBytesInFlight(start, options.max_bytes_in_flight));
-  BELAY_RETURN_IF_ERROR(CheckDeadlineSeconds(start, options.deadline_seconds));
+  BELAY_RETURN_IF_ERROR(CheckRanges(start, frame.options));
   BELAY_ASSIGN_OR_RETURN(files.place, ParseExportPlace(frame.out));
   return absl::OkStatus();
 }
 
 // All that must be the same on all ranks.
 std::vector<CommonOption> CommonArguments(const ExportFrame& frame) {
-  const ExportOptions& options = frame.options;
-  const auto number = [](const char* name, int64_t value) {
-    return CommonOption{name, Encode(value)};
-  };
-  return {
+  std::vector<CommonOption> common = {
       {"the directory", frame.dir},
       {"the step", frame.step ? absl::StrFormat("%d", *frame.step) : ""},
-      {"the destination", frame.out},
-      {"the option keys", Encode(options.keys)},
-      {"the option metadata", Encode(options.metadata)},
-      number("the option leave_out_others", options.leave_out_others),
-      number("the option max_file_bytes", options.max_file_bytes),
-      number("the option overwrite", options.overwrite),
-      number("the option checksums", options.checksums),
-      number("the option durable", options.durable),
-      number("the option max_bytes_in_flight", options.max_bytes_in_flight)};
+      {"the destination", frame.out}};
+  for (CommonOption& option : CommonOptions(frame.options)) {
+    common.push_back({Cat("the option ", option.name), option.bytes});
+  }
+  return common;
 }
 
 // Rank 0 only.

@@ -14,7 +14,6 @@
 #include "absl/strings/str_format.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
-#include "core/program_words.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "format/paths.h"
@@ -100,7 +99,7 @@ bool HasPending(MPI_Comm comm) {
 int OnFinalize(MPI_Comm, int, void*, void*) {
   TellLeaving(&HasPending);
   const Status status = CatchExceptions(&FinishLeftSaves);
-  if (!status.ok()) EndOnError("belay", InWordsOfProgram(status));
+  if (!status.ok()) EndOnError("belay", status);
   return MPI_SUCCESS;
 }
 

@@ -15,7 +15,7 @@
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/log.h"
-#include "core/program_words.h"
+#include "core/option_table.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -31,12 +31,13 @@
 namespace belay {
 namespace {
 
-constexpr std::string_view kNobodyWaited =
-    "nobody has called Close, Wait or WaitUntilFinished before";
+std::string NobodyWaited() {
+  return Cat("nobody has called ", kWaitWord.InProgram(), " before");
+}
 
 Status Unwaited(const std::string& path, std::string_view why) {
   return absl::FailedPreconditionError(
-      Cat("save \"", path, "\" in the background is lost: ", kNobodyWaited,
+      Cat("save \"", path, "\" in the background is lost: ", NobodyWaited(),
           ", and ", why));
 }
 
@@ -48,19 +49,6 @@ std::string WhyInForeground(const RankPlan& plan, const SaveOptions& options) {
   }
   if (!NeedsAllRanks(options.transfer, options.file_layout)) return "";
   return "saved in the foreground: all ranks carry out this transfer together";
-}
-
-Status CheckAsyncOptions(const AsyncOptions& options) {
-  for (const auto& [name, value] :
-       {std::pair("max_staging_bytes", options.max_staging_bytes),
-        std::pair("initial_staging_bytes", options.initial_staging_bytes),
-        std::pair("max_bytes_per_second", options.max_bytes_per_second)}) {
-    if (value >= 0) continue;
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "AsyncOptions: %s is out of range (need at least 0, found %d)", name,
-        value));
-  }
-  return absl::OkStatus();
 }
 
 uint64_t FingerprintAsync(const AsyncOptions& options) {
@@ -116,10 +104,9 @@ BackgroundSaver::~BackgroundSaver() {
   }
   if (!is_root_ || under_way_->mine.committed) return;
   Log(LogLevel::kWarning,
-      InWordsOfProgram(
-          Cat("save \"", under_way_->target.path,
-              "\" in the background was given up: its saver has ended, and ",
-              kNobodyWaited)));
+      Cat("save \"", under_way_->target.path,
+          "\" in the background was given up: its saver has ended, and ",
+          NobodyWaited()));
 }
 
 Agreed<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
@@ -137,9 +124,9 @@ Agreed<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
                   SaveTarget::Of(job), with_cache, job.before);
   const auto begin = [&]() -> Agreed<PendingSave> {
     if (number_ == 0) {
-      BELAY_RETURN_IF_AGREED(AgreeSame(frame.context, "save: AsyncOptions",
-                                       FingerprintAsync(options_),
-                                       CheckAsyncOptions(options_)));
+      BELAY_RETURN_IF_AGREED(AgreeSame(
+          frame.context, Cat("save: ", kSaverOptionsWord.InProgram()),
+          FingerprintAsync(options_), CheckRanges("save", options_)));
     }
     BELAY_ASSIGN_OR_RETURN_AGREED(PreparedSave prepared,
                                   PrepareSave(frame, job, cache));
@@ -232,9 +219,9 @@ Status BackgroundSaver::WhyLost() const {
     return Unwaited(path, "its communicator was closed before");
   }
   if (under_way_->is_snapshot_due) {
-    return Unwaited(path,
-                    "WaitForSnapshot was not called, so the values may have "
-                    "changed before they were copied");
+    return Unwaited(path, Cat(kWaitForSnapshotWord.InProgram(),
+                              " was not called, so the values may have changed "
+                              "before they were copied"));
   }
   if (under_way_->step->CallsProgram()) {
     return Unwaited(
@@ -254,10 +241,9 @@ Status BackgroundSaver::FinishLeft() {
   const Agreed<std::optional<SaveResult>> ended = Wait();
   if (!ended.ok() || !is_root_) return ended.status();
   Log(LogLevel::kWarning,
-      InWordsOfProgram(Cat("save \"", path,
-                           "\" in the background was finished in "
-                           "MPI_Finalize, since ",
-                           kNobodyWaited)));
+      Cat("save \"", path,
+          "\" in the background was finished in MPI_Finalize, since ",
+          NobodyWaited()));
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "core/agreed.h"
+#include "core/program_words.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "format/paths.h"
@@ -202,10 +203,10 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::WaitBeforeNext() {
   if (is_snapshot_due()) {
     SaveUnderWay& save = *under_way_;
     save.refused = absl::FailedPreconditionError(
-        absl::StrFormat("save \"%s\": given up, since WaitForSnapshot was not "
-                        "called before the next save: the program may have "
-                        "changed values that were not copied yet",
-                        save.target.path));
+        absl::StrFormat("save \"%s\": given up, since %s was not called before "
+                        "the next save: the program may have changed values "
+                        "that were not copied yet",
+                        save.target.path, kWaitForSnapshotWord.InProgram()));
     save.progress->is_cancelled = true;
     thread_.Hurry();
     save.WaitForCopy();

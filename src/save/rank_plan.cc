@@ -9,6 +9,7 @@
 
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
+#include "core/option_table.h"
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
@@ -168,8 +169,9 @@ void WarnOfNfs(const std::string& directory, const std::vector<int32_t>& nodes,
   }
   plan.warnings.push_back(
       Cat("\"", directory, "\" is on NFS, and ", num_nodes,
-          " nodes write to one file: FileLayout::kPerNode is safer there, and "
-          "mostly faster"));
+          " nodes write to one file: ",
+          OptionSetting(&SaveOptions::file_layout, FileLayout::kPerNode),
+          " is safer there, and mostly faster"));
 }
 
 // Chooses when a file gets its space. HDF5 and MPI-IO do not return on all

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
+#include "core/program_words.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -106,17 +107,16 @@ Agreed<> NameDifferentReplicas(SaveFrame& frame, const PreparedSave& save) {
   if (differences.count > 0) {
     mine = absl::InvalidArgumentError(absl::StrFormat(
         "save \"%s\": %s; %d such %s in all%s; the part of an array that a "
-        "rank "
-        "holds is saved by AddPiece, what each rank has of its own by "
-        "AddPerRank or Tracker::PerRank, and what may differ, if only in its "
-        "last bits, by AddFromRank0 or FromRank0, which save the value of rank "
-        "0 [rank %d of %d]",
+        "rank holds is saved by %s, what each rank has of its own by %s, and "
+        "what may differ, if only in its last bits, by %s, which save the "
+        "value of rank 0 [rank %d of %d]",
         frame.target.path, differences.first, count[0],
         count[0] == 1 ? "box" : "boxes",
         save.reuse ? "; steps that were saved before may hold a mix of these "
                      "values, as each save compares others"
                    : "",
-        differences.rank, context.size()));
+        kAddPieceWord.InProgram(), kAddPerRankWord.InProgram(),
+        kAddFromRank0Word.InProgram(), differences.rank, context.size()));
   } else if (count[0] == 0) {
     mine = absl::InvalidArgumentError(absl::StrFormat(
         "save \"%s\": replicas differed, and no longer do: values have changed "

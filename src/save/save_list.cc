@@ -66,7 +66,7 @@ Status CheckArguments(const SaveFrame& frame, const SaveJob& job) {
 
 std::string EncodeOptions(const SaveOptions& options) {
   WireWriter out;
-  for (const CommonOption& option : CommonSaveOptions(options)) {
+  for (const CommonOption& option : CommonOptions(options)) {
     out.PutText(option.bytes);
   }
   return out.Take();
@@ -81,7 +81,7 @@ Agreed<> FindDifference(SaveFrame& frame) {
       AgreeSameNumber(frame.context, "save: the step", target.step));
   BELAY_RETURN_IF_AGREED(
       AgreeSameText(frame.context, "save: the name", target.path));
-  for (const CommonOption& option : CommonSaveOptions(frame.options)) {
+  for (const CommonOption& option : CommonOptions(frame.options)) {
     BELAY_RETURN_IF_AGREED(AgreeSame(frame.context,
                                      Cat("save: the option ", option.name),
                                      Fingerprint(option.bytes)));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "belay/arrays/box.h"
+#include "core/program_words.h"
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "core/struct_text.h"
@@ -319,14 +320,17 @@ StatusOr<int64_t> FindEnd(const Shape& held, const Shape& strides) {
 
 // The error ends with `hint` if the memory is too large.
 Status CheckSize(const Memory& memory, int64_t needed, bool may_be_longer,
-                 std::string_view what, std::string_view hint) {
+                 std::string_view what) {
   if (memory.size < 0 || memory.size == needed ||
       (may_be_longer && memory.size > needed)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrFormat(
       "the size of the memory does not match %s (need %d elements, found %d)%s",
-      what, needed, memory.size, memory.size > needed ? hint : ""));
+      what, needed, memory.size,
+      memory.layout == nullptr && memory.size > needed
+          ? Cat("; ", kMemoryLayoutWord.InProgram())
+          : ""));
 }
 
 // Requires that the box is not empty.
@@ -347,7 +351,7 @@ Status TakeLaidOut(const Memory& memory, const MemoryLayout& layout,
   const bool has_ghosts = held != shard.box.shape;
   BELAY_RETURN_IF_ERROR(
       CheckSize(memory, end, memory.may_be_longer || !is_dense,
-                has_ghosts ? "its box with the ghost cells" : "its box", ""));
+                has_ghosts ? "its box with the ghost cells" : "its box"));
   for (size_t axis = 0; axis < num_axes; ++axis) {
     shard.object_offset += ghosts.before[axis] * strides[axis];
   }
@@ -425,8 +429,7 @@ Status TakeMemory(const Memory& memory, Shard& shard) {
   if (!CheckBox(shard.box, shard.global_shape).ok()) return absl::OkStatus();
   if (memory.layout == nullptr) {
     return CheckSize(memory, NumElements(shard.box.shape), memory.may_be_longer,
-                     "its box",
-                     "; a MemoryLayout describes a box in larger memory");
+                     "its box");
   }
   BELAY_RETURN_IF_ERROR(CheckLayout(*memory.layout, shard.box));
   if (IsEmpty(shard.box)) return absl::OkStatus();

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "belay/arrays/fields.h"
 #include "core/catch_exceptions.h"
+#include "core/program_words.h"
 #include "core/flat_buffer.h"
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
@@ -103,10 +104,10 @@ StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements) {
   const RankRows& rows = *shard.rows;
   if (rows.is_text && rows.source == nullptr &&
       rows.other_ranks == OtherRanks::kEven) {
-    return absl::InvalidArgumentError(Cat(
-        "list \"", shard.key, "\": OtherRanks::kEven cannot divide the texts ",
-        "of ranks evenly among another number of ranks; use ",
-        "OtherRanks::kFirst, or a function `source`"));
+    return absl::InvalidArgumentError(
+        Cat("list \"", shard.key, "\": ", kEvenWord.InProgram(),
+            " cannot divide the texts of ranks evenly among another number of ",
+            "ranks; use ", kFirstWord.InProgram(), kOrSourceWord.InProgram()));
   }
   const int64_t width = NumElements(rows.row);
   if (width <= 0 || elements % width != 0) {
@@ -1067,12 +1068,12 @@ Status OtherRanksError(const FoundRows& found, const RankRows& rows,
   return absl::FailedPreconditionError(absl::StrFormat(
       "restore \"%s\": this value is per rank, and other ranks have saved it "
       "(need "
-      "%d ranks that restore it, found %d); choose what the others get: "
-      "other_ranks = "
-      "OtherRanks::kFirst%s, or a function `source`",
+      "%d ranks that restore it, found %d); choose what the others get: %s%s%s",
       StoredKeyOfId(found.id), found.ranks.ranks,
       found.restorers.empty() ? num_ranks : std::ssize(found.restorers),
-      rows.is_text ? "" : " or kEven"));
+      kFirstWord.InProgram(),
+      rows.is_text ? "" : Cat(" or ", kEvenWord.InProgram()),
+      kOrSourceWord.InProgram()));
 }
 
 // Asks the function `source` of the program.
@@ -1146,7 +1147,7 @@ StatusOr<RowSpan> FindRange(const FoundRows& found, const RankRows& rows,
   return absl::FailedPreconditionError(Cat(
       "restore \"", StoredKeyOfId(found.id), "\": the array was not saved ",
       "as rows of ranks, so it is unknown which rank had which rows: add it ",
-      "as it was saved, or as rows with OtherRanks::kEven"));
+      "as it was saved, or as rows with ", kEvenWord.InProgram()));
 }
 
 // Resizes a shard to a range of the rows of the array.

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 #include <utility>
+#include "core/program_words.h"
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -131,10 +132,9 @@ Status CheckWritable(const ValuesToRead& values) {
 }
 
 Status ConstValueError(const std::string& key) {
-  return absl::InvalidArgumentError(
-      Cat("restore \"", key, "\": the program's value is const, and can only ",
-          "be saved; add one that can be written, or leave it out with ",
-          "RestoreArgs::skip"));
+  return absl::InvalidArgumentError(Cat(
+      "restore \"", key, "\": the program's value is const, and can only ",
+      "be saved; add one that can be written, or ", kLeaveOutWord.InProgram()));
 }
 
 StatusOr<ValuesToRead> ChooseValues(const State& state,
@@ -482,20 +482,6 @@ bool HasDefaultPolicies(const RestoreOptions& options) {
   return options.missing == usual.missing &&
          options.unexpected == usual.unexpected &&
          options.mismatched == usual.mismatched;
-}
-
-Status CheckMismatchPolicies(const RestoreOptions& options) {
-  const std::pair<const char*, MismatchPolicy> policies[] = {
-      {"missing", options.missing},
-      {"unexpected", options.unexpected},
-      {"mismatched", options.mismatched}};
-  for (const auto& [name, policy] : policies) {
-    if (policy <= MismatchPolicy::kIgnore) continue;
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s is out of range (need 0 to 3, found %d)", name,
-                        static_cast<int>(policy)));
-  }
-  return absl::OkStatus();
 }
 
 Status CheckMismatchPoliciesToObjects(const RestoreOptions& options) {

@@ -187,9 +187,6 @@ const ArrayForm* FindSource(const StoredAnswer& answer, const std::string& key);
 // asked.
 bool HasDefaultPolicies(const RestoreOptions& options);
 
-// Errors: InvalidArgument - a policy is unknown.
-Status CheckMismatchPolicies(const RestoreOptions& options);
-
 // Errors: InvalidArgument - an option is only for restores of a State, not of
 //   objects.
 Status CheckMismatchPoliciesToObjects(const RestoreOptions& options);

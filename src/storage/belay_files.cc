@@ -12,6 +12,7 @@
 #include "storage/posix_file.h"
 
 namespace belay {
+#include "core/program_words.h"
 namespace {
 
 constexpr size_t kMaxShown = 5;
@@ -101,7 +102,8 @@ constexpr std::string_view kNoEarlier = "; no earlier step is there";
 std::string WhatIsThere(const std::string& path) {
   const std::string dir = ParentOf(path);
   if (Exists(JoinPath(dir, IndexName())).value_or(false)) {
-    return Cat("\"", dir, "\" is a step itself, which kLatestStep takes");
+    return Cat("\"", dir, "\" is a step itself, which ",
+               kLatestStepWord.InProgram(), " takes");
   }
   const std::optional<StepLabel> label = ParseStepName(NameOf(path));
   if (!label) return "nothing has this name";

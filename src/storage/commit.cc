@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/option_table.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "storage/belay_files.h"
@@ -159,8 +160,8 @@ Status InTheWay(const std::string& path) {
     // A directory that cannot be read counts as a step.
     cause =
         has_index.value_or(true)
-            ? "the step is committed already; " + other +
-                  " or set SaveOptions.overwrite"
+            ? "the step is committed already; " + other + " or " +
+                  SetOption(&SaveOptions::overwrite)
             : "a directory that is not a checkpoint is in the way (it has no "
               "index.h5); move it away or " +
                   other;

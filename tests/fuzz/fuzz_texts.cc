@@ -126,11 +126,11 @@ void ReadVariables(std::string_view text) {
   for (const std::string_view line : Split(text, '\n')) {
     lines.emplace_back(line);
   }
-  lines.resize(kOperatorVariables.size());
+  lines.resize(OperatorVariables().size());
   const auto options =
       ParseOperatorOptions([&](const char* name) -> const char* {
         for (size_t i = 0; i < lines.size(); ++i) {
-          if (std::string_view(kOperatorVariables[i]) == name) {
+          if (std::string_view(OperatorVariables()[i]) == name) {
             return lines[i].c_str();
           }
         }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "manager/check_manager_options.h"
+#include "pipeline/save_options.h"
 
 namespace belay::manager_options_test {
 namespace {
@@ -66,7 +67,7 @@ TEST(ManagerOptionsTest, NumbersOutOfRange) {
 TEST(ManagerOptionsTest, IntervalsAndStopping) {
   for (const double bad : {0.0, -1.0, double{NAN}, double{INFINITY}}) {
     EXPECT_THAT(ErrorOf({.auto_interval = AutoInterval{.mtbf_seconds = bad}}),
-                HasSubstr("mtbf_seconds of auto_interval is out of range"));
+                HasSubstr("mtbf_seconds is out of range"));
     EXPECT_THAT(ErrorOf({.time_limit_poll_seconds = bad}),
                 HasSubstr("time_limit_poll_seconds is out of range"));
   }
@@ -74,7 +75,7 @@ TEST(ManagerOptionsTest, IntervalsAndStopping) {
     EXPECT_THAT(
         ErrorOf({.auto_interval =
                      AutoInterval{.mtbf_seconds = 1, .overhead_budget = bad}}),
-        HasSubstr("overhead_budget of auto_interval is out of range"));
+        HasSubstr("overhead_budget is out of range"));
   }
   const AutoInterval sound{.mtbf_seconds = 3600};
   EXPECT_EQ(CheckManagerOptions({.auto_interval = sound}), absl::OkStatus());
@@ -96,7 +97,8 @@ TEST(ManagerOptionsTest, IntervalsAndStopping) {
             "caught; stop_signals: there is no signal 0");
   EXPECT_THAT(ErrorOf({.final_save_margin = -1}),
               HasSubstr("final_save_margin is out of range"));
-  EXPECT_THAT(ErrorOf({.end_time = NAN}), HasSubstr("end_time is not a time"));
+  EXPECT_THAT(ErrorOf({.end_time = NAN}),
+              HasSubstr("end_time is out of range (need a finite number"));
 }
 
 TEST(ManagerOptionsTest, Prefixes) {
@@ -219,10 +221,10 @@ TEST(ManagerOptionsTest, EachOptionIsCompared) {
       {"restore_match", {.restore_match = RestoreMatch::kConsumed}},
       {"newer_steps", {.newer_steps = NewerSteps::kDelete}},
       {"init_fn", {.init_fn = [] { return absl::OkStatus(); }}}};
-  const auto plain = CommonManagerOptions({});
+  const auto plain = CommonOptions(ManagerOptions());
   EXPECT_EQ(plain.size(), changed.size());
   for (const auto& [name, options] : changed) {
-    const auto other = CommonManagerOptions(options);
+    const auto other = CommonOptions(options);
     std::set<std::string> differing;
     for (size_t i = 0; i < plain.size(); ++i) {
       if (other[i].bytes != plain[i].bytes) differing.insert(other[i].name);

@@ -75,8 +75,8 @@ TEST(OperatorOptionsTest, AllAreSet) {
           "BELAY_DIR: the directory is \"/scratch/a b\" in place of \"run\"",
           "BELAY_INTERVAL: save_interval_steps is 500 in place of 10",
           "BELAY_KEEP: max_to_keep is 0 in place of all",
-          "BELAY_DURABLE: save.durable is false in place of true",
-          "BELAY_TRANSFER: save.transfer is two_phase in place of auto"));
+          "BELAY_TRANSFER: save.transfer is two_phase in place of auto",
+          "BELAY_DURABLE: save.durable is false in place of true"));
 }
 
 TEST(OperatorOptionsTest, Values) {
@@ -87,12 +87,14 @@ TEST(OperatorOptionsTest, Values) {
       {"collective", Transfer::kCollective},
       {"hdf5", Transfer::kHdf5}};
   for (const auto& [name, transfer] : transfers) {
-    EXPECT_EQ(Parse({{"BELAY_TRANSFER", name}})->transfer, transfer);
+    EXPECT_EQ(Apply({{"BELAY_TRANSFER", name}}).options.save.transfer,
+              transfer);
   }
-  EXPECT_EQ(Parse({{"BELAY_DURABLE", "1"}})->durable, true);
-  EXPECT_EQ(
-      Parse({{"BELAY_INTERVAL", "9223372036854775807"}})->save_interval_steps,
-      INT64_MAX);
+  EXPECT_TRUE(Apply({{"BELAY_DURABLE", "1"}}, {.save = {.durable = false}})
+                  .options.save.durable);
+  EXPECT_EQ(Apply({{"BELAY_INTERVAL", "9223372036854775807"}})
+                .options.save_interval_steps,
+            INT64_MAX);
 }
 
 TEST(OperatorOptionsTest, WhatCannotBeParsed) {
@@ -108,10 +110,10 @@ TEST(OperatorOptionsTest, WhatCannotBeParsed) {
     EXPECT_THAT(ErrorOf({{"BELAY_INTERVAL", bad}}), HasSubstr(bad));
   }
   EXPECT_EQ(ErrorOf({{"BELAY_DURABLE", "yes"}}),
-            "BELAY_DURABLE is invalid (need 0 or 1, found \"yes\")");
+            "BELAY_DURABLE is invalid (need true or false, found \"yes\")");
   EXPECT_EQ(ErrorOf({{"BELAY_TRANSFER", "Auto"}}),
-            "BELAY_TRANSFER is invalid (need auto, independent, two_phase, "
-            "collective or hdf5, found \"Auto\")");
+            "BELAY_TRANSFER is invalid (need collective, independent, hdf5, "
+            "two_phase, auto, found \"Auto\")");
   EXPECT_THAT(ErrorOf({{"BELAY_KEEP", "x"}, {"BELAY_TRANSFER", "y"}}),
               AllOf(HasSubstr("BELAY_KEEP is"), HasSubstr("BELAY_TRANSFER")));
 }

@@ -51,7 +51,8 @@ TEST(SaveDecisionTest, AfterAnOlderStepThatWasRestored) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(std::string(status.message()),
             "step 1 was restored, and step 2 is not after the latest step 3; "
-            "set ManagerOptions.newer_steps to go on from step 1, or restore "
+            "set ManagerOptions.newer_steps to kSetAside or kDelete to go on "
+            "from step 1, or restore "
             "the latest step");
   EXPECT_EQ(Reason({}, history, {.step = 1}),
             "step 1 is not after the latest step 3");

@@ -106,17 +106,17 @@ TEST(PlanRestoreErrorTest, AbsentKeysAreCounted) {
   wanted[1].shards.push_back({.key = "y"});
   wanted[1].shards.push_back({.key = "x"});
   wanted[1].shards.push_back(InfoOf(kVector, {{0}, {1}}));
-  EXPECT_EQ(
-      PlanStatus(wanted),
-      absl::NotFoundError("plan \"x\": key is not in the checkpoint "
-                          "(wanted by rank 1; 2 wanted keys are absent, the "
-                          "checkpoint has 2); close to it: \"t\", "
-                          "\"v\"; set RestoreOptions.missing if values may "
-                          "keep what they have"));
+  EXPECT_EQ(PlanStatus(wanted),
+            absl::NotFoundError(
+                "plan \"x\": key is not in the checkpoint "
+                "(wanted by rank 1; 2 wanted keys are absent, the "
+                "checkpoint has 2); close to it: \"t\", "
+                "\"v\"; set RestoreOptions.missing to kIgnore if values may "
+                "keep what they have"));
   wanted[1].shards[0].key = "model/v";
   EXPECT_THAT(std::string(PlanStatus(wanted).message()),
               ::testing::EndsWith("the checkpoint has 2); close to it: \"v\"; "
-                                  "set RestoreOptions.missing if "
+                                  "set RestoreOptions.missing to kIgnore if "
                                   "values may keep what they have"));
   wanted[1].shards = {{.key = "x"}};
   EXPECT_THAT(std::string(PlanStatus(wanted).message()),

@@ -221,7 +221,7 @@ TEST(ChunkAsAskedTest, RefusesWhatDoesNotFit) {
       PlanSave(ByRows(), {.array_layout = ArrayLayout::kCanonical,
                           .args = {{"w", {.chunk_byte_size = 64}}}})
           .status(),
-      "\"w\": ArrayLayout::kCanonical stores every array contiguously");
+      "\"w\": array_layout = kCanonical stores every array contiguously");
 }
 
 // Random chunks of random cuts: every byte of the files is what it has to be,

@@ -1,14 +1,15 @@
-"""Errors name options of C++ only in words that other languages replace.
+"""Options have a row in src/core/option_table.h, and messages take names from it.
 
-src/core/program_words.h has what stands in their place. A phrase there must be
-one of a message, and a message must not name an option that it lacks.
+The rows of a struct are all its fields, in order. A name that stands in a literal
+would be that of C++ in every language.
 """
 
 import re
 
 import rule
 
-WORDS = "src/core/program_words.h"
+WORDS = ("src/core/option_table.h", "src/core/program_words.h",
+         "src/safetensors/export_options.h")
 _LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 # Literals that a message joins, also as arguments of Cat.
 _SEAM = re.compile(r'(?<!\\)"\s*,?\s*\n?\s*"')
@@ -25,40 +26,44 @@ def _strings(text):
           for one in _LITERAL.findall(_SEAM.sub("", code))]
 
 
+_TABLE = re.compile(r"struct OptionTable<(\w+)> \{(.*?)\n\};", re.S)
+_STRUCT = re.compile(r"^struct (\w+) \{\n(.*?)^\};", re.S | re.M)
+_FIELD = re.compile(r"(\w+)(?:\s*=[^;]*)?;")
+
+
+def _differing_rows(tree):
+  structs = {name: _FIELD.findall(re.sub(r"//[^\n]*", "", fields))
+             for path, text in tree.items() if path.startswith("include/")
+             for name, fields in _STRUCT.findall(text)}
+  return [f"{path}: the rows of {name} are not its fields in order: {rows}, "
+          f"{structs.get(name)}"
+          for path in WORDS for name, text in _TABLE.findall(tree.get(path, ""))
+          if (rows := re.findall(r'Option\(\s*"(\w+)"', text))
+          != structs.get(name)]
+
+
 def check(tree):
-  if WORDS not in tree:
-    return []
-  table = re.findall(r"OptionWords\{\s*((?:\"(?:[^\"\\]|\\.)*\"\s*)+),",
-                     tree[WORDS])
-  phrases = ["".join(_LITERAL.findall(one)).replace('\\"', '"')
-             for one in table]
-  messages = [(path, one) for path, text in tree.items()
-              if path.startswith("src/") and path.endswith(".cc")
-              for one in _strings(text)]
-  problems = [f"{WORDS}: no message says \"{phrase}\"" for phrase in phrases
-              if not any(phrase in one for _, one in messages)]
-  for path, message in messages:
-    rest = message
-    for phrase in phrases:
-      rest = rest.replace(phrase, "")
-    if match := _NAME.search(rest):
-      problems.append(f"{path}: {WORDS} lacks \"{match.group()}\", which a "
-                      f"message names: {message}")
-  return problems
+  return _differing_rows(tree) + [f"{path}: names {match.group()} in a literal: {text}"
+          for path, source in tree.items()
+          if path.startswith("src/") and path.endswith((".cc", ".h"))
+          and path not in WORDS
+          for text in _strings(source) if (match := _NAME.search(text))
+          and "/" not in text]
 
 
-_TABLE = {WORDS: 'OptionWords{"set SaveOptions.overwrite", "a", nullptr},\n'}
-_SAYS = 'Error("no; " +\n  "set SaveOptions"\n  ".overwrite");\n'
 BAD = [
-    (_TABLE, 'no message says "set SaveOptions.overwrite"'),
-    ({**_TABLE, "src/a/a.cc": _SAYS + 'Error("RestoreOptions::x")\n'},
-     'lacks "RestoreOptions"'),
-    ({**_TABLE, "src/a/a.cc": _SAYS + 'Error("is ReadSharing::kOnce")\n'},
-     'lacks "ReadSharing::kOnce"'),
+    ({"src/a/a.cc": 'Error("no; set "\n  "SaveOptions"\n  ".overwrite");\n'},
+     "names SaveOptions in a literal"),
+    ({"src/a/a.cc": 'Error("is ReadSharing::kOnce")\n'},
+     "names ReadSharing::kOnce"),
+    ({"include/a.h": "struct A {\n  int x = 1;  // y;\n  int y;\n};\n",
+      WORDS[0]: 'struct OptionTable<A> {\n Option("y"), Option("x")\n};\n'},
+     "rows of A are not its fields"),
 ]
 GOOD = [
-    {**_TABLE, "src/a/a.cc": _SAYS + "// RestoreOptions::x\nRestoreOptions x;"},
-    {**_TABLE, "src/a/a.cc": 'Cat("no; set ",\n  "SaveOptions.overwrite")\n'},
+    {"src/a/a.cc": "// RestoreOptions::x\nRestoreOptions x;"},
+    {"include/a.h": "struct A {\n  int x = 1;  // y;\n  int y;\n};\n",
+     WORDS[0]: 'struct OptionTable<A> {\n Option("x"), Option("y")\n};\n'},
 ]
 
 if __name__ == "__main__":
