@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "objects/object_save.h"
+#include "objects/tracked_objects.h"
 #include "sent_bytes.h"
 #include "values.h"
 

@@ -73,16 +73,12 @@ Agreed<PendingSave> ManagedValues::Begin(BackgroundSaver& saver,
                                          bool& at_files) {
   if (checkpoint_ != nullptr) {
     TrackedObjects& objects = *checkpoint_->objects_;
-    std::optional<PendingSave> pending;
-    BELAY_RETURN_IF_AGREED(SaveStepBy(
-        objects, path, options, &at_files,
-        [&](const SaveJob& job, const SaveOptions& with_cache) -> Agreed<> {
-          const NextStep next{.restored = objects.counter - 1};
-          BELAY_ASSIGN_OR_RETURN_AGREED(
-              pending, saver.Begin(job, with_cache, EndOfStep(objects, next)));
-          return {};
-        }));
-    return *std::move(pending);
+    return SaveStepBy(objects, path, options, &at_files,
+                      [&](const SaveJob& job, const SaveOptions& with_cache) {
+                        const NextStep next{.restored = objects.counter - 1};
+                        return saver.Begin(job, with_cache,
+                                           EndOfStep(objects, next));
+                      });
   }
   SaveOptions with_cache = options;
   if (options.cache == nullptr) with_cache.cache = &plan_cache_;

@@ -52,7 +52,8 @@ class ManagedValues {
                                  const RestoreOptions& options);
 
   // Checks that as much was restored as `match` requires. Local, and equal on
-  // all ranks. Errors: FailedPrecondition - less; names what was not.
+  // all ranks.
+  // Errors: FailedPrecondition - less; names what was not.
   Status CheckMatch(const ManagedRestore& restored, RestoreMatch match) const;
 
  private:

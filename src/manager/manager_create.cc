@@ -50,7 +50,7 @@ std::vector<CommonOption> AllCommonOptions(const ManagerOptions& options) {
 constexpr char kRunMessage[] = "run";
 constexpr char kOperatorMessage[] = "operator options";
 
-// What rank 0 has read of a run.
+// Content of a run, as read by rank 0.
 struct RunMessage {
   std::string kind = kRunMessage;
   std::vector<int64_t> steps;
@@ -315,7 +315,7 @@ Status Impl::Prepare() {
   return absl::OkStatus();
 }
 
-// Lets rank 0 read the run, and gives the result to all ranks. Collective.
+// Reads the run on rank 0, and gives the result to all ranks. Collective.
 Agreed<> Impl::Share(CommContext& context, absl::FunctionRef<Status()> read) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       RunMessage message,

@@ -47,7 +47,8 @@ struct AsideOutcome {
 
 // Moves or deletes committed steps, the newest first: wherever it fails, the
 // rest ends with some step. A step with a foreign file in it is moved. Rank 0
-// only. `steps` ascend. Errors: InvalidArgument - `aside` is no such name;
+// only. `steps` ascend.
+// Errors: InvalidArgument - `aside` is no such name;
 // FailedPrecondition - it is
 //   a symbolic link or no directory; those of MakeDirectory, Rename,
 //   RemoveStep and SyncDirectory; some steps may be gone then.

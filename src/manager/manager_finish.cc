@@ -1,5 +1,5 @@
-// What follows a commit, also in the background: records, clocks, and the
-// removal of old steps.
+// After a commit, also in the background: records, clocks, and the removal of
+// old steps.
 #include <algorithm>
 #include <utility>
 
@@ -370,7 +370,7 @@ KeepOutcome Impl::AfterCommit(int64_t saved, double began, bool in_background) {
   return outcome;
 }
 
-// Lets rank 0 clean up after a commit; in the background, this continues after
+// Cleans up on rank 0 after a commit; in the background, this continues after
 // the call. Collective; agreed.
 Agreed<KeepOutcome> Impl::KeepSteps(int64_t saved, double began,
                                     bool in_background) {

@@ -89,14 +89,14 @@ struct SaveTimes {
   std::vector<std::string> notes = {};           // on the time limit
 };
 
-// What happened to the steps after a commit.
+// Steps that were kept and removed after a commit.
 struct KeepOutcome {
   SaveTimes times;
   RetentionPlan plan;  // as carried out
   std::vector<std::string> notes;
 };
 
-// What to do with a call of Save while another save is under way.
+// Reaction to a call of Save while another save is under way.
 struct Meanwhile {
   enum class Action : uint8_t {
     kSave,  // when the other save has ended

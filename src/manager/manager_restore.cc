@@ -30,7 +30,7 @@ using Impl = CheckpointManager::Impl;
 
 namespace {
 
-// What a failure to restore a step means.
+// Verdict on a step that could not be restored.
 enum class Verdict : uint8_t {
   kDamaged,  // an older step may do
   kGone,     // another manager has deleted it meanwhile
@@ -345,7 +345,8 @@ StatusOr<AsideOutcome> Impl::FinishGoingBack() const {
 
 // Moves or deletes newer steps after a step was restored by its number, as the
 // options say. If it fails after it has begun, newer steps do not count, and
-// the next save or manager tries again. Collective; agreed. Errors: those of
+// the next save or manager tries again. Collective; agreed.
+// Errors: those of
 // WriteState, FinishGoingBack and NextAside.
 Agreed<> Impl::RollBack(int64_t step, ManagedRestore& restored) {
   CommContext context = ManagerContext("go back in", true);

@@ -304,7 +304,7 @@ Agreed<ManagedSave> Impl::Save(std::optional<int64_t> step,
   }
   SaveOptions how = chosen;
   ApplyToSave(operators_, how);
-  // Of equal names, the most specific one counts.
+  // Among equal names, the most specific one counts.
   Metadata metadata = options.metadata;
   metadata.insert(how.metadata.begin(), how.metadata.end());
   metadata.insert(options_.metadata.begin(), options_.metadata.end());
@@ -448,7 +448,7 @@ Agreed<std::string> Impl::WaitIfSaveIsDue(const SaveRequest& request) {
                          context, [&] { return DecideMeanwhile(request); }));
     }
   }
-  // What follows has a context of its own, whose errors name the operation.
+  // The operations below have contexts of their own, whose errors name them.
   switch (meanwhile.action) {
     case Meanwhile::Action::kSave:
       BELAY_RETURN_IF_AGREED(WaitBeforeNextSave());
@@ -544,7 +544,8 @@ StatusOr<bool> Impl::IsTimeToMakeUp() const {
 }
 
 // After a failure: makes sure of the lease, and removes debris of failed saves
-// as far as possible. Rank 0 only. Errors: those of Lease::Renew.
+// as far as possible. Rank 0 only.
+// Errors: those of Lease::Renew.
 Status Impl::ComeBack() {
   if (failed_.steps.empty() && !history_.missed && !lease_.is_unsure()) {
     return absl::OkStatus();

@@ -76,7 +76,8 @@ std::string AgainstLastSave(const TimeUse& use, std::optional<double> left);
 
 // Returns the interval for the cost of saves, or for their duration while the
 // cost is unknown; nothing if both are. Never shorter than the duration of a
-// save. Errors: those of AdviseInterval.
+// save.
+// Errors: those of AdviseInterval.
 StatusOr<std::optional<SaveInterval>> IntervalFor(const TimeUse& use,
                                                   const AutoInterval& with);
 
@@ -133,7 +134,8 @@ std::optional<int64_t> LatestOf(const SaveHistory& history);
 // With checkpoint_interval no value of step_counter is saved twice. The default
 // number is the next one of the Checkpoint or the one after the latest step,
 // whichever is larger: no step is ever replaced. Messages do not name the
-// directory. Errors: InvalidArgument - a negative step, or rules about steps
+// directory.
+// Errors: InvalidArgument - a negative step, or rules about steps
 // but no step;
 //   AlreadyExists - forced, and the step is there;
 //   FailedPrecondition - forced, and the manager is read-only; or the program

@@ -34,7 +34,8 @@ struct Command {
 std::vector<std::string> EnvironmentWithout(const std::string& without);
 
 // Returns the output of the command, up to 64 KiB, when it has succeeded.
-// Leaves no process behind. Errors: NotFound - no such command;
+// Leaves no process behind.
+// Errors: NotFound - no such command;
 // DeadlineExceeded - it took too long;
 //   Cancelled; Internal - it failed, with what it wrote to stderr.
 StatusOr<std::string> RunCommand(const Command& command);
@@ -46,7 +47,8 @@ StatusOr<std::string> RunCommand(const Command& command);
 StatusOr<double> ParseTimeLeft(std::string_view text);
 
 // Returns the least of several lines: for a heterogeneous job squeue prints one
-// for each component, and the job ends with the first. Errors: those of
+// for each component, and the job ends with the first.
+// Errors: those of
 // ParseTimeLeft.
 StatusOr<double> LeastTimeLeft(const std::string& text);
 

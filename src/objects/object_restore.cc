@@ -1,11 +1,11 @@
-#include "objects/object_restore.h"
-
+// Restores of objects.
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint.h"
+#include "belay/objects/load_status.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
@@ -49,14 +49,17 @@ bool IsRefused(const std::vector<DifferentValue>& incompatible,
                      });
 }
 
-}  // namespace
-
+// Fails if the report, which is equal on all ranks, has mismatches that the
+// options do not allow. Collective; agreed.
+// Errors: FailedPrecondition - values
+// of another dtype, shape or type.
 Agreed<> RefuseMismatches(CommContext& context, const std::string& path,
                           const LoadReport& report, MismatchPolicy mismatched) {
   if (!IsRefused(report.incompatible, mismatched)) return {};
   return Agree(context, IncompatibleError(path, report));
 }
 
+// Adds a warning for each mismatch, if the policy asks for it.
 LoadStatus WithMismatchWarnings(const LoadStatus& status,
                                 MismatchPolicy mismatched) {
   if (mismatched != MismatchPolicy::kWarn) return status;
@@ -70,6 +73,7 @@ LoadStatus WithMismatchWarnings(const LoadStatus& status,
   return LoadStatus(status.kind(), std::move(report), status.rank_reports());
 }
 
+// Adds conversions that were found only when handlers listed their arrays.
 LoadStatus WithConversions(const LoadStatus& status,
                            const std::vector<Conversion>& conversions) {
   LoadReport report = status.report();
@@ -92,8 +96,6 @@ LoadStatus WithConversions(const LoadStatus& status,
   }
   return LoadStatus(status.kind(), std::move(report), status.rank_reports());
 }
-
-namespace {
 
 // The graph of an open checkpoint.
 struct OpenedGraph {

@@ -1,5 +1,4 @@
-#include "objects/object_save.h"
-
+// Saves of objects, and the merged graph of all ranks.
 #include <mpi.h>
 
 #include <algorithm>
@@ -48,31 +47,17 @@ StatusOr<MergedGraph> Merge(const Heard& heard) {
   return MergeGraphs(ranks);
 }
 
-// Encodes fingerprint and renames of the merged graph for each rank.
+// The part of each rank: the fingerprint of the merged graph, and its renames.
+using MergedPart =
+    std::pair<uint64_t, std::vector<std::pair<std::string, std::string>>>;
+
 std::vector<std::string> EncodeParts(const MergedGraph& merged) {
   const uint64_t fingerprint = GraphFingerprint(merged.graph);
   std::vector<std::string> parts;
   for (const auto& renames : merged.renames) {
-    WireWriter out;
-    out.Put(fingerprint);
-    out.Put<uint64_t>(renames.size());
-    for (const auto& [key, renamed] : renames) {
-      out.PutText(key);
-      out.PutText(renamed);
-    }
-    parts.push_back(out.Take());
+    parts.push_back(Encode(MergedPart(fingerprint, renames)));
   }
   return parts;
-}
-
-void DecodePart(const std::string& bytes, MergeResult& merge) {
-  WireReader in(bytes);
-  merge.merged = in.Get<uint64_t>();
-  const auto size = in.Get<uint64_t>();
-  for (uint64_t i = 0; i < size; ++i) {
-    std::string key(in.GetText());
-    merge.renames.emplace(std::move(key), in.GetText());
-  }
 }
 
 // Returns true if the merged graph is that of the present graphs. Collective;
@@ -105,7 +90,9 @@ Agreed<> MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
                     merge.graph = std::move(merged.graph);
                     return messages;
                   }));
-  DecodePart(message.part, merge);
+  MergedPart part = Decode<MergedPart>(message.part).value_or(MergedPart());
+  merge.merged = part.first;
+  merge.renames.insert(part.second.begin(), part.second.end());
   merge.own = own;
   return {};
 }
@@ -113,12 +100,6 @@ Agreed<> MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
 // Checkpoint, without its restores.
 
 namespace {
-
-// Returns the number of a usual step name; 0 for other names.
-int64_t StepOf(const std::string& path) {
-  const std::optional<StepLabel> label = ParseStepName(NameOf(path));
-  return label.has_value() ? label->step : 0;
-}
 
 // Lists the values under their keys in the merged graph.
 State ListRenamed(const LiveGraph& live, const MergeResult& merge) {
@@ -179,51 +160,30 @@ Agreed<int64_t> PassNewer(const TrackedObjects& objects, const std::string& dir,
 
 }  // namespace
 
-Agreed<> SaveObjects(TrackedObjects& objects, const std::string& path,
-                     const SaveOptions& options, bool* at_files,
-                     SaveFunction save) {
-  const Comm& comm = *objects.comm;
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", path));
-  StatusOr<LiveGraph> live = objects.Track(options.handlers);
-  StageCosts costs;
-  BELAY_RETURN_IF_AGREED(MergeWatched(objects, path, options, live, costs));
-  const State state = ListRenamed(*live, objects.merge);
-  SaveOptions with_cache = options;
-  if (options.cache == nullptr) with_cache.cache = &objects.plan_cache;
-  return save({.path = path,
-               .step = StepOf(path),
-               .state = state,
-               .graph = comm.rank() == 0 ? &objects.merge.graph : nullptr,
-               .graph_fingerprint = objects.merge.merged,
-               .before = std::move(costs),
-               .at_files = at_files},
-              with_cache);
+int64_t FindStepNumber(const std::string& path) {
+  const std::optional<StepLabel> label = ParseStepName(NameOf(path));
+  return label.has_value() ? label->step : 0;
 }
 
-Agreed<> SaveStepBy(TrackedObjects& objects, const std::string& path,
-                    const SaveOptions& options, bool* at_files,
-                    SaveFunction save) {
-  const bool had_counter = std::exchange(objects.has_counter, true);
-  ++objects.counter;
-  Agreed<> saved = SaveObjects(objects, path, options, at_files, save);
-  if (!saved.ok()) {
-    --objects.counter;
-    objects.has_counter = had_counter;
-  }
-  return saved;
+Agreed<PreparedObjects> PrepareObjects(TrackedObjects& objects,
+                                       const std::string& path,
+                                       const SaveOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(*objects.comm, "save", path));
+  StatusOr<LiveGraph> live = objects.Track(options.handlers);
+  PreparedObjects prepared;
+  BELAY_RETURN_IF_AGREED(
+      MergeWatched(objects, path, options, live, prepared.costs));
+  prepared.live = *std::move(live);
+  prepared.state = ListRenamed(prepared.live, objects.merge);
+  return prepared;
 }
 
 Agreed<SaveResult> SaveStep(TrackedObjects& objects, const std::string& path,
                             const SaveOptions& options, bool& at_files) {
-  std::optional<SaveResult> result;
-  BELAY_RETURN_IF_AGREED(SaveStepBy(
-      objects, path, options, &at_files,
-      [&](const SaveJob& job, const SaveOptions& with_cache) -> Agreed<> {
-        BELAY_ASSIGN_OR_RETURN_AGREED(result,
-                                      SaveAt(*objects.comm, job, with_cache));
-        return {};
-      }));
-  return *std::move(result);
+  return SaveStepBy(objects, path, options, &at_files,
+                    [&](const SaveJob& job, const SaveOptions& with_cache) {
+                      return SaveAt(*objects.comm, job, with_cache);
+                    });
 }
 
 Agreed<NextStep> PassNewerSteps(TrackedObjects& objects, const std::string& dir,
@@ -317,15 +277,10 @@ StatusOr<SaveResult> Checkpoint::Save(const std::string& dir,
 StatusOr<SaveResult> Checkpoint::SaveAs(const std::string& path,
                                         const SaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "save"));
-  std::optional<SaveResult> result;
-  BELAY_RETURN_IF_AGREED(SaveObjects(
-      *objects_, path, options, nullptr,
-      [&](const SaveJob& job, const SaveOptions& with_cache) -> Agreed<> {
-        BELAY_ASSIGN_OR_RETURN_AGREED(result,
-                                      SaveAt(*objects_->comm, job, with_cache));
-        return {};
-      }));
-  return *std::move(result);
+  return SaveObjects(*objects_, path, options, nullptr,
+                     [&](const SaveJob& job, const SaveOptions& with_cache) {
+                       return SaveAt(*objects_->comm, job, with_cache);
+                     });
 }
 
 int64_t Checkpoint::save_counter() const {
@@ -366,26 +321,22 @@ StatusOr<PendingSave> AsyncSaver::Save(Checkpoint& checkpoint,
   BELAY_RETURN_IF_AGREED(CheckSameRanks(*objects.comm, saver_->comm()));
   BELAY_ASSIGN_OR_RETURN_AGREED(const NextStep next,
                                 PassNewerSteps(objects, dir, options));
-  std::optional<PendingSave> pending;
-  Agreed<> begun = SaveStepBy(
+  Agreed<PendingSave> pending = SaveStepBy(
       objects, dir.empty() ? "" : StepPath(dir, next.passed + 1), options,
-      nullptr,
-      [&](const SaveJob& job, const SaveOptions& with_cache) -> Agreed<> {
-        BELAY_ASSIGN_OR_RETURN_AGREED(
-            pending, saver_->Begin(job, with_cache, EndOfStep(objects, next)));
-        return {};
+      nullptr, [&](const SaveJob& job, const SaveOptions& with_cache) {
+        return saver_->Begin(job, with_cache, EndOfStep(objects, next));
       });
-  if (!begun.ok()) {
+  if (!pending.ok()) {
     objects.counter = next.restored;
     saver_->Keep(std::move(finished));
-    return begun.error();
+    return pending;
   }
   pending->finished = std::move(finished);
   const std::string warning = NumberWarning(dir, next);
   if (!warning.empty()) {
     pending->note += Cat(pending->note.empty() ? "" : "; ", warning);
   }
-  return *std::move(pending);
+  return pending;
 }
 
 }  // namespace belay

@@ -7,15 +7,17 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/functional/function_ref.h"
 #include "belay/checkpoint.h"
 #include "belay/options.h"
 #include "belay/status.h"
 #include "core/agreed.h"
 #include "core/list_exchange.h"
+#include "core/status_macros.h"
 #include "graph/graph_match.h"
 #include "graph/live_graph.h"
 #include "graph/object_graph.h"
@@ -67,26 +69,71 @@ struct TrackedObjects {
 };
 
 // Checks that a Checkpoint was not moved from. Local, and equal on all ranks of
-// a correct program. Errors: FailedPrecondition - it was.
+// a correct program.
+// Errors: FailedPrecondition - it was.
 Agreed<> CheckMoved(const TrackedObjects* objects, std::string_view operation);
 
-// Carries out a save, such as SaveAt. Collective; agreed.
-using SaveFunction =
-    absl::FunctionRef<Agreed<>(const SaveJob& job, const SaveOptions& options)>;
+// Agrees on `live`, and updates `merge` if the graph of any rank has changed:
+// by GatherLists; otherwise one reduction is enough. Collective; agreed.
+// Errors: that of `live`, and those of MergeGraphs.
+Agreed<> MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
+                       MergeResult& merge);
 
-// Saves all objects by `save`. `at_files` as in SaveJob; may be null.
-// Collective; agreed. Errors: those of descriptions, and those of `save`.
-Agreed<> SaveObjects(TrackedObjects& objects, const std::string& path,
-                     const SaveOptions& options, bool* at_files,
-                     SaveFunction save);
+// The objects of this rank as a State, which borrows from `live`, and the costs
+// of merging the graphs.
+struct PreparedObjects {
+  LiveGraph live;
+  State state;
+  StageCosts costs;
+};
+
+// Describes all objects, and merges their graphs. Collective; agreed.
+// Errors: those of descriptions.
+Agreed<PreparedObjects> PrepareObjects(TrackedObjects& objects,
+                                       const std::string& path,
+                                       const SaveOptions& options);
+
+// Returns the number of a usual step name; 0 for other names.
+int64_t FindStepNumber(const std::string& path);
+
+// Saves all objects by `save`, such as SaveAt. `at_files` as in SaveJob; may be
+// null. Collective; agreed.
+// Errors: those of PrepareObjects, and those of `save`.
+template <typename Save>
+std::invoke_result_t<Save, const SaveJob&, const SaveOptions&> SaveObjects(
+    TrackedObjects& objects, const std::string& path,
+    const SaveOptions& options, bool* at_files, const Save& save) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(PreparedObjects prepared,
+                                PrepareObjects(objects, path, options));
+  SaveOptions with_cache = options;
+  if (options.cache == nullptr) with_cache.cache = &objects.plan_cache;
+  const bool is_root = objects.comm->rank() == 0;
+  return save({.path = path,
+               .step = FindStepNumber(path),
+               .state = prepared.state,
+               .graph = is_root ? &objects.merge.graph : nullptr,
+               .graph_fingerprint = objects.merge.merged,
+               .before = std::move(prepared.costs),
+               .at_files = at_files},
+              with_cache);
+}
 
 // Increments the save counter and saves all objects. An error undoes the
 // increment. Collective; agreed.
-Agreed<> SaveStepBy(TrackedObjects& objects, const std::string& path,
-                    const SaveOptions& options, bool* at_files,
-                    SaveFunction save);
+template <typename Save>
+auto SaveStepBy(TrackedObjects& objects, const std::string& path,
+                const SaveOptions& options, bool* at_files, const Save& save) {
+  const bool had_counter = std::exchange(objects.has_counter, true);
+  ++objects.counter;
+  auto saved = SaveObjects(objects, path, options, at_files, save);
+  if (!saved.ok()) {
+    --objects.counter;
+    objects.has_counter = had_counter;
+  }
+  return saved;
+}
 
-// SaveStepBy, with SaveAt. Collective.
+// SaveStepBy, with SaveAt. Collective; agreed.
 Agreed<SaveResult> SaveStep(TrackedObjects& objects, const std::string& path,
                             const SaveOptions& options, bool& at_files);
 

@@ -40,7 +40,8 @@ Agreed<RootMessage> GatherDescriptions(
 std::vector<Shard> ListShards(std::vector<Shard> shards, int rank);
 
 // Checks that the layouts of shards are for `num_ranks` ranks. Ignores strings
-// that are no layouts. Errors: InvalidArgument - a mesh of more or fewer ranks;
+// that are no layouts.
+// Errors: InvalidArgument - a mesh of more or fewer ranks;
 // names the key.
 Status CheckLayouts(const std::vector<Shard>& shards, int num_ranks);
 

@@ -43,8 +43,8 @@ std::vector<LostValues> ListLost(const FormedShards& formed, ConversionWay way);
 // Returns a warning for each key of which any rank has lost values, with sums
 // over all ranks, equal on all. Each begins with `what`, such as "save
 // \"/run/step_3\"". Requires `mine` ascending. Takes several messages, so call
-// it only if some rank has lost values. Collective; agreed. Errors:
-// FailedPrecondition - with `strict`, the first of these warnings.
+// it only if some rank has lost values. Collective; agreed.
+// Errors: FailedPrecondition - with `strict`, the first of these warnings.
 Agreed<std::vector<std::string>> TellLost(CommContext& context,
                                           std::string_view what,
                                           const std::vector<LostValues>& mine,

@@ -26,7 +26,7 @@ std::vector<std::string> MisspeltVariables(
 // The texts of those that are set, by name.
 using OperatorOptions = std::map<std::string, std::string>;
 
-// Reads them; an empty one is not set. Messages do not say where.
+// Reads the variables; an empty one counts as unset. Messages name no directory.
 // Errors: InvalidArgument - some cannot be parsed; names all of them, and what
 //   each needs.
 StatusOr<OperatorOptions> ParseOperatorOptions(const VariableLookup& lookup);

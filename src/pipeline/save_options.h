@@ -24,8 +24,8 @@ namespace belay {
 // Errors: InvalidArgument - one is out of its range; those of CompileArgs.
 Status CheckSaveOptions(std::string_view start, const SaveOptions& options);
 
-// Checks that what passes filters of plugins can be read again, by a process
-// that is started for it. For one rank: it says the same on all.
+// Checks in a child process that data can be read again after filters of
+// plugins. Call it on one rank: the result is the same on all.
 // Errors: FailedPrecondition - a filter is not there in it; those of
 //   ChildProcess.
 Status CheckFiltersCanBeRead(std::string_view start,

@@ -24,8 +24,8 @@
 namespace belay {
 
 // Fails on all ranks if they passed different arguments. One small all-reduce
-// if they are equal, else one for each argument. Collective; agreed. Errors:
-// InvalidArgument - `operation: NAME differs between ranks: ...`.
+// if they are equal, else one for each argument. Collective; agreed.
+// Errors: InvalidArgument - `operation: NAME differs between ranks: ...`.
 Agreed<> AgreeOnArguments(CommContext& context, std::string_view operation,
                           const std::vector<CommonOption>& arguments);
 
@@ -35,7 +35,8 @@ double SharedDirectorySeconds(double deadline_seconds);
 // Agrees on `mine`, and that every rank sees what rank 0 has made. Messages
 // begin with `operation`; `seconds` is how long ranks have waited, and
 // `did_see` says that they have seen other files there before. These must be
-// equal on all ranks. Collective; agreed. Errors: FailedPrecondition, or
+// equal on all ranks. Collective; agreed.
+// Errors: FailedPrecondition, or
 // Unavailable with `did_see` - some hosts do not see
 //   it; names them.
 Agreed<> AgreeOnSharedDirectory(CommContext& context, const Status& mine,

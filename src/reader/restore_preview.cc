@@ -6,7 +6,7 @@
 #include "core/text.h"
 #include "plan/restore_planner.h"
 #include "reader/checkpoint_reader.h"
-#include "restore/restore.h"
+#include "restore/restore_stages.h"
 #include "storage/index_file.h"
 
 namespace belay {

@@ -29,7 +29,8 @@ class ArrayReading {
                OpenFiles* kept = nullptr);
 
   // Reads the box of a shard into its memory. A string must have its final
-  // length. Errors: those of CheckDataFiles, PlanRestore and ReadAll.
+  // length.
+  // Errors: those of CheckDataFiles, PlanRestore and ReadAll.
   Status Read(const Shard& shard);
 
   // Returns the number of parts for a box with `chunks` chunks that keeps plans

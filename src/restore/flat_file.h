@@ -22,9 +22,9 @@ struct FlatArray {
   std::string key;
   DType dtype = DType::kU8;
   Shape shape;
-  // Why it cannot be read, and dtype is meaningless; empty if it can.
+  // The reason if it cannot be read; dtype is meaningless then.
   std::string problem;
-  // Why no memory may be allocated for it; empty if it may. It can still be
+  // The reason if no memory may be allocated for it. It can still be
   // read into memory of the program.
   std::string too_large;
 };
@@ -40,8 +40,8 @@ StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path,
 // Reads the box of every shard into its memory, converted from `forms` unless
 // empty; elements that are not stored keep their values. Reads nothing before
 // all shards are known to fit. `staged_bytes`, unless null, gets the peak
-// memory of conversions; `losses`, unless empty, the losses by shard. Errors:
-// NotFound - no such file or dataset; FailedPrecondition - another
+// memory of conversions; `losses`, unless empty, the losses by shard.
+// Errors: NotFound - no such file or dataset; FailedPrecondition - another
 //   dtype or shape, or a dataset that belay has no array for; InvalidArgument,
 //   OutOfRange - a box outside its array; otherwise as above.
 Status ReadFlatFile(const std::string& path, const std::vector<Shard>& shards,

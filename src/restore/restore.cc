@@ -1,5 +1,4 @@
-#include "restore/restore.h"
-
+// A restore, from its options to its result.
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -15,7 +15,6 @@
 #include "core/text.h"
 #include "core/wire.h"
 #include "plan/stored_values.h"
-#include "restore/restore.h"
 #include "restore/restore_stages.h"
 #include "state/rank_rows.h"
 #include "state/stored_answer.h"

@@ -19,7 +19,6 @@
 #include "plan/restore_planner.h"
 #include "plan/shared_targets.h"
 #include "restore/flat_file.h"
-#include "restore/restore.h"
 #include "restore/restore_stages.h"
 #include "state/stored_answer.h"
 #include "storage/deliver.h"

@@ -22,6 +22,7 @@
 #include "mpi/collective.h"
 #include "pipeline/stages.h"
 #include "plan/plan.h"
+#include "plan/restore_planner.h"
 #include "plan/stored_values.h"
 #include "state/rank_rows.h"
 #include "state/stored_answer.h"
@@ -61,6 +62,20 @@ void Fields(Archive& archive, RestoreSource& source) {
 StatusOr<RestoreSource> SourceOf(const std::string& dir,
                                  std::optional<int64_t> step);
 
+// Checks the options about readers and memory. Messages begin with
+// `operation "path"`.
+// Errors: InvalidArgument - one is out of its range, or they contradict.
+Status CheckReading(std::string_view operation, const std::string& path,
+                    const RestoreOptions& options);
+
+// Checks that no option is about single values, for restores without values of
+// the program.
+// Errors: InvalidArgument - names it.
+Status CheckNoArgs(const std::string& dir, const RestoreOptions& options);
+
+// Returns the options about readers for the planner.
+ReadRules ReadRulesOf(const RestoreOptions& options);
+
 // Blocks that ranks have read. Borrows everything.
 struct ReadBlocks {
   const SavedCheckpoint& saved;  // rank 0 only, as the next
@@ -70,7 +85,8 @@ struct ReadBlocks {
 };
 
 // Compares the checksums of what all ranks have read, and returns the counts of
-// all. Messages begin with `operation`. Collective; agreed. Errors: those of
+// all. Messages begin with `operation`. Collective; agreed.
+// Errors: those of
 // CompareChecksums.
 Agreed<BlockCounts> CompareTogether(CommContext& context,
                                     const std::string& operation,
@@ -96,7 +112,8 @@ struct RestoreFrame {
 
 // Restores `state` from `source` as Restore, if `mine` is OK. Source and
 // options must be equal on all ranks. Requires a communicator that CheckComm
-// accepts. Collective. Errors: `mine`; those of Restore.
+// accepts. Collective.
+// Errors: `mine`; those of Restore.
 Agreed<RestoreResult> RestoreState(const Comm& comm,
                                    const RestoreSource& source, Status mine,
                                    const State& state,
@@ -131,7 +148,8 @@ Agreed<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
 
 // Fails if another save has replaced the step, else with `mine` of any rank
 // unless `status`, the result of reading it, is an error. `status` must be
-// equal on all ranks. Collective; agreed. Errors: those of CheckSameStep.
+// equal on all ranks. Collective; agreed.
+// Errors: those of CheckSameStep.
 Agreed<> CheckUnchanged(RestoreFrame& frame, const OpenedStep& opened,
                         const Status& status, const Status& mine);
 
@@ -143,7 +161,8 @@ Agreed<> PinRestore(RestoreFrame& frame, RestoreSource& source);
 Agreed<> TellOfStep(RestoreFrame& frame, const OpenedStep& opened);
 
 // Returns a chooser of the arguments of values; `keys` are those of this rank.
-// Borrows the options. Collective; agreed. Errors: those of
+// Borrows the options. Collective; agreed.
+// Errors: those of
 // RestoreChooser::Create; InvalidArgument - an entry that is
 //   for no value of any rank.
 Agreed<RestoreChooser> AgreeOnChooser(
@@ -194,7 +213,8 @@ Agreed<ListedRestore> ListTogether(RestoreFrame& frame,
 
 // Plans values that are computed from stored arrays, and adds the arrays to
 // `listed`. Values that do not fit, if allowed, are added to `mismatched`
-// instead. Errors: those of PlanTransform and GiveLength; FailedPrecondition -
+// instead.
+// Errors: those of PlanTransform and GiveLength; FailedPrecondition -
 // the
 //   result does not fit the program's value; all name its key.
 Status ListComputed(const RestoreFrame& frame,
@@ -203,7 +223,8 @@ Status ListComputed(const RestoreFrame& frame,
                     std::vector<Conversion>& mismatched);
 
 // Resizes values that can take the length of their result, and adds the memory
-// that they gave up to `former`. Errors: as GiveLength, and as MadeBytes::Check
+// that they gave up to `former`.
+// Errors: as GiveLength, and as MadeBytes::Check
 // for all of them together.
 Status GiveComputedLengths(const StoredAnswer& answer,
                            std::vector<ComputedValue>& values,
@@ -257,7 +278,7 @@ Agreed<std::vector<StoredForm>> ShareForms(
 
 // --- read ---
 
-// What this rank has read.
+// Result of reading on this rank.
 struct ReadData {
   std::vector<ConversionLosses> losses;  // by shard; empty: none is converted
   std::vector<uint32_t> registers;
@@ -295,14 +316,16 @@ Agreed<> HandOutRows(RestoreFrame& frame, std::vector<Shard>& shards);
 
 // Computes values from the arrays that were read. Adds to `warnings` one for
 // each key of which any rank has lost values; `path` is for messages.
-// Collective; agreed. Errors: those of functions of the program; those of
+// Collective; agreed.
+// Errors: those of functions of the program; those of
 // TellLost.
 Agreed<> ComputeTogether(RestoreFrame& frame, std::string_view path,
                          std::vector<ComputedListing> computed,
                          std::vector<std::string>& warnings);
 
 // Fetches rows by their ids from the ranks that have read them. Collective;
-// agreed. Errors: those of AskForIds, CheckNothingIsThere, AnswerRequests and
+// agreed.
+// Errors: those of AskForIds, CheckNothingIsThere, AnswerRequests and
 //   CheckSameIds.
 Agreed<> FetchById(RestoreFrame& frame, std::vector<IdBlock>& blocks,
                    std::vector<FormerElements> former);

@@ -21,7 +21,6 @@
 #include "pipeline/lost_values.h"
 #include "plan/shards.h"
 #include "plan/stored_values.h"
-#include "restore/restore.h"
 #include "restore/restore_stages.h"
 #include "state/array_access.h"
 #include "state/rank_rows.h"
@@ -187,7 +186,7 @@ Conversion DifferenceOf(const Shard& shard, const ArrayForm& form) {
           .stored_shape = form.shape};
 }
 
-// Lets a value be computed in dense memory, from which FinishOne scatters it.
+// Allocates dense memory for a result, from which FinishOne scatters it.
 Status TakeDense(Shard& shard, ComputedListing& computed) {
   return CatchBadAlloc(
       Cat("\"", shard.key, "\": its elements"), [&]() -> Status {

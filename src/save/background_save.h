@@ -74,7 +74,7 @@ struct SaveUnderWay {
   std::shared_ptr<FlushJob> flush = std::make_shared<FlushJob>();
   std::shared_ptr<FlushProgress> progress = std::make_shared<FlushProgress>();
   std::shared_ptr<StepInProgress> step;
-  // What the thread does, and what this rank votes.
+  // Work of the thread, and vote of this rank.
   Doing doing = Doing::kNothing;
   Vote mine;
   Status status;

@@ -119,7 +119,8 @@ uint64_t SumReplicas(const SaveOptions& options, const RankPlan& plan,
 
 // Names the replicas that differ, after a sum has shown that some do: a sum of
 // all values or, with a plan that is used again, of samples. Collective;
-// agreed. Errors: InvalidArgument - ranks hold other values of the same box.
+// agreed.
+// Errors: InvalidArgument - ranks hold other values of the same box.
 Agreed<> NameDifferentReplicas(SaveFrame& frame, const PreparedSave& save);
 
 // Releases the shards once the values are no longer needed: to the plan, for
@@ -219,7 +220,7 @@ class IndexCreation {
 // Equal on all ranks of a save.
 bool NeedsAllRanks(Transfer transfer, FileLayout layout);
 
-// What this rank has written.
+// Result of writing on this rank.
 struct WrittenData {
   Transfer transfer = Transfer::kCollective;  // equal on all ranks
   std::string transfer_note;

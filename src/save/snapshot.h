@@ -70,7 +70,8 @@ struct Snapshot {
 
 // Copies the bytes that a job writes to its file, and adds them to the
 // checksums. Without room, writes them to the file at once and reads them back,
-// because there is no copy to compare them with later. Errors: those of
+// because there is no copy to compare them with later.
+// Errors: those of
 // Staging, of PosixFile and of `before_tile`; DataLoss - what
 //   was read back is not what was written.
 Status TakeSnapshot(const WriteJob& job, Snapshot& snapshot,

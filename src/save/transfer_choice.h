@@ -21,7 +21,8 @@ namespace belay {
 
 // Returns the options of a save to `path`, with the transfer of BELAY_TRANSFER
 // if rank 0's environment had it when `comm` was duplicated. Local; equal on
-// all ranks. Errors: InvalidArgument - the variable names no transfer.
+// all ranks.
+// Errors: InvalidArgument - the variable names no transfer.
 Agreed<SaveOptions> WithOperatorTransfer(const Comm& comm,
                                          const std::string& path,
                                          const SaveOptions& options);
