@@ -43,7 +43,7 @@ struct GraphAttribute {
   Shape shape;          // of the whole array
   std::string layout;   // Layout::ToString, or empty
   bool opaque = false;  // bytes that only the program can read
-  // Of the handler, if the value has one; dtype and shape mean nothing then.
+  // The type of its handler, if it has one; dtype and shape mean nothing then.
   std::string typestr = {};
 
   bool has_handler() const { return !typestr.empty(); }

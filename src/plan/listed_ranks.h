@@ -63,14 +63,13 @@ class Progressions {
   int64_t size_ = 0;
 };
 
-// What a rank tells rank 0 of its shards: entries, one per shard or value. The
-// entries of a shard leave out where it lies if that follows from its layout
-// and the rank, if every rank holds it all, or if its rows are divided evenly
-// over all ranks: these entries name no rank, so all ranks that hold the same
-// arrays in the same way tell the same bytes. Only pieces that are cut in
-// another way are told with their boxes.
+// A rank tells rank 0 of its shards by entries, one per shard or value. An
+// entry leaves out where a shard lies if that follows from its layout and the
+// rank, if every rank holds it all, or if its rows are divided evenly over all
+// ranks. Such an entry names no rank, so ranks that hold the same arrays in the
+// same way tell the same bytes. Only pieces that are cut in another way are
+// told with their boxes.
 
-// What a rank tells.
 struct Description {
   Entries
       shared;   // what names no rank, all values, and the job if it has a name

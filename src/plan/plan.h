@@ -75,7 +75,8 @@ struct StoredDataset {
   int64_t offset = -1;  // of its first byte in the file; -1 while unknown
   int32_t group = 0;    // of the sharding policy
   int32_t task = -1;    // the rank that wrote it all; -1: several, or unknown
-  // Of its chunks. Only HDF5 knows where these lie, so the offset stays -1.
+  // The filters of its chunks. Only HDF5 knows where these lie, so the offset
+  // stays -1.
   std::vector<Filter> filters = {};
   std::string path = {};  // in its file, of one with filters that is stored
 
