@@ -67,7 +67,7 @@ inline constexpr ProgramWord kWaitWord{
     "belay_saver_close, belay_saver_wait or belay_manager_wait"};
 inline constexpr ProgramWord kWaitForSnapshotWord{
     "WaitForSnapshot", "wait_for_snapshot()",
-    "belay_saver_wait or belay_manager_wait"};
+    "belay_saver_wait_for_snapshot or belay_manager_wait_for_snapshot"};
 
 }  // namespace belay
 
