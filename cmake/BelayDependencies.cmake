@@ -19,7 +19,8 @@ pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 # One target for HDF5, so that only what links it can include it.
 add_library(belay_hdf5 INTERFACE)
 target_include_directories(belay_hdf5 SYSTEM INTERFACE ${HDF5_INCLUDE_DIRS})
-target_compile_definitions(belay_hdf5 INTERFACE ${HDF5_DEFINITIONS})
+target_compile_definitions(belay_hdf5 INTERFACE ${HDF5_DEFINITIONS}
+  OMPI_SKIP_MPICXX)  # its header includes that of MPI
 target_link_libraries(belay_hdf5 INTERFACE ${HDF5_LIBRARIES} MPI::MPI_C)
 
 # C++ bindings of MPI are gone from the standard; never pull them in.

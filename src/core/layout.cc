@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "core/program_words.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 
@@ -13,7 +14,6 @@ namespace belay {
 Status CheckMeshSize(std::string_view start, const Layout& layout,
                      int num_ranks) {
   const int found = layout.mesh().num_ranks();
-#include "core/program_words.h"
   if (found == num_ranks) return absl::OkStatus();
   return absl::InvalidArgumentError(
       Cat(start, ": the layout ", layout.ToString(),

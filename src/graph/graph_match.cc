@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "core/option_table.h"
 #include "core/text.h"
 #include "core/wire.h"
 #include "state/array_access.h"

@@ -254,6 +254,8 @@ std::string Shown(Lines lines, std::string_view separator) {
 }
 
 // Returns " [ranks 0, 2]", or "" if it concerns all ranks of the report.
+}  // namespace
+
 std::string RanksText(const std::vector<int>& ranks, const LoadReport& report) {
   if (ranks.size() == report.ranks.size()) return "";
   Lines texts;
@@ -261,6 +263,8 @@ std::string RanksText(const std::vector<int>& ranks, const LoadReport& report) {
   return Cat(ranks.size() == 1 ? " [rank " : " [ranks ", Shown(texts, ", "),
              "]");
 }
+
+namespace {
 
 template <typename T, typename Line>
 Lines MakeLines(const std::vector<T>& values, const Line& line) {

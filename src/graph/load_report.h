@@ -20,6 +20,9 @@ StatusOr<LoadReport> MakeLoadReport(const ObjectGraph& saved,
                                     const std::vector<RankMatch>& ranks);
 
 // Errors: DataLoss - the bytes are damaged.
+// Returns " [ranks 1, 2]", or "" for all ranks of the report.
+std::string RanksText(const std::vector<int>& ranks, const LoadReport& report);
+
 std::string EncodeLoadReport(const LoadReport& report);
 StatusOr<LoadReport> DecodeLoadReport(std::string_view bytes);
 

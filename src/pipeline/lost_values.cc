@@ -157,11 +157,6 @@ std::string TextOf(const LostValues& lost) {
 
 // --- As bytes ---
 
-size_t NumLost(const std::vector<LostValues>& all) {
-  return std::ranges::count_if(
-      all, [](const LostValues& one) { return one.losses.Any(); });
-}
-
 // The first keys with lost values, without those that were only converted; of
 // all ranks without the number of converted values.
 struct GatheredLost {

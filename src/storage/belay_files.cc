@@ -6,13 +6,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/integers.h"
+#include "core/program_words.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "storage/commit.h"
 #include "storage/posix_file.h"
 
 namespace belay {
-#include "core/program_words.h"
 namespace {
 
 constexpr size_t kMaxShown = 5;
