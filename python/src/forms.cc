@@ -40,8 +40,8 @@ void TakeTree(const std::string& key, const ValueTree& tree,
 
 // Calls a function with the form that a checkpoint stores, which a stranger may
 // have made up.
-py::object FromStored(const std::string& form,
-                      const std::function<py::object()>& function) {
+py::object CallWithForm(const std::string& form,
+                        const std::function<py::object()>& function) {
   try {
     return function();
   } catch (const py::error_already_set& error) {
@@ -187,7 +187,7 @@ py::object Kinds(const char* function) {
 }
 
 py::object FromStored(const char* function, const std::string& form) {
-  return FromStored(form, [&] { return Kinds(function)(NameOf(form)); });
+  return CallWithForm(form, [&] { return Kinds(function)(NameOf(form)); });
 }
 
 std::pair<std::string, bool> KindOf(py::handle value) {
@@ -197,7 +197,8 @@ std::pair<std::string, bool> KindOf(py::handle value) {
 py::object Made(const std::string& kind, py::object values) {
   if (kind == "list" || kind == "dict" || kind.empty()) return values;
   if (kind == "tuple") return py::tuple(std::move(values));
-  return FromStored(kind, [&] { return Kinds("made")(NameOf(kind), values); });
+  return CallWithForm(kind,
+                      [&] { return Kinds("made")(NameOf(kind), values); });
 }
 
 py::object Like(py::handle given, py::object values) {

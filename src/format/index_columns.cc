@@ -203,6 +203,24 @@ Status Bad(const std::string& path, std::string_view what, size_t row) {
       "read \"%s\": %s of row %d is out of range", path, what, row));
 }
 
+// No text has a NUL byte: a file name would end there for the system, and two
+// names would be one file.
+Status CheckTexts(const IndexColumns& columns, const std::string& path) {
+  Status status;
+  ForEachColumn(columns, [&](std::string_view name, const auto& column) {
+    if constexpr (std::is_convertible_v<decltype(column),
+                                        std::vector<std::string>>) {
+      for (size_t row = 0; row < column.size(); ++row) {
+        if (column[row].find('\0') == std::string::npos) continue;
+        name.remove_prefix(std::string_view(".belay/").size());
+        status.Update(Bad(path, name, row));
+        return;
+      }
+    }
+  });
+  return status;
+}
+
 Status WrongChecksums(const std::string& path, std::string_view need,
                       size_t found) {
   return absl::DataLossError(absl::StrFormat(
@@ -456,6 +474,7 @@ IndexColumns ToColumns(const SavedCheckpoint& saved) {
 
 StatusOr<SavedCheckpoint> FromColumns(IndexColumns columns,
                                       const std::string& path) {
+  BELAY_RETURN_IF_ERROR(CheckTexts(columns, path));
   SavedCheckpoint saved;
   if (columns.step.size() != 1 || columns.step[0] < 0) {
     return Bad(path, "step", 0);

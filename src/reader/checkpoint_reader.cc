@@ -337,18 +337,20 @@ std::vector<ValueInfo> CheckpointReader::Values() const {
   return values;
 }
 
-StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
-  const ReaderContents& contents = *impl_->contents;
-  if (!contents.info.has_graph) return std::vector<ObjectInfo>();
-  const auto read = [&]() -> StatusOr<ObjectGraph> {
-    const SavedCheckpoint& saved = contents.saved;
+StatusOr<ObjectGraph> ReadObjectGraph(const SavedCheckpoint& saved) {
+  return CatchBadAlloc("its graph", [&]() -> StatusOr<ObjectGraph> {
     BELAY_ASSIGN_OR_RETURN(
         ObjectGraph graph,
         FromStoredGraph(saved.graph, saved.arrays, saved.values));
     BELAY_RETURN_IF_ERROR(CheckPathBytes(graph));
     return graph;
-  };
-  const StatusOr<ObjectGraph> graph = CatchBadAlloc("its graph", read);
+  });
+}
+
+StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
+  const ReaderContents& contents = *impl_->contents;
+  if (!contents.info.has_graph) return std::vector<ObjectInfo>();
+  const StatusOr<ObjectGraph> graph = ReadObjectGraph(contents.saved);
   if (!graph.ok()) {
     return Status(graph.status().code(),
                   PrintableText(Cat("read \"", contents.info.path, "\": ",

@@ -4,6 +4,7 @@
 #define BELAY_READER_CHECKPOINT_READER_H_
 
 #include "belay/checkpoint_reader.h"
+#include "graph/object_graph.h"
 #include "plan/plan.h"
 #include "plan/stored_arrays.h"
 
@@ -17,6 +18,11 @@ std::vector<ArrayInfo> ArraysOf(const SavedCheckpoint& saved,
                                 const std::vector<ArrayEntry>& entries);
 CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
                       const std::vector<ArrayEntry>& entries);
+
+// Returns the graph of the stored objects.
+// Errors: DataLoss - it is impossible; ResourceExhausted - the paths of its
+//   objects take too much memory.
+StatusOr<ObjectGraph> ReadObjectGraph(const SavedCheckpoint& saved);
 
 }  // namespace belay
 

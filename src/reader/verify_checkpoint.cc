@@ -4,6 +4,7 @@
 #include "core/strided_copy.h"
 #include "core/text.h"
 #include "format/paths.h"
+#include "reader/checkpoint_reader.h"
 #include "storage/filtered_reader.h"
 #include "storage/metadata_file.h"
 #include "storage/staging.h"
@@ -24,7 +25,7 @@ class ArrayVerifier {
                 const std::function<void(int64_t)>& progress)
       : saved_(saved), directory_(directory), progress_(progress) {}
 
-  // Compares the checksums of one array.
+  // Reads one array, and compares its checksums if there are some.
   Status Verify(int32_t array, const ArrayEntry& entry, VerifyResult& result) {
     const StoredArray& stored = saved_.arrays[array];
     const int64_t bytes = ArrayBytes(stored);
@@ -37,6 +38,7 @@ class ArrayVerifier {
       return absl::OkStatus();
     }
     BELAY_RETURN_IF_ERROR(summed);
+    if (!saved_.has_checksums) return absl::OkStatus();
     for (size_t i = 0; i < registers.size(); ++i) {
       const auto block = static_cast<int64_t>(i);
       const int64_t block_bytes =
@@ -140,6 +142,14 @@ StatusOr<VerifyResult> Verify(
   } else {
     BELAY_RETURN_IF_ERROR(metadata);
   }
+  if (!saved.graph.node_parent.empty()) {
+    const Status graph = ReadObjectGraph(saved).status();
+    if (absl::IsDataLoss(graph)) {
+      result.damage.push_back(Cat("read \"", path, "\": ", graph.message()));
+    } else {
+      BELAY_RETURN_IF_ERROR(graph);
+    }
+  }
   Status files = CheckDataFiles(path, saved);
   if (files.ok()) files = CheckAllStoredChunks(path, saved);
   if (absl::IsDataLoss(files)) {
@@ -150,8 +160,18 @@ StatusOr<VerifyResult> Verify(
   BELAY_ASSIGN_OR_RETURN(std::vector<std::string> damage,
                          FindHdf5Damage(path, saved));
   result.damage.insert(result.damage.end(), damage.begin(), damage.end());
-  if (!saved.has_checksums) return result;
-  const int64_t total = TotalBytes(saved);
+  const std::vector<ArrayEntry> entries = ArrayEntries(saved);
+  // Without checksums only filters can show damage.
+  const auto is_read = [&](size_t array) {
+    return saved.has_checksums ||
+           std::any_of(
+               entries[array].datasets.begin(), entries[array].datasets.end(),
+               [](const StoredDataset& one) { return !one.filters.empty(); });
+  };
+  int64_t total = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (is_read(i)) total += ArrayBytes(saved.arrays[i]);
+  }
   int64_t done = 0;
   const std::function<void(int64_t)> advance = [&](int64_t bytes) {
     done += bytes;
@@ -159,8 +179,8 @@ StatusOr<VerifyResult> Verify(
   };
   if (total == 0) advance(0);  // that nothing is left is progress as well
   ArrayVerifier verifier(saved, path, advance);
-  const std::vector<ArrayEntry> entries = ArrayEntries(saved);
   for (size_t i = 0; i < entries.size(); ++i) {
+    if (!is_read(i)) continue;
     BELAY_RETURN_IF_ERROR(
         verifier.Verify(static_cast<int32_t>(i), entries[i], result));
   }

@@ -164,7 +164,7 @@ class LinkedFiles {
 
   // Checks a file that is there.
   Status Add(size_t file, const std::string& path, const FileStat& stat) {
-    if (stat.links <= 1 || !has_values_[file]) return absl::OkStatus();
+    if (!has_values_[file]) return absl::OkStatus();
     const auto [known, is_new] = by_number_.try_emplace(stat.number, file);
     if (is_new) return absl::OkStatus();
     return absl::DataLossError(
@@ -430,7 +430,13 @@ void FindFilteredPaths(SavedCheckpoint& saved) {
 StatusOr<SavedCheckpoint> ReadFile(const std::string& path,
                                    const std::vector<std::string>& keys) {
   OpenIndex index{.path = path};
-  BELAY_ASSIGN_OR_RETURN(index.file, Hdf5Bytes::Open(path));
+  StatusOr<std::unique_ptr<Hdf5Bytes>> file = Hdf5Bytes::Open(path);
+  // A link, or what is no file at all, has been put in its place.
+  if (absl::IsInvalidArgument(file.status())) {
+    return absl::DataLossError(file.status().message());
+  }
+  BELAY_RETURN_IF_ERROR(file.status());
+  index.file = *std::move(file);
   BELAY_RETURN_IF_ERROR(CheckHeader(index));
   StoredColumns stored;
   const StatusOr<bool> is_intact = ReadColumns(index, stored);

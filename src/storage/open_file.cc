@@ -49,6 +49,15 @@ StatusOr<Descriptor> OpenRegular(const std::string& path, int flags,
       S_ISLNK(before.st_mode)) {
     return IsSymbolicLink(operation, path);
   }
+  const auto not_a_file = [&](mode_t found) {
+    return absl::InvalidArgumentError(
+        Cat(operation, " \"", path, "\": not a file (need a regular file, ",
+            "found ", KindName(found), ")"));
+  };
+  if (file.fd() < 0 && errno == ENXIO && ::lstat(path.c_str(), &before) == 0 &&
+      S_ISSOCK(before.st_mode)) {
+    return not_a_file(before.st_mode);
+  }
   if (file.fd() < 0) return ErrnoStatus(errno, operation, path);
   ::fcntl(file.fd(), F_SETFL, ::fcntl(file.fd(), F_GETFL) & ~O_NONBLOCK);
   struct stat stat;
@@ -56,9 +65,7 @@ StatusOr<Descriptor> OpenRegular(const std::string& path, int flags,
     return ErrnoStatus(errno, operation, path);
   }
   if (S_ISREG(stat.st_mode)) return file;
-  return absl::InvalidArgumentError(Cat(operation, " \"", path,
-                                        "\": not a file (need a regular file, ",
-                                        "found ", KindName(stat.st_mode), ")"));
+  return not_a_file(stat.st_mode);
 }
 
 bool HasName(int fd, const std::string& path) {

@@ -65,6 +65,19 @@ TEST(IndexColumnsTest, ColumnsHoldWhatTheFormatSays) {
   EXPECT_EQ(columns.dataset_filters, Text());  // all would be empty
 }
 
+TEST(IndexColumnsTest, NoTextHasANulByte) {
+  const std::string nul("a\0b", 3);
+  IndexColumns columns = ToColumns(SmallIndex());
+  columns.file_name[1] = nul;
+  EXPECT_EQ(Convert(columns), Bad("files/name of row 1"));
+  columns = ToColumns(SmallIndex());
+  columns.array_key[2] = nul;
+  EXPECT_EQ(Convert(columns), Bad("arrays/key of row 2"));
+  columns = ToColumns(SmallIndex());
+  columns.values.typestr.at(0) = nul;
+  EXPECT_EQ(Convert(columns), Bad("values/typestr of row 0"));
+}
+
 // SmallIndex with filters on the chunks of "a".
 SavedCheckpoint FilteredIndex() {
   SavedCheckpoint saved = SmallIndex();

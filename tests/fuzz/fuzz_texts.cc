@@ -136,8 +136,8 @@ void ReadVariables(std::string_view text) {
         }
         return nullptr;
       });
-  Require(!options.ok() || !options->save_interval_steps ||
-              *options->save_interval_steps >= 0,
+  Require(!options.ok() || !options->contains("BELAY_INTERVAL") ||
+              !options->at("BELAY_INTERVAL").starts_with("-"),
           "no interval is negative");
 }
 

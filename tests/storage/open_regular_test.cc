@@ -33,10 +33,13 @@ class OpenRegularTest : public DirectoryTest {
 // Opening a pipe would wait for its other end.
 TEST_F(OpenRegularTest, OpensOnlyFiles) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0666), 0);
+  ASSERT_EQ(mknod(Path("socket").c_str(), S_IFSOCK | 0666, 0), 0);
   const int before = OpenDescriptors();
   for (Mode mode : {Mode::kRead, Mode::kWrite}) {
     EXPECT_EQ(PosixFile::Open(Path("pipe"), mode).status(),
               Refused(Path("pipe"), "a pipe"));
+    EXPECT_EQ(PosixFile::Open(Path("socket"), mode).status(),
+              Refused(Path("socket"), "a socket"));
     EXPECT_EQ(PosixFile::Open("/dev/null", mode).status(),
               Refused("/dev/null", "a device"));
   }
