@@ -63,9 +63,20 @@ Hdf5Bytes::Hdf5Bytes(PosixFile file, const FileStat& stat, int64_t budget)
           },
           Cat("; if you trust it, allow more with ", kMaxMetadataBytes)) {}
 
+namespace {
+
+// Opens a file of a committed step for reading.
+StatusOr<PosixFile> OpenFileOfStep(const std::string& path) {
+  StatusOr<PosixFile> file = PosixFile::Open(path, PosixFile::Mode::kRead);
+  if (!absl::IsInvalidArgument(file.status())) return file;
+  // A link, or what is no file at all, has been put in its place.
+  return absl::DataLossError(file.status().message());
+}
+
+}  // namespace
+
 StatusOr<std::unique_ptr<Hdf5Bytes>> Hdf5Bytes::Open(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  BELAY_ASSIGN_OR_RETURN(PosixFile file, OpenFileOfStep(path));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
   BELAY_ASSIGN_OR_RETURN(const std::optional<int64_t> said, MaxMetadataBytes());
   const int64_t budget =
@@ -187,16 +198,12 @@ Status CheckDataFiles(const std::string& directory,
   for (size_t i = 0; i < saved.files.size(); ++i) {
     const StoredFile& expected = saved.files[i];
     const std::string path = JoinPath(directory, expected.name);
-    StatusOr<PosixFile> file = PosixFile::Open(path, PosixFile::Mode::kRead);
+    StatusOr<PosixFile> file = OpenFileOfStep(path);
     if (absl::IsNotFound(file.status())) {
       return absl::DataLossError(
           absl::StrFormat("open \"%s\": the data file is missing (need %d "
                           "bytes, found none)",
                           path, expected.bytes));
-    }
-    // A link, or what is no file at all, has been put in its place.
-    if (absl::IsInvalidArgument(file.status())) {
-      return absl::DataLossError(file.status().message());
     }
     BELAY_RETURN_IF_ERROR(file.status());
     BELAY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
@@ -430,13 +437,7 @@ void FindFilteredPaths(SavedCheckpoint& saved) {
 StatusOr<SavedCheckpoint> ReadFile(const std::string& path,
                                    const std::vector<std::string>& keys) {
   OpenIndex index{.path = path};
-  StatusOr<std::unique_ptr<Hdf5Bytes>> file = Hdf5Bytes::Open(path);
-  // A link, or what is no file at all, has been put in its place.
-  if (absl::IsInvalidArgument(file.status())) {
-    return absl::DataLossError(file.status().message());
-  }
-  BELAY_RETURN_IF_ERROR(file.status());
-  index.file = *std::move(file);
+  BELAY_ASSIGN_OR_RETURN(index.file, Hdf5Bytes::Open(path));
   BELAY_RETURN_IF_ERROR(CheckHeader(index));
   StoredColumns stored;
   const StatusOr<bool> is_intact = ReadColumns(index, stored);
