@@ -48,8 +48,8 @@ Status SaveByFewer(const Comm& comm, const std::string& dir, int64_t rows) {
   return AllOk(comm, status);
 }
 
-struct Restorer {
-  explicit Restorer(const Comm& over, int64_t rows)
+struct RunRestorer {
+  explicit RunRestorer(const Comm& over, int64_t rows)
       : comm(over), model(over, rows), checkpoint(over, {{"model", model}}) {}
 
   Status Check() const {
@@ -67,7 +67,7 @@ struct Restorer {
   std::string dir;
 };
 
-Contender PlainRestore(std::shared_ptr<Restorer> restorer) {
+Contender PlainRestore(std::shared_ptr<RunRestorer> restorer) {
   return {.name = "restore",
           .run =
               [restorer] {
@@ -77,7 +77,7 @@ Contender PlainRestore(std::shared_ptr<Restorer> restorer) {
 }
 
 // All that a job does in the library before its first step.
-Status RestartOnce(Restorer& restorer) {
+Status RestartOnce(RunRestorer& restorer) {
   auto manager = CheckpointManager::Create(
       restorer.checkpoint, restorer.dir,
       {.stop_signals = {SIGUSR1, SIGTERM}, .max_to_keep = 3});
@@ -85,7 +85,7 @@ Status RestartOnce(Restorer& restorer) {
   return manager->RestoreOrInitialize().status();
 }
 
-Contender Restart(std::shared_ptr<Restorer> restorer) {
+Contender Restart(std::shared_ptr<RunRestorer> restorer) {
   return {.name = "restart",
           .run = [restorer] { return RestartOnce(*restorer); },
           .check = [restorer] { return restorer->Check(); }};
@@ -170,7 +170,7 @@ Workload RestartRun() {
           .make = [](const Context& context,
                      const Medium& medium) -> StatusOr<std::vector<Contender>> {
             const int64_t rows = Scaled(context, kLoopRows);
-            auto restorer = std::make_shared<Restorer>(*context.comm, rows);
+            auto restorer = std::make_shared<RunRestorer>(*context.comm, rows);
             restorer->dir = absl::StrCat(medium.dir, "/run");
             const Status saved =
                 SaveByFewer(*context.comm, restorer->dir, rows);

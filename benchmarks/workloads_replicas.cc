@@ -51,8 +51,8 @@ Status CheckBytesRead(const Context& context, const std::string& dir,
       result->counters.bytes));
 }
 
-StatusOr<std::vector<Contender>> MakeRestores(const Context& context,
-                                              const Medium& medium) {
+StatusOr<std::vector<Contender>> MakeReplicaRestores(const Context& context,
+                                                     const Medium& medium) {
   const auto arrays = Replicas(context);
   StatusOr<std::string> dir = SaveForRestore(context, medium, arrays);
   if (!dir.ok()) return dir.status();
@@ -68,8 +68,8 @@ StatusOr<std::vector<Contender>> MakeRestores(const Context& context,
                                     {.read_sharing = ReadSharing::kEachRank})};
 }
 
-StatusOr<std::vector<Contender>> MakeSaves(const Context& context,
-                                           const Medium& medium) {
+StatusOr<std::vector<Contender>> MakeReplicaSaves(const Context& context,
+                                                  const Medium& medium) {
   const auto arrays = Replicas(context);
   const auto save = [&](const char* name, std::optional<bool> check,
                         bool cached) {
@@ -95,14 +95,14 @@ Workload SaveReplicas() {
             "first, all compared",
             "first, none compared",
             {}}},
-      .make = MakeSaves};
+      .make = MakeReplicaSaves};
 }
 
 Workload RestoreReplicas() {
   return {.title = "restore 64 MiB that every rank holds whole",
           .comparisons = {{"restore.replicas", "read once", "every rank reads",
                            1.0}},
-          .make = MakeRestores};
+          .make = MakeReplicaRestores};
 }
 
 }  // namespace belay::bench

@@ -24,7 +24,7 @@ int CodeOf(const Status& status) noexcept;
 // passes. Local, unless the function is not.
 template <typename Function>
 int Call(Function function) noexcept {
-  SetLanguageOfProgram(Language::kC);
+  const LanguageOfCall c(Language::kC);
   try {
     return CodeOf(function());
   } catch (const std::bad_alloc&) {

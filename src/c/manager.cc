@@ -72,6 +72,8 @@ Status Finish(const belay_manager& manager,
 int belay_manager_create(belay_comm* comm, belay_state* state, const char* dir,
                          const belay_options* options, belay_manager** result) {
   return Call([&]() -> Status {
+    belay::SetLanguageOfProgram(
+        belay::Language::kC);  // of what is logged later
     if (result != nullptr) *result = nullptr;
     if (comm == nullptr) return NullArgument("comm");
     std::unique_ptr<belay_manager> handle;
@@ -161,7 +163,7 @@ int belay_manager_save(belay_manager* manager, int64_t step, int force,
     if (!status.ok()) return status;
     belay::ManagedSaveOptions options;
     options.force = force != 0;
-    options.metrics = manager->metrics;
+    if (!manager->metrics.empty()) options.metrics = manager->metrics;
     const auto result = manager->manager->Save(step, options);
     if (!result.ok()) return result.status();
     const bool is_saved = result->saved || result->begun;

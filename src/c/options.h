@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "belay/belay_c.h"
 #include "belay/comm.h"
 #include "belay/manager/manager_options.h"
@@ -44,7 +45,10 @@ class OptionReader {
   template <HasText T>
   void Read(const std::string& name, T& value, Bounds bounds = {}) {
     const std::string* const text = Find(name);
-    if (text == nullptr || ReadText(*text, value)) return;
+    if (text == nullptr) return;
+    // Fortran writes numbers with blanks before them.
+    const std::string bare(absl::StripAsciiWhitespace(*text));
+    if (ReadText(std::is_same_v<T, std::string> ? *text : bare, value)) return;
     Refuse(name, *text, NeededText<T>(bounds));
   }
 

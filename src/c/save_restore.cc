@@ -155,6 +155,8 @@ void Note(belay_saver& saver, const std::optional<belay::SaveResult>& ended) {
 int belay_saver_create(belay_comm* comm, const belay_options* options,
                        belay_saver** result) {
   return Call([&]() -> Status {
+    belay::SetLanguageOfProgram(
+        belay::Language::kC);  // of what is logged later
     if (result != nullptr) *result = nullptr;
     if (comm == nullptr) return NullArgument("comm");
     std::unique_ptr<belay_saver> handle;

@@ -164,8 +164,11 @@ bool AnswerNext(const Serve& serve, std::span<std::byte> shared) {
   fault::SkipTo(head.fault_count);
   const StatusOr<std::string> answer =
       CatchExceptions([&] { return serve(request, shared); });
-  const std::string text =
-      answer.ok() ? *answer : std::string(answer.status().message());
+  // No copy: there may be no memory for two.
+  const std::string_view text =
+      answer.ok() ? std::string_view(*answer)
+                  : std::string_view(answer.status().message().data(),
+                                     answer.status().message().size());
   const ChildHead back = {.bytes = text.size(),
                           .fault_count = fault::Count(),
                           .code = static_cast<int32_t>(answer.status().code())};

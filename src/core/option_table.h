@@ -442,8 +442,10 @@ OptionRow<Options, T> FindRow(T Options::*field) {
 std::string ValueInProgram(std::string_view word);
 template <HasWords T>
 std::string ValueInProgram(T value) {
+  const auto& words = WordsOf(value);
+  const auto number = static_cast<size_t>(value);
   return ValueInProgram(
-      std::string_view(WordsOf(value)[static_cast<size_t>(value)]));
+      std::string_view(number < std::size(words) ? words[number] : "another"));
 }
 
 // "overwrite", by the name that the program uses.

@@ -4,17 +4,31 @@
 #define BELAY_CORE_PROGRAM_WORDS_H_
 
 #include <cstdint>
+#include <optional>
 
 namespace belay {
 
 enum class Language : uint8_t { kCpp, kPython, kC };  // kC: and Fortran
 
-// Returns the language that was set last. If that is C++, as at first, and the
-// process has an interpreter of Python: Python.
+// Returns the language of the call that this thread is in, else the one that
+// was set last. If that is C++, as at first, and the process has an interpreter
+// of Python: Python.
 Language LanguageOfProgram();
 
-// Calls from C set theirs.
+// For what is logged later, by other threads too.
 void SetLanguageOfProgram(Language language);
+
+// Sets the language of this thread while it exists, for a call from C.
+class LanguageOfCall {
+ public:
+  explicit LanguageOfCall(Language language);
+  LanguageOfCall(const LanguageOfCall&) = delete;
+  LanguageOfCall& operator=(const LanguageOfCall&) = delete;
+  ~LanguageOfCall();
+
+ private:
+  std::optional<Language> before_;
+};
 
 // What has another name in each language. Options have theirs in
 // core/option_table.h.

@@ -22,6 +22,11 @@ std::string AsByH5Tencode(std::string_view message) {
 
 StatusOr<Handle> FileType(const ElementType& type) {
   InitLibrary();
+  if (type.string_bytes > UINT32_MAX) {
+    return absl::InvalidArgumentError(
+        Cat("create type: a text is too long for HDF5 (need at most ",
+            UINT32_MAX, " bytes, found ", type.string_bytes, ")"));
+  }
   BELAY_ASSIGN_OR_RETURN(const std::string message, EncodedType(type));
   const bool is_struct = !type.fields.empty();
   return Own(H5Tdecode(AsByH5Tencode(message).data()), "create type",

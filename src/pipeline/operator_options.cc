@@ -28,7 +28,9 @@ void ForEachVariable(Visit visit) {
 template <typename T>
 std::string ValueText(const T& value) {
   if constexpr (HasWords<T>) {
-    return WordsOf(value)[static_cast<size_t>(value)];
+    const auto& words = WordsOf(value);
+    const auto number = static_cast<size_t>(value);
+    return number < std::size(words) ? words[number] : "another one";
   } else if constexpr (std::is_same_v<T, bool>) {
     return value ? "true" : "false";
   } else if constexpr (std::is_arithmetic_v<T>) {

@@ -71,6 +71,15 @@ class Stages {
   std::chrono::steady_clock::time_point since_;
 };
 
+// Decodes what rank 0 has sent to all ranks.
+// Errors: FailedPrecondition - rank 0 is in another call.
+template <typename T>
+Agreed<T> DecodeFromRoot(std::string_view bytes) {
+  std::optional<T> value = Decode<T>(bytes);
+  if (!value) return SameOnAllRanks(DifferentCalls()).error();
+  return *std::move(value);
+}
+
 // Makes a value on rank 0, such as a struct with Fields, and gives it to all
 // ranks. `make` returns a StatusOr<T>. Collective; agreed.
 // Errors: those of `make`; FailedPrecondition - rank 0 is in another call.
@@ -82,9 +91,7 @@ Agreed<T> ShareFromRoot(CommContext& context, const Make& make) {
         BELAY_ASSIGN_OR_RETURN(const T value, make());
         return Encode(value);
       }));
-  std::optional<T> value = Decode<T>(bytes);
-  if (!value) return SameOnAllRanks(DifferentCalls()).error();
-  return *std::move(value);
+  return DecodeFromRoot<T>(bytes);
 }
 
 // Checks that the communicator is open; otherwise nothing can be agreed.

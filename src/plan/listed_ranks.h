@@ -40,12 +40,9 @@ class Progressions {
 
   template <typename Archive>
   friend void Fields(Archive& archive, Progressions& all) {
-    auto num_runs = static_cast<uint32_t>(all.runs_.size());
-    archive(all.size_, num_runs);
-    all.runs_.resize(num_runs);
-    for (Run& run : all.runs_) {
-      archive(run.begin, run.first, run.step, run.count);
-    }
+    std::vector<Run> runs(all.runs_.begin(), all.runs_.end());
+    archive(all.size_, runs);
+    all.runs_.assign(runs.begin(), runs.end());
   }
 
  private:
@@ -57,6 +54,11 @@ class Progressions {
     int64_t count = 0;
 
     int64_t Last() const { return first + step * (count - 1); }
+
+    template <typename Archive>
+    friend void Fields(Archive& archive, Run& run) {
+      archive(run.begin, run.first, run.step, run.count);
+    }
   };
 
   absl::InlinedVector<Run, 1> runs_;  // most are one run

@@ -86,7 +86,7 @@ Agreed<StoredAnswer> AskTogether(RestoreFrame& frame, const OpenedStep& opened,
       const std::string bytes, FromRoot(frame.context, [&] {
         return AnswerOnRoot(gathered, options, opened);
       }));
-  return Decode<StoredAnswer>(bytes).value_or(StoredAnswer());
+  return DecodeFromRoot<StoredAnswer>(bytes);
 }
 
 bool AnyMayBeAbsent(const ValuesToRead& values) {

@@ -376,13 +376,18 @@ StoredStep DescribeStep(const OpenedStep& opened) {
 
 Agreed<> TellOfStep(RestoreFrame& frame, const OpenedStep& opened) {
   frame.stages.Enter("tell");
+  constexpr char kKeys[] = "the keys of all arrays";
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const StoredStep stored, ShareFromRoot<StoredStep>(frame.context, [&] {
-        return CatchBadAlloc(
-            "the keys of all arrays",
-            [&]() -> StatusOr<StoredStep> { return DescribeStep(opened); });
+      const std::string bytes, FromRoot(frame.context, [&] {
+        return CatchBadAlloc(kKeys, [&]() -> StatusOr<std::string> {
+          return Encode(DescribeStep(opened));
+        });
       }));
-  Status mine = CatchExceptions([&] { return frame.options.on_open(stored); });
+  Status mine = CatchBadAlloc(kKeys, [&]() -> Status {
+    const std::optional<StoredStep> stored = Decode<StoredStep>(bytes);
+    if (!stored) return DifferentCalls();
+    return CatchExceptions([&] { return frame.options.on_open(*stored); });
+  });
   // A manager must not take the files for damaged because of an error of
   // on_open.
   if (absl::IsDataLoss(mine) || absl::IsNotFound(mine) ||

@@ -41,7 +41,7 @@ Agreed<std::vector<StoredValueInfo>> ShareStoredValues(
                                return Encode(StoredValuesOf(saved));
                              });
       }));
-  return Decode<std::vector<StoredValueInfo>>(bytes).value();
+  return DecodeFromRoot<std::vector<StoredValueInfo>>(bytes);
 }
 
 // Allocates memory for this rank's values, and returns a State of it.
@@ -324,9 +324,10 @@ Agreed<> ShareComputed(RestoreFrame& frame,
   const auto merge = [&]() -> StatusOr<std::string> {
     Both all;
     for (const std::string& bytes : gathered) {
-      Both one = Decode<Both>(bytes).value();
-      std::ranges::move(one.first, std::back_inserter(all.first));
-      std::ranges::move(one.second, std::back_inserter(all.second));
+      std::optional<Both> one = Decode<Both>(bytes);
+      if (!one) return DifferentCalls();
+      std::ranges::move(one->first, std::back_inserter(all.first));
+      std::ranges::move(one->second, std::back_inserter(all.second));
     }
     MakeDistinct(all.first);
     MakeDistinct(all.second);
@@ -334,7 +335,8 @@ Agreed<> ShareComputed(RestoreFrame& frame,
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes,
                                 FromRoot(frame.context, merge));
-  std::tie(conversions, mismatched) = Decode<Both>(bytes).value();
+  BELAY_ASSIGN_OR_RETURN_AGREED(std::tie(conversions, mismatched),
+                                DecodeFromRoot<Both>(bytes));
   return {};
 }
 
@@ -375,7 +377,8 @@ Agreed<std::vector<StoredForm>> ShareForms(
   std::string bytes;
   if (frame.context.is_root()) bytes = Encode(conversions);
   BELAY_RETURN_IF_AGREED(Broadcast(frame.context, bytes));
-  conversions = Decode<std::vector<Conversion>>(bytes).value();
+  BELAY_ASSIGN_OR_RETURN_AGREED(conversions,
+                                DecodeFromRoot<std::vector<Conversion>>(bytes));
   if (conversions.empty()) return std::vector<StoredForm>();
   return AgreeOn(frame.context, FormsOf(shards, tolerances, conversions));
 }

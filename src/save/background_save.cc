@@ -124,9 +124,9 @@ Agreed<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
                   SaveTarget::Of(job), with_cache, job.before);
   const auto begin = [&]() -> Agreed<PendingSave> {
     if (number_ == 0) {
-      BELAY_RETURN_IF_AGREED(AgreeSame(
-          frame.context, Cat("save: ", kSaverOptionsWord.InProgram()),
-          FingerprintAsync(options_), CheckRanges("save", options_)));
+      BELAY_RETURN_IF_AGREED(
+          AgreeSame(frame.context, Cat("save: ", kSaverOptionsWord.InProgram()),
+                    FingerprintAsync(options_), CheckRanges("save", options_)));
     }
     BELAY_ASSIGN_OR_RETURN_AGREED(PreparedSave prepared,
                                   PrepareSave(frame, job, cache));
@@ -207,8 +207,10 @@ void BackgroundSaver::Leave(const Status& lost) {
   new OnEnd(std::exchange(save.on_end, nullptr));                // NOLINT
   new auto(std::exchange(save.options.before_commit, nullptr));  // NOLINT
   new auto(std::exchange(save.options.after_commit, nullptr));   // NOLINT
-  new auto(std::exchange(save.step->before_commit, nullptr));    // NOLINT
-  new auto(std::exchange(save.step->finalizers, {}));            // NOLINT
+  if (save.step->CallsProgram()) {  // otherwise the thread may use the step
+    new auto(std::exchange(save.step->before_commit, nullptr));  // NOLINT
+    new auto(std::exchange(save.step->finalizers, {}));          // NOLINT
+  }
   auto& policy = save.options.sharding_policy;
   new auto(std::exchange(policy.group, nullptr));  // NOLINT
 }

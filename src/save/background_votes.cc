@@ -136,7 +136,9 @@ void BackgroundSaver::BeginCommit(bool is_read_back) {
     BELAY_ASSIGN_OR_RETURN(const bool has_holes, HasHoles(step->target, files));
     // Files that were read back are complete, whatever they look like.
     progress->has_holes = has_holes && !is_read_back;
-    return progress->has_holes ? absl::OkStatus() : CommitInPlace(*step);
+    if (progress->has_holes) return absl::OkStatus();
+    BELAY_RETURN_IF_ERROR(CallFinalizers(*step));
+    return CommitInPlace(*step);
   };
   if (!save.step->CallsProgram()) return thread_.Begin(commit);
   // The program's functions run in its own thread.

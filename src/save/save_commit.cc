@@ -289,14 +289,19 @@ void CompleteStep(const SaveOptions& options, const RankPlan& plan,
   step.checksums = FinishChecksums(plan.saved.arrays, written.registers);
 }
 
-Status CommitInPlace(StepInProgress& step) {
-  const std::string& path = step.target.path;
+Status CallFinalizers(StepInProgress& step) {
   const std::string directory = step.target.Directory();
   for (const TypeHandlerPtr& handler : step.finalizers) {
     BELAY_RETURN_IF_ERROR(
         CallProgram(step, Cat("finalize \"", handler->typestr(), "\""),
                     [&] { return handler->Finalize(directory); }));
   }
+  return absl::OkStatus();
+}
+
+Status CommitInPlace(StepInProgress& step) {
+  const std::string& path = step.target.path;
+  const std::string directory = step.target.Directory();
   if (!step.metadata.empty()) {
     BELAY_RETURN_IF_ERROR(
         WriteMetadataFile(directory, step.metadata, step.durable));
@@ -322,6 +327,7 @@ Agreed<> CommitSave(SaveFrame& frame, const PreparedSave& save,
                     StepInProgress& step) {
   frame.stages.Enter("commit");
   return OnRoot(frame.context, [&]() -> Status {
+    BELAY_RETURN_IF_ERROR(CallFinalizers(step));
     BELAY_RETURN_IF_ERROR(index.Create());
     CompleteStep(frame.options, save.plan, written, step);
     return CommitInPlace(step);

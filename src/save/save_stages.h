@@ -274,8 +274,12 @@ Agreed<> VerifyData(SaveFrame& frame, PreparedSave& save, StepInProgress& step,
 void CompleteStep(const SaveOptions& options, const RankPlan& plan,
                   const WrittenData& written, StepInProgress& step);
 
-// Finishes the files of a step and gives it its name: finalizers, the rest of
-// the index, metadata, before_commit, rename. No MPI and no HDF5. Rank 0 only.
+// Calls Finalize of the handlers of a step. Rank 0 only.
+// Errors: those of the handlers.
+Status CallFinalizers(StepInProgress& step);
+
+// Finishes the files of a step and gives it its name: the rest of the index,
+// metadata, before_commit, rename. No MPI and no HDF5. Rank 0 only.
 // Errors: those of the file system, of CommitStep and of functions of the
 //   program.
 Status CommitInPlace(StepInProgress& step);

@@ -175,7 +175,7 @@ class LinkedFiles {
 
   // Checks a file that is there.
   Status Add(size_t file, const std::string& path, const FileStat& stat) {
-    if (!has_values_[file]) return absl::OkStatus();
+    if (stat.links <= 1 || !has_values_[file]) return absl::OkStatus();
     const auto [known, is_new] = by_number_.try_emplace(stat.number, file);
     if (is_new) return absl::OkStatus();
     return absl::DataLossError(
