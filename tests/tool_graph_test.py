@@ -4,9 +4,12 @@ Usage: tool_graph_test.py BELAY GOLDEN_DIR VERSION
 """
 import os
 import pty
+import struct
 import subprocess
 import sys
 import unittest
+
+import h5py
 
 from tool_case import BELAY, GRAPH, SHARED, VALUES, ToolCase
 
@@ -135,6 +138,17 @@ object             bytes
             return text.decode().replace("\r\n", "\n")
         self.assertIn("\x1b[1mmodel\x1b[0m", run(NO_COLOR=""))
         self.assertEqual(run(NO_COLOR="1"), HEAD + TREE)
+
+    def test_objects_that_cannot_be_are_damage(self):
+        self.copy(GRAPH)
+        with h5py.File(self.path(f"{self.step}/index.h5")) as index:
+            parents = index[".belay/graph/nodes/parent"][:]
+        child = int((parents > 0).argmax())
+        self.patch_index("graph/nodes/parent", child, struct.pack("<i", child))
+        self.assertIn("DATA_LOSS", self.fails("graph", self.step))
+        code, out, err = self.belay("verify", self.step)
+        self.assertEqual((code, err), (1, ""))
+        self.assertIn("damaged in 1 place", out)
 
 
 if __name__ == "__main__":
