@@ -55,7 +55,7 @@ def measure(directory, model, repetitions):
     timed(f"save.{name}", lambda state=state: belay.save(
         comm, directory, 0, state, overwrite=True, durable=False))
     timed(f"restore.{name}",
-          lambda state=state: belay.restore(comm, directory, state, 0))
+          lambda state=state: belay.restore(comm, directory, state, step=0))
     comm.Barrier()
     if comm.rank == 0:
       shutil.rmtree(directory)

@@ -58,7 +58,7 @@ Status TrainWithSaves(SavingLoop& saving) {
     if (!saved.ok()) return saved.status();
     ++saving.saves;
   }
-  return manager->WaitUntilFinished().status();
+  return manager->Wait().status();
 }
 
 Contender TrainingWith(std::shared_ptr<SavingLoop> saving) {

@@ -114,8 +114,7 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
                  {plate.now, {.before = {1, 1}, .fill_ghosts = true}});
   state.Add("step", plate.step);
 
-  const auto restored =
-      belay::Check(belay::RestoreLatestOrNothing(comm, dir, state));
+  const auto restored = belay::Check(belay::RestoreLatest(comm, dir, state));
   if (restored) {
     if (rank == 0) {
       std::printf("going on from step %lld on %d ranks\n",

@@ -164,8 +164,7 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
   state.AddRows("particles/velocity", mine.velocity);
   state.Add("step", mine.step);
 
-  const auto restored =
-      belay::Check(belay::RestoreLatestOrNothing(*comm, dir, state));
+  const auto restored = belay::Check(belay::RestoreLatest(*comm, dir, state));
   if (restored) {
     // On as many ranks each has its own again; on others an even part of all,
     // from which the particles go home as in any other step.

@@ -206,8 +206,7 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
   state.AddRowsById("cells/pressure", ids, sound.pressure, {.count = kCells});
   state.AddRowsById("cells/velocity", ids, sound.velocity, {.count = kCells});
   state.Add("step", sound.step);
-  const auto restored =
-      belay::Check(belay::RestoreLatestOrNothing(*comm, dir, state));
+  const auto restored = belay::Check(belay::RestoreLatest(*comm, dir, state));
   ids = part.owned;
   if (!restored) {
     Start(mesh, part, sound);

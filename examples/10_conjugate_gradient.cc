@@ -198,7 +198,7 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
     belay::Check(manager.Save(my.step));  // where the interval asks for it
   }
   // The interval may have left out the end.
-  if (manager.Latest() != my.step) {
+  if (manager.LatestStep() != my.step) {
     belay::Check(manager.Save(my.step, {.force = true}));
   }
   const uint64_t digest = Digest(my);

@@ -62,7 +62,7 @@ belay::Status Run(const std::string& dir, int64_t steps, int64_t kill_at) {
   state.AddPiece("table", {kRows, kColumns}, rows.box, rows.values);
   state.Add("step", rows.step);
 
-  auto restored = belay::RestoreLatestOrNothing(*comm, dir, state);
+  auto restored = belay::RestoreLatest(*comm, dir, state);
   if (!restored.ok()) return restored.status();
   const int64_t begun_at = rows.step;
 

@@ -103,9 +103,9 @@ module belay_c
       integer(c_int64_t), intent(out), optional :: restored_step
     end function
 
-    integer(c_int) function c_restore_latest_or_nothing(comm, dir, state, &
+    integer(c_int) function c_restore_latest(comm, dir, state, &
         options, restored_step) &
-        bind(C, name="belay_restore_latest_or_nothing")
+        bind(C, name="belay_restore_latest")
       import
       type(c_ptr), value :: comm
       character(kind=c_char), intent(in) :: dir(*)
@@ -184,14 +184,21 @@ module belay_c
       type(c_ptr) :: result
     end function
 
-    integer(c_int) function c_manager_restore(manager, step, options, &
+    integer(c_int) function c_manager_restore_latest(manager, options, &
         restored_step) &
+        bind(C, name="belay_manager_restore_latest")
+      import
+      type(c_ptr), value :: manager
+      type(c_ptr), value :: options
+      integer(c_int64_t), intent(out), optional :: restored_step
+    end function
+
+    integer(c_int) function c_manager_restore(manager, step, options) &
         bind(C, name="belay_manager_restore")
       import
       type(c_ptr), value :: manager
       integer(c_int64_t), value :: step
       type(c_ptr), value :: options
-      integer(c_int64_t), intent(out), optional :: restored_step
     end function
 
     integer(c_int) function c_manager_should_save(manager, step, &
@@ -227,8 +234,8 @@ module belay_c
       integer(c_int), intent(out) :: should_stop
     end function
 
-    integer(c_int) function c_manager_latest(manager, step) &
-        bind(C, name="belay_manager_latest")
+    integer(c_int) function c_manager_latest_step(manager, step) &
+        bind(C, name="belay_manager_latest_step")
       import
       type(c_ptr), value :: manager
       integer(c_int64_t), intent(out) :: step

@@ -21,8 +21,9 @@ module belay_runs
   public :: belay_saver_wait_for_snapshot, belay_manager_wait_for_snapshot
   public :: belay_manager_set_metric
   public :: belay_manager_create, belay_manager_restore
+  public :: belay_manager_restore_latest
   public :: belay_manager_should_save, belay_manager_save
-  public :: belay_manager_should_stop, belay_manager_latest
+  public :: belay_manager_should_stop, belay_manager_latest_step
   public :: belay_manager_wait, belay_manager_close
 
 contains
@@ -107,21 +108,26 @@ contains
         handle_of(options), manager%handle), ierr)
   end subroutine
 
-  ! Restores a step or, without a number, the newest one that is not damaged.
-  ! Collective. Returns belay_no_step if there is none: initialize the values
-  ! then.
-  subroutine belay_manager_restore(manager, restored_step, step, options, ierr)
+  ! Restores the newest step that is not damaged. Collective. Returns
+  ! belay_no_step if there is none: initialize the values then.
+  subroutine belay_manager_restore_latest(manager, restored_step, options, ierr)
     type(belay_manager), intent(in) :: manager
     integer(int64), intent(out) :: restored_step
-    integer(int64), intent(in), optional :: step
     type(belay_options), intent(in), optional :: options
     integer, intent(out), optional :: ierr
-    integer(c_int64_t) :: number
-    number = -huge(number) - 1
-    if (present(step)) number = step
     restored_step = belay_no_step
-    call finish(c_manager_restore(manager%handle, number, handle_of(options), &
+    call finish(c_manager_restore_latest(manager%handle, handle_of(options), &
         restored_step), ierr)
+  end subroutine
+
+  ! Restores the step with this number. Collective.
+  subroutine belay_manager_restore(manager, step, options, ierr)
+    type(belay_manager), intent(in) :: manager
+    integer(int64), intent(in) :: step
+    type(belay_options), intent(in), optional :: options
+    integer, intent(out), optional :: ierr
+    call finish(c_manager_restore(manager%handle, step, handle_of(options)), &
+        ierr)
   end subroutine
 
   ! Sets should_save if the rules ask to save this step, or if the job must stop
@@ -169,12 +175,12 @@ contains
 
   ! Returns the newest step that is not known to be damaged, or belay_no_step.
   ! Local.
-  subroutine belay_manager_latest(manager, step, ierr)
+  subroutine belay_manager_latest_step(manager, step, ierr)
     type(belay_manager), intent(in) :: manager
     integer(int64), intent(out) :: step
     integer, intent(out), optional :: ierr
     step = belay_no_step
-    call finish(c_manager_latest(manager%handle, step), ierr)
+    call finish(c_manager_latest_step(manager%handle, step), ierr)
   end subroutine
 
   ! Waits for the save in the background, if there is one. Collective.

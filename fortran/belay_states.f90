@@ -21,7 +21,7 @@ module belay_states
   public :: belay_state_create, belay_state_clear, belay_state_free
   public :: belay_add, belay_add_piece, belay_add_per_rank, &
       belay_add_from_rank0, belay_set_address
-  public :: belay_save, belay_restore, belay_restore_latest_or_nothing
+  public :: belay_save, belay_restore, belay_restore_latest
   public :: belay_list_steps
 
   ! Procedures that keep the address of a value are bind(C): otherwise gfortran
@@ -165,7 +165,7 @@ contains
   ! Restores the newest step, if there is one, and otherwise leaves the values
   ! as they are and returns belay_no_step. Collective. `dir` and `options`
   ! (restore options) must be equal on all ranks.
-  subroutine belay_restore_latest_or_nothing(comm, dir, state, restored_step, &
+  subroutine belay_restore_latest(comm, dir, state, restored_step, &
       options, ierr)
     type(belay_comm), intent(in) :: comm
     character(len=*), intent(in) :: dir
@@ -174,7 +174,7 @@ contains
     type(belay_options), intent(in), optional :: options
     integer, intent(out), optional :: ierr
     restored_step = belay_no_step
-    call finish(c_restore_latest_or_nothing(comm%handle, to_c(dir), &
+    call finish(c_restore_latest(comm%handle, to_c(dir), &
         state%handle, handle_of(options), restored_step), ierr)
   end subroutine
 

@@ -82,8 +82,7 @@ Calls PlainCalls(Job& job) {
        }},
       {"restore_latest",
        [&] {
-         return RestoreLatestOrNothing(job.comm(), job.run, state, job.restore)
-             .status();
+         return RestoreLatest(job.comm(), job.run, state, job.restore).status();
        }},
       {"choose",
        [&] {
@@ -145,7 +144,7 @@ Calls ManagerCalls(Job& job) {
              [&](int64_t step) { return manager.ShouldSave(step).status(); });
        }},
       {"manager_restore",
-       [&] { return manager.Restore(std::nullopt, job.restore).status(); }},
+       [&] { return manager.RestoreLatest(job.restore).status(); }},
       {"reload", [&] { return manager.Reload(); }},
       {"delete", [&] { return manager.Delete(1); }},
       {"wait", [&] { return manager.WaitForNewStep(1, 0.1, 0.01).status(); }},

@@ -10,7 +10,7 @@ foreach(case destroys manages finalizes leaks exits races replaced removed other
     TIMEOUT 60 LABELS mpi ${ONE_CORE})
 endforeach()
 
-set(lazy "is lost: nobody has called Close, Wait or WaitUntilFinished before, and WaitForSnapshot was not called")
+set(lazy "is lost: nobody has called Close or Wait before, and WaitForSnapshot was not called")
 set(asks "and it has to call functions of the program, which may be gone")
 set(closes "and its communicator was closed before")
 set(handler "${asks}")

@@ -76,11 +76,11 @@ int64_t LastReported(const std::string& file) {
 // reported.
 void CheckWhatIsLeft(const CheckpointManager& manager,
                      const std::string& reported) {
-  const std::vector<StepRecord> records = manager.Checkpoints();
-  if (records.size() != manager.AllSteps().size()) End(5, "a stranger");
+  const std::vector<StepRecord> records = manager.StepRecords();
+  if (records.size() != manager.Steps().size()) End(5, "a stranger");
   if (records.size() > 3) End(5, "too many steps");
   const int64_t last = LastReported(reported);
-  if (last > manager.Latest().value_or(0)) {
+  if (last > manager.LatestStep().value_or(0)) {
     End(4, "step " + std::to_string(last) + " is gone");
   }
 }
@@ -101,7 +101,7 @@ StatusOr<CheckpointManager> Manage(testing::Program& program,
 StatusOr<ManagedSave> SaveStep(CheckpointManager& manager, int64_t step) {
   StatusOr<ManagedSave> saved = manager.Save(step);
   if (!saved.ok() || !saved->begun) return saved;
-  auto ended = manager.WaitUntilFinished();
+  auto ended = manager.Wait();
   if (!ended.ok()) return ended.status();
   if (!*ended) return absl::InternalError("nothing was under way");
   return **std::move(ended);

@@ -94,7 +94,7 @@ class ManagerTest : public ::testing::Test {
 
   static Steps Active(const CheckpointManager& manager) {
     Steps active;
-    for (const StepRecord& record : manager.Checkpoints()) {
+    for (const StepRecord& record : manager.StepRecords()) {
       active.push_back(record.step);
     }
     return active;

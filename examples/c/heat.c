@@ -123,7 +123,7 @@ static void Run(const char* dir, int64_t steps, int64_t die_at) {
   belay_state* state = Describe(&plate);
 
   // Goes on from the newest step, if there is one.
-  Check(belay_restore_latest_or_nothing(comm, dir, state, NULL, &restored));
+  Check(belay_restore_latest(comm, dir, state, NULL, &restored));
   if (restored == BELAY_NO_STEP) {
     Start(&plate);
   } else if (rank == 0) {

@@ -147,7 +147,7 @@ static void Run(const char* dir, int64_t steps, int64_t die_at) {
   Check(belay_state_add_rows_by_id(state, "cells/t", &cells));
   Check(belay_state_add_scalar(state, "step", BELAY_I64, &step));
   part.count = part.local;
-  Check(belay_restore_latest_or_nothing(comm, dir, state, NULL, &restored));
+  Check(belay_restore_latest(comm, dir, state, NULL, &restored));
   part.count = part.owned;
   if (restored == BELAY_NO_STEP) {
     Start(&part);

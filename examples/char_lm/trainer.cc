@@ -98,14 +98,14 @@ belay::ManagerOptions ManagerOptionsOf(const Options& options,
 belay::Status Resume(const Options& options, const Text& text,
                      belay::CheckpointManager& manager, Training& training,
                      Progress& progress) {
-  if (!options.resume && options.Saves() && manager.Latest()) {
+  if (!options.resume && options.Saves() && manager.LatestStep()) {
     return absl::AlreadyExistsError(absl::StrFormat(
         "start: \"%s\" has checkpoints already; go on with --resume, or choose "
         "another --dir",
         options.dir));
   }
   if (!options.resume) return absl::OkStatus();
-  const auto restored = manager.Restore();
+  const auto restored = manager.RestoreLatest();
   if (!restored.ok()) return restored.status();
   if (!restored->step) {
     progress.Say("  no checkpoint yet: starting from the beginning");
@@ -117,7 +117,7 @@ belay::Status Resume(const Options& options, const Text& text,
     return absl::FailedPreconditionError(
         "resume: the text has other characters than the one before");
   }
-  progress.Resumed(manager.Path(*restored->step), *restored);
+  progress.Resumed(manager.StepPath(*restored->step), *restored);
   return absl::OkStatus();
 }
 
@@ -162,14 +162,14 @@ belay::Status TrainLoop(const Ranks& ranks, const Options& options,
     if (!status.ok()) return status;
     progress.Notes(manager.notes());
   }
-  const auto ended = manager.WaitUntilFinished();
+  const auto ended = manager.Wait();
   if (!ended.ok()) return ended.status();
   if (*ended && (*ended)->saved) progress.Saved((*ended)->result);
   missed = missed || (*ended && (*ended)->failure);
   // The interval that belay chooses knows nothing of the last step, and no rule
   // asks again for a save that was missed. Being forced, this one must not
   // fail.
-  const bool has_all = manager.Latest().value_or(0) >= training.step;
+  const bool has_all = manager.LatestStep().value_or(0) >= training.step;
   const bool is_owed = options.mtbf > 0 || missed;
   if (!is_owed || manager.ShouldStop() || has_all) return absl::OkStatus();
   return SaveNow(manager, training.step, {.force = true}, progress).status();

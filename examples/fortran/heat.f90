@@ -58,7 +58,7 @@ program heat
   call belay_options_set(options, "save_first_step", .false.)
   call belay_options_set(options, "max_to_keep", 2)
   call belay_manager_create(comm, state, trim(dir), manager, options)
-  call belay_manager_restore(manager, restored)
+  call belay_manager_restore_latest(manager, restored)
   if (restored == belay_no_step) then
     step = 0
     call start()

@@ -52,7 +52,7 @@ program particles
   call belay_add_rows(state, "particles/v", v, count=n)
   call belay_add(state, "step", step)
 
-  call belay_restore_latest_or_nothing(comm, trim(dir), state, restored)
+  call belay_restore_latest(comm, trim(dir), state, restored)
   if (restored == belay_no_step) then
     call start()
   else if (rank == 0) then

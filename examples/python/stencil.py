@@ -80,7 +80,7 @@ class Plate:
 def run(directory, steps, die_at):
   comm = MPI.COMM_WORLD
   plate = Plate(comm)
-  restored = belay.restore_latest_or_none(comm, directory, plate.state())
+  restored = belay.restore_latest(comm, directory, plate.state())
   if restored:
     plate.step = restored.state["step"]
     if comm.rank == 0:

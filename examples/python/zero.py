@@ -149,7 +149,7 @@ def main():
   comm = MPI.COMM_WORLD
   trainer = Trainer(comm, Text(flags.text))
   first = 1
-  restored = belay.restore_latest_or_none(comm, flags.directory,
+  restored = belay.restore_latest(comm, flags.directory,
                                           trainer.state(0))
   if restored:
     first = restored.state["step"] + 1

@@ -146,11 +146,9 @@ int belay_restore(belay_comm* comm, const char* dir, int64_t step,
 // Restores the newest step, if there is one. Collective. Otherwise leaves the
 // values as they are and sets `restored_step` to BELAY_NO_STEP. `dir` and
 // `options` (restore options) must be equal on all ranks.
-// Errors: as belay::RestoreLatestOrNothing.
-int belay_restore_latest_or_nothing(belay_comm* comm, const char* dir,
-                                    belay_state* state,
-                                    const belay_options* options,
-                                    int64_t* restored_step);
+// Errors: as belay::RestoreLatest.
+int belay_restore_latest(belay_comm* comm, const char* dir, belay_state* state,
+                         const belay_options* options, int64_t* restored_step);
 
 // Writes the numbers of the committed steps in `dir`, ascending, to `steps`, at
 // most `capacity` of them, and how many there are to `count`. Local. `steps`
@@ -227,12 +225,19 @@ int belay_manager_restore_or_initialize(belay_manager* manager,
                                         int (*initialize)(void* context),
                                         void* context, int64_t* restored_step);
 
-// Restores a step, or with BELAY_LATEST_STEP the newest one that is not
-// damaged. Collective. `step` and `options` (restore options) must be equal on
-// all ranks. `restored_step` is BELAY_NO_STEP if there is no step at all.
+// Restores the newest step that is not damaged. Collective. `options` (restore
+// options) must be equal on all ranks. `restored_step` is BELAY_NO_STEP if
+// there is no step at all.
+// Errors: as belay::CheckpointManager::RestoreLatest.
+int belay_manager_restore_latest(belay_manager* manager,
+                                 const belay_options* options,
+                                 int64_t* restored_step);
+
+// Restores the step with this number. Collective. `step` and `options` (restore
+// options) must be equal on all ranks.
 // Errors: as belay::CheckpointManager::Restore.
 int belay_manager_restore(belay_manager* manager, int64_t step,
-                          const belay_options* options, int64_t* restored_step);
+                          const belay_options* options);
 
 // Sets `should_save` to 1 if the rules ask to save this step, or if the job
 // must stop and this is its last save, else to 0. Collective. Call it in each
@@ -261,7 +266,7 @@ int belay_manager_should_stop(const belay_manager* manager, int* should_stop);
 
 // Returns the newest step that is not known to be damaged, or BELAY_NO_STEP.
 // Local.
-int belay_manager_latest(const belay_manager* manager, int64_t* step);
+int belay_manager_latest_step(const belay_manager* manager, int64_t* step);
 
 // Waits for the save in the background, if there is one. Collective.
 // Errors: those of the save.

@@ -62,9 +62,9 @@ struct ManagedSaveOptions {
 // Result of Save; equal on all ranks.
 struct ManagedSave {
   bool saved = false;
-  std::string reason;              // why it was not saved
-  SaveResult result;               // if it was saved
-  std::vector<int64_t> deleted;    // steps, ascending
+  std::string reason;            // why it was not saved
+  SaveResult result;             // if it was saved
+  std::vector<int64_t> deleted;  // steps, ascending
   // Failures after the commit, and, of an earlier save in the background, those
   // of the work on files that followed it; and that a step which is being saved
   // takes no new values.
@@ -116,8 +116,9 @@ struct ManagedRestore {
 // At most one writing manager may be open per directory and prefix, across all
 // jobs. Any number of read-only managers may coexist with it.
 //
-// Errors of all functions: FailedPrecondition - the manager or its Checkpoint
-//   was moved from. Functions without a status then return an empty value.
+// Errors of all functions: FailedPrecondition - the manager is closed, or it or
+//   its Checkpoint was moved from. Functions without a status then return an
+//   empty value.
 class CheckpointManager {
  public:
   // Opens the run: acquires the lease, loads the previous manager's state, and
@@ -193,8 +194,9 @@ class CheckpointManager {
   //   FailedPrecondition - forced, and the manager is read-only; or a step was
   //   restored by its number, and this one, forced or not, lies among newer
   //   ones; or another manager took the lease after a failure.
-  // Cost, if nothing is saved: one small all-reduce; three small collectives with
-  // should_save, auto_interval, a time limit, or after a save that has failed.
+  // Cost, if nothing is saved: one small all-reduce; three small collectives
+  // with should_save, auto_interval, a time limit, or after a save that has
+  // failed.
   StatusOr<ManagedSave> Save(std::optional<int64_t> step = std::nullopt,
                              const ManagedSaveOptions& options = {});
 
@@ -208,34 +210,42 @@ class CheckpointManager {
   // what came of the one that has ended in this call or since the call before;
   // nothing if there was none.
   // Errors: those of Save.
-  StatusOr<std::optional<ManagedSave>> WaitUntilFinished();
+  StatusOr<std::optional<ManagedSave>> Wait();
 
-  // Restores a step, or the newest one that can be restored. Collective. `step`
-  // and `options` must be equal on all ranks.
-  // With a number: a program that continues from there abandons newer steps.
-  // ManagerOptions::newer_steps says what becomes of them. Unless that is
-  // kRefuse, they are out of the way when this returns: they are never taken
-  // for the latest, and no rule counts them.
-  // Without a number: a step is skipped if its index or data files are damaged,
-  // missing or of a newer format, and the one before is tried. The next save
-  // may take the number of a skipped step. If a checksum revealed the damage
-  // only while reading, values that the older step does not have are
+  // Waits as Wait does, and releases the lease and everything else, also after
+  // an error. Collective. Does nothing if it was called before.
+  // Errors: those of Save.
+  Status Close();
+
+  // Restores the newest step that can be restored. Collective. `options` must
+  // be equal on all ranks. A step is skipped if its index or data files are
+  // damaged, missing or of a newer format, and the one before is tried. The
+  // next save may take the number of a skipped step. If a checksum revealed the
+  // damage only while reading, values that the older step does not have are
   // unspecified. If there is no step at all, restoring nothing is not an error.
   // Errors: those of Checkpoint::Restore or, for a State, belay::Restore:
   //   NotFound - a value is not stored; names it and the closest that is;
   //   FailedPrecondition - for objects, less matches than
   //   ManagerOptions::restore_match requires (names what does not and what is
-  //   stored instead; what did match is restored); InvalidArgument - a negative
-  //   step; NotFound - no such step, says which there are; DataLoss - no step
-  //   can be restored; names each and its cause; those of the file system, if
-  //   newer steps could not be moved or deleted: the step is restored, and the
-  //   next save or manager tries again.
-  StatusOr<ManagedRestore> Restore(std::optional<int64_t> step = std::nullopt,
+  //   stored instead; what did match is restored); DataLoss - no step can be
+  //   restored; names each and its cause.
+  StatusOr<ManagedRestore> RestoreLatest(const RestoreOptions& options = {});
+
+  // Restores the step with this number. Collective. `step` and `options` must
+  // be equal on all ranks. A program that continues from there abandons newer
+  // steps, and ManagerOptions::newer_steps says what becomes of them. Unless
+  // that is kRefuse, they are out of the way when this returns: they are never
+  // taken for the latest, and no rule counts them.
+  // Errors: those of RestoreLatest; InvalidArgument - a negative step; NotFound
+  //   - no such step, says which there are; those of the file system, if newer
+  //   steps could not be moved or deleted: the step is restored, and the next
+  //   save or manager tries again.
+  StatusOr<ManagedRestore> Restore(int64_t step,
                                    const RestoreOptions& options = {});
 
-  // As Restore without a number; if there is no step at all, calls init_fn on
-  // all ranks. Collective. `options` must be equal on all ranks.
-  // Errors: those of Restore, and those of init_fn on any rank.
+  // As RestoreLatest; if there is no step at all, calls init_fn on all ranks.
+  // Collective. `options` must be equal on all ranks.
+  // Errors: those of RestoreLatest, and those of init_fn on any rank.
   StatusOr<ManagedRestore> RestoreOrInitialize(
       const RestoreOptions& options = {});
 
@@ -261,11 +271,11 @@ class CheckpointManager {
 
   // Returns the committed steps, ascending, as of the last collective call.
   // Local.
-  std::vector<int64_t> AllSteps() const;
+  std::vector<int64_t> Steps() const;
 
   // Returns the newest committed step that is not known to be damaged; a step
   // that is being saved in the background counts once it is committed. Local.
-  std::optional<int64_t> Latest() const;
+  std::optional<int64_t> LatestStep() const;
 
   // Returns the best of the steps with metrics, by best_fn or best_metric; the
   // latest of equal ones. Without either option: the latest step. Local.
@@ -274,14 +284,14 @@ class CheckpointManager {
 
   // Returns the metrics that were passed to Save for the step. Local.
   // Errors: NotFound - no such step of this manager, or no metrics.
-  StatusOr<Metrics> MetricsOf(int64_t step) const;
+  StatusOr<Metrics> StepMetrics(int64_t step) const;
 
   // Returns the steps that rules may still delete, ascending. Local.
   // (TensorFlow's `checkpoints`.)
-  std::vector<StepRecord> Checkpoints() const;
+  std::vector<StepRecord> StepRecords() const;
 
   // Returns the directory of a step. Local.
-  std::string Path(int64_t step) const;
+  std::string StepPath(int64_t step) const;
 
   // Returns notes recorded since Create: a lease that was taken over, leftovers
   // that were removed, steps that are not managed, the interval of

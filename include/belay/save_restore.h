@@ -3,7 +3,7 @@
 //   auto comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
 //   belay::State state;
 //   state.AddPiece("weights", {rows, 8}, my_box, my_rows);
-//   auto restored = belay::RestoreLatestOrNothing(*comm, "run", state);
+//   auto restored = belay::RestoreLatest(*comm, "run", state);
 //   auto saved = belay::Save(*comm, "run", step, state);
 //
 // A checkpoint is the directory <dir>/step_<number>. One atomic rename makes it
@@ -96,7 +96,7 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
 // and `options` must be equal on all ranks.
 // Errors: those of Restore, also if a step exists but cannot be restored, or if
 //   the directory cannot be read.
-StatusOr<std::optional<RestoreResult>> RestoreLatestOrNothing(
+StatusOr<std::optional<RestoreResult>> RestoreLatest(
     const Comm& comm, const std::string& dir, const State& state,
     const RestoreOptions& options = {});
 

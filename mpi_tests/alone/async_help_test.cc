@@ -125,7 +125,7 @@ TEST_F(AsyncHelpTest, SoDoesAManager) {
   written.until = kPieces - 1;
   Ok(manager.Save(1));
   WaitUntilStarved(written);
-  Ok(manager.WaitUntilFinished());
+  Ok(manager.Wait());
   EXPECT_EQ(written.by_program, kPieces - 1);
   ExpectSaved(1);
 }

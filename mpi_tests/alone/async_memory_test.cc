@@ -149,9 +149,9 @@ TEST_F(AsyncMemoryTest, SoDoThoseOfAManager) {
         Ok(manager->ShouldSave(i));
         Ok(manager->Save(i));
       },
-      [&] { Ok(manager->WaitUntilFinished()); });
+      [&] { Ok(manager->Wait()); });
   EXPECT_EQ(manager->notes().size(), 0);
-  EXPECT_EQ(manager->AllSteps().size(), 2);
+  EXPECT_EQ(manager->Steps().size(), 2);
 }
 
 }  // namespace

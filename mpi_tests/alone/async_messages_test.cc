@@ -143,9 +143,9 @@ TEST_F(ManagerAsyncMessagesTest, ShouldSave) {
   int64_t ends = 0;
   for (int64_t step = 0; step < 400; ++step) {
     bool is_due = false;
-    const std::optional<int64_t> before = manager.Latest();
+    const std::optional<int64_t> before = manager.LatestStep();
     const Calls asked = CallsOf([&] { is_due = Ok(manager.ShouldSave(step)); });
-    if (manager.Latest() == before) {
+    if (manager.LatestStep() == before) {
       EXPECT_THAT(asked, ElementsAre(kWord));
     } else {
       ++ends;
@@ -168,7 +168,7 @@ TEST_F(ManagerAsyncMessagesTest, ShouldSave) {
                                    kWord, StartsWith("MPI_Ireduce "), kWord));
   }
   EXPECT_EQ(ends, 4);
-  Ok(manager.WaitUntilFinished());
+  Ok(manager.Wait());
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ class AsyncStallTest : public CheckpointTest {
   void SaveManaged(CheckpointManager& manager, int64_t step) {
     values_.Fill(static_cast<uint64_t>(step));
     Ok(manager.Save(step));
-    while (manager.Latest() != step) {
+    while (manager.LatestStep() != step) {
       Ok(manager.ShouldSave(step));
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -132,14 +132,14 @@ TEST_F(AsyncStallTest, NobodyWaitsForAStalledSync) {
 TEST_F(AsyncStallTest, NobodyWaitsForTheRemovalOfAStep) {
   State state = values_.MakeState();
   CheckpointManager manager = SaveTwoAndHoldTheRemoval(state);
-  EXPECT_EQ(manager.AllSteps(), std::vector<int64_t>{2});
+  EXPECT_EQ(manager.Steps(), std::vector<int64_t>{2});
   EXPECT_THAT(Ok(ListSteps(run())), ElementsAre(2));
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_EQ(NumInProgress(), 1);
   MPI_Barrier(MPI_COMM_WORLD);
   holds_removals = false;
   SaveManaged(manager, 3);
-  Ok(manager.WaitUntilFinished());
+  Ok(manager.Wait());
   EXPECT_THAT(Ok(ListSteps(run())), ElementsAre(3));
   EXPECT_EQ(NumInProgress(), 0);
 }
@@ -152,7 +152,7 @@ TEST_F(AsyncStallTest, ARestoreWaitsForWhatFollowsACommit) {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     holds_removals = false;
   });
-  EXPECT_EQ(Ok(manager.Restore()).step, 2);
+  EXPECT_EQ(Ok(manager.RestoreLatest()).step, 2);
   EXPECT_EQ(NumInProgress(), 0);
   release.join();
 }

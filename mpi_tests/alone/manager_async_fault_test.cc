@@ -33,7 +33,7 @@ class ManagerAsyncFaultTest : public ManagerTest {
     missed = begun->failure.has_value();
     const auto again = manager.ShouldSave(step);
     if (!again.ok()) return again.status();
-    const auto ended = manager.WaitUntilFinished();
+    const auto ended = manager.Wait();
     if (!ended.ok()) return ended.status();
     missed = missed || (*ended && (*ended)->failure);
     return absl::OkStatus();
@@ -65,9 +65,9 @@ class ManagerAsyncFaultTest : public ManagerTest {
         time_ += 1000;
         EXPECT_EQ(SaveAndPoll(*manager, ++step, missed), absl::OkStatus());
         EXPECT_FALSE(missed);
-        EXPECT_EQ(manager->Latest(), step);
-        EXPECT_EQ(OnDisk(), manager->AllSteps());
-        EXPECT_EQ(manager->Restore().status(), absl::OkStatus());
+        EXPECT_EQ(manager->LatestStep(), step);
+        EXPECT_EQ(OnDisk(), manager->Steps());
+        EXPECT_EQ(manager->RestoreLatest().status(), absl::OkStatus());
         EXPECT_TRUE(program_.Is(step));
         if (!OnAllRanks(!HasFailure())) return;
       }

@@ -108,7 +108,7 @@ TEST_F(ManagerClockTest, AutoIntervalAndTheTimeLimitGoOn) {
                                                         .overhead_budget = 0.9},
                           .end_time = end});
     ASSERT_EQ(manager.status(), absl::OkStatus());
-    const int64_t first = manager->Latest().value_or(-1) + 1;
+    const int64_t first = manager->LatestStep().value_or(-1) + 1;
     int saves = 0;
     for (int64_t step = first; step < first + 2000 && saves < 5; ++step) {
       if (step == first + 5) g_ahead = ahead;

@@ -56,7 +56,7 @@ TEST_F(ManagerFaultTest, ANewestStepThatIsDamagedIsPassedOver) {
   });
   manager.reset();
   manager = *Manage({.max_to_keep = 2});
-  const auto restored = manager->Restore();
+  const auto restored = manager->RestoreLatest();
   ASSERT_EQ(restored.status(), absl::OkStatus());
   EXPECT_EQ(restored->step, 2);
   EXPECT_TRUE(program_.Is(2));
@@ -70,15 +70,15 @@ TEST_F(ManagerFaultTest, ANewestStepThatIsDamagedIsPassedOver) {
                                       "skipped step 5: DATA_LOSS: .*\n"
                                       "skipped step 4: DATA_LOSS: .*\n"
                                       "skipped step 3: DATA_LOSS: .*"));
-  EXPECT_EQ(manager->Latest(), 2);
+  EXPECT_EQ(manager->LatestStep(), 2);
   // The training goes on from there, and the number is taken again.
   const auto saved = SaveStep(*manager, 3);
   ASSERT_EQ(saved.status(), absl::OkStatus());
   EXPECT_TRUE(saved->saved) << saved->reason;
   EXPECT_THAT(saved->deleted, ElementsAre(1));
-  EXPECT_EQ(manager->Latest(), 3);
+  EXPECT_EQ(manager->LatestStep(), 3);
   program_.Set(0);
-  EXPECT_EQ(manager->Restore()->step, 3);
+  EXPECT_EQ(manager->RestoreLatest()->step, 3);
   EXPECT_TRUE(program_.Is(3));
 }
 
@@ -86,7 +86,7 @@ TEST_F(ManagerFaultTest, AStepThatWasHalfDeletedIsPassedOver) {
   auto manager = Manage();
   SaveAll(*manager, 1, 3);
   OnRank0([&] { fs::remove(StepDir(2) + "/index.h5"); });
-  const auto restored = manager->Restore();
+  const auto restored = manager->RestoreLatest();
   ASSERT_EQ(restored.status(), absl::OkStatus());
   EXPECT_EQ(restored->step, 1);
   EXPECT_EQ(restored->skipped[0].step, 2);
@@ -123,7 +123,8 @@ TEST_F(ManagerFaultTest, AnotherShapeIsNotPassedOver) {
       comm, ObjectRef([&](Tracker& tracker) { tracker.Value("rows", rows); }));
   auto reader = CheckpointManager::Create(other, Run(), {.read_only = true});
   ASSERT_EQ(reader.status(), absl::OkStatus());
-  SameError(reader->Restore().status(), absl::StatusCode::kFailedPrecondition);
+  SameError(reader->RestoreLatest().status(),
+            absl::StatusCode::kFailedPrecondition);
   comm.Close().IgnoreError();
 }
 
@@ -174,7 +175,7 @@ TEST_F(ManagerFaultTest, AStepThatIsDeletedMeanwhileIsNoDamage) {
     fs::rename(StepDir(1), StepDir(5));
     fs::remove_all(StepDir(2));
   };
-  const auto restored = manager->Restore();
+  const auto restored = manager->RestoreLatest();
   ASSERT_EQ(restored.status(), absl::OkStatus());
   EXPECT_EQ(restored->step, 5);
   EXPECT_TRUE(restored->skipped.empty());
@@ -190,7 +191,7 @@ TEST_F(ManagerFaultTest, AFailedSaveChangesNothing) {
   const Status refused = SaveStep(*manager, 2).status();
   SameError(refused, absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(Content("step.manager.json"), state);
-  EXPECT_EQ(manager->AllSteps(), Steps({1}));
+  EXPECT_EQ(manager->Steps(), Steps({1}));
   EXPECT_EQ(program_.checkpoint().save_counter(), 1);
   OnRank0([&] { fs::remove(StepDir(2)); });
   EXPECT_TRUE(SaveStep(*manager, 2)->saved);

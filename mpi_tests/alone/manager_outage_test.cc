@@ -47,7 +47,7 @@ class ManagerOutageTest : public ManagerTest {
     StatusOr<ManagedSave> saved = SaveStep(manager, step);
     if (!saved.ok() || !saved->begun) return saved;
     program_.Set(-1);
-    auto ended = manager.WaitUntilFinished();
+    auto ended = manager.Wait();
     if (!ended.ok()) return ended.status();
     if (!*ended) return absl::NotFoundError("nothing was under way");
     return **std::move(ended);
@@ -88,14 +88,14 @@ class ManagerOutageTest : public ManagerTest {
     EXPECT_TRUE(next->saved) << next->reason;
     EXPECT_FALSE(HasDebris()) << failure;
     const Steps disk = OnDisk();
-    EXPECT_EQ(manager.AllSteps(), disk);
+    EXPECT_EQ(manager.Steps(), disk);
     EXPECT_EQ(Active(manager), disk);
     EXPECT_THAT(disk, Contains(2));
     if (saved->saved) {
       EXPECT_THAT(disk, Contains(3));
     }
     program_.Set(0);
-    EXPECT_EQ(manager.Restore()->step, 4);
+    EXPECT_EQ(manager.RestoreLatest()->step, 4);
     EXPECT_TRUE(program_.Is(4));
   }
 };
@@ -161,7 +161,7 @@ TEST_F(ManagerOutageTest, ItIsToldAndThePreviousStepsStay) {
   EXPECT_THAT(std::string(missed->failure->message()),
               HasSubstr("transport endpoint is not connected"));
   EXPECT_EQ(program_.checkpoint().save_counter(), 1);
-  EXPECT_EQ(manager->AllSteps(), Steps({1}));
+  EXPECT_EQ(manager->Steps(), Steps({1}));
   EXPECT_EQ(OnDisk(), Steps({1}));
   // The same step can be saved again.
   EXPECT_TRUE(SaveStep(*manager, 2)->saved);

@@ -290,7 +290,7 @@ TEST_F(ManagerStopTest, TheIntervalAfterARestore) {
   }
   program_.on_track = [this] { time_ += 30; };
   auto manager = Manage({.auto_interval = AutoInterval{.mtbf_seconds = 7200}});
-  EXPECT_EQ(manager->Restore()->step, 0);
+  EXPECT_EQ(manager->RestoreLatest()->step, 0);
   for (int64_t step = 1; step < 4; ++step, time_ += 10) {
     EXPECT_EQ(manager->ShouldSave(step).value(), false);
   }

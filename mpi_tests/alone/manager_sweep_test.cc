@@ -79,7 +79,7 @@ class ManagerSweepTest : public ManagerTest {
   void ExpectNewest(std::optional<CheckpointManager>& manager, int64_t newest) {
     manager.reset();
     manager = *Manage({.max_to_keep = 2});
-    EXPECT_EQ(manager->Restore()->step, newest);
+    EXPECT_EQ(manager->RestoreLatest()->step, newest);
     EXPECT_TRUE(program_.Is(newest));
     EXPECT_EQ(Active(*manager), OnDisk());
   }
@@ -96,7 +96,7 @@ TEST_F(ManagerSweepTest, Save) {
           EXPECT_EQ(disk, Steps({1, 2}));
         }
         EXPECT_EQ(disk.back(), status.ok() ? 3 : 2);
-        EXPECT_EQ(manager->AllSteps(), disk);
+        EXPECT_EQ(manager->Steps(), disk);
         ExpectNewest(manager, status.ok() ? 3 : 2);
       });
   EXPECT_GT(faults, 50);
@@ -120,7 +120,7 @@ TEST_F(ManagerSweepTest, ToleratedSave) {
         EXPECT_THAT(GatherStatus(failure), Each(failure.ToString()));
         const bool is_saved = saved && saved->saved;
         EXPECT_EQ(OnDisk().back(), is_saved ? 3 : 2) << failure;
-        EXPECT_EQ(manager->AllSteps(), OnDisk());
+        EXPECT_EQ(manager->Steps(), OnDisk());
         if (!failure.ok()) ++missed;
         const auto next = SaveStep(*manager, 4);
         EXPECT_EQ(next.status(), absl::OkStatus()) << failure;
@@ -150,7 +150,7 @@ TEST_F(ManagerSweepTest, Restore) {
   const int64_t faults = Sweep(
       [&](std::optional<CheckpointManager>& manager) {
         program_.Set(0);
-        const auto restored = manager->Restore();
+        const auto restored = manager->RestoreLatest();
         if (restored.ok()) {
           EXPECT_EQ(restored->step, 2);
         }

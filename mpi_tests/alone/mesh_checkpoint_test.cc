@@ -183,7 +183,7 @@ TEST_F(MeshTest, CheckpointManager) {
   cut.Zero();
   EXPECT_EQ(Ok(manager->RestoreOrInitialize()).step, 2);
   EXPECT_EQ(cut.values, cut.Expected(2));
-  EXPECT_EQ(manager->AllSteps(), std::vector<int64_t>({2}));
+  EXPECT_EQ(manager->Steps(), std::vector<int64_t>({2}));
 }
 
 TEST_F(MeshTest, SaveAsBf16) {

@@ -96,7 +96,7 @@ TEST_F(OverwritingTest, NobodyBeginsAnew) {
   State state;
   state.Add("values", values);
   Beside([&] {
-    const auto restored = RestoreLatestOrNothing(alone_, run_, state);
+    const auto restored = RestoreLatest(alone_, run_, state);
     if (!restored.ok()) {
       EXPECT_TRUE(IsReplaced(restored.status())) << restored.status();
       return;

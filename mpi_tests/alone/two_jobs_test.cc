@@ -137,14 +137,14 @@ TEST_F(TwoJobsTest, AnotherManagerIsRefusedWhileAStepIsWritten) {
     return CheckpointManager::Create(*part_, state, run(), options);
   };
   const auto steps = [](const StatusOr<CheckpointManager>& manager) {
-    return manager.ok() ? manager->AllSteps() : std::vector<int64_t>{-1};
+    return manager.ok() ? manager->Steps() : std::vector<int64_t>{-1};
   };
   std::optional<CheckpointManager> writer;
   if (job_ == 0) {
     values_.Fill(1);
     writer = Ok(manage({.async = AsyncOptions{.max_bytes_per_second = 20000}}));
     Ok(writer->Save(1));
-    Ok(writer->WaitUntilFinished());
+    Ok(writer->Wait());
     values_.Fill(2);
     EXPECT_TRUE(Ok(writer->Save(2)).begun);
   }
@@ -156,19 +156,19 @@ TEST_F(TwoJobsTest, AnotherManagerIsRefusedWhileAStepIsWritten) {
                 ::testing::HasSubstr("held by process"));
     auto reader = manage({.read_only = true});
     EXPECT_THAT(steps(reader), ::testing::ElementsAre(1));
-    EXPECT_EQ(Ok(reader->Restore()).step, 1);
+    EXPECT_EQ(Ok(reader->RestoreLatest()).step, 1);
     EXPECT_EQ(values_.CountWrong(1), 0);
   }
   MPI_Barrier(MPI_COMM_WORLD);
   if (job_ == 0) {
-    EXPECT_TRUE(testing::Ok(writer->WaitUntilFinished())->saved);
+    EXPECT_TRUE(testing::Ok(writer->Wait())->saved);
     writer.reset();
   }
   MPI_Barrier(MPI_COMM_WORLD);
   if (job_ == 1) {
     auto next = manage({});
     EXPECT_THAT(steps(next), ::testing::ElementsAre(1, 2));
-    EXPECT_EQ(Ok(next->Restore()).step, 2);
+    EXPECT_EQ(Ok(next->RestoreLatest()).step, 2);
     EXPECT_EQ(values_.CountWrong(2), 0);
   }
 }

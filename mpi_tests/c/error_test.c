@@ -110,9 +110,8 @@ static void TestWhatIsNotThere(const struct c_test* test) {
   belay_state_add_array(state, "u", BELAY_F64, 1, &length, NULL, data);
   ExpectCode(__FILE__, __LINE__, BELAY_NOT_FOUND,
              belay_restore(test->comm, dir, 1, state, NULL, NULL));
-  ExpectCode(
-      __FILE__, __LINE__, BELAY_OK,
-      belay_restore_latest_or_nothing(test->comm, dir, state, NULL, &restored));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_restore_latest(test->comm, dir, state, NULL, &restored));
   ExpectInt(__FILE__, __LINE__, BELAY_NO_STEP, restored);
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_restore(test->comm, dir, -1, state, NULL, NULL));
@@ -121,9 +120,8 @@ static void TestWhatIsNotThere(const struct c_test* test) {
   ExpectCode(__FILE__, __LINE__, BELAY_ALREADY_EXISTS,
              belay_save(test->comm, dir, 1, state, NULL));
   ExpectMessage(__FILE__, __LINE__, "or set the option overwrite");
-  ExpectCode(
-      __FILE__, __LINE__, BELAY_OK,
-      belay_restore_latest_or_nothing(test->comm, dir, state, NULL, &restored));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_restore_latest(test->comm, dir, state, NULL, &restored));
   ExpectInt(__FILE__, __LINE__, 1, restored);
 
   belay_state_create(&in);

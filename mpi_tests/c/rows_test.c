@@ -113,9 +113,8 @@ static void TestManagedRows(const struct c_test* test, const char* dir,
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
              belay_manager_create(test->comm, state, dir, NULL, &manager));
   all->count = 0;
-  ExpectCode(
-      __FILE__, __LINE__, BELAY_OK,
-      belay_manager_restore(manager, BELAY_LATEST_STEP, NULL, &restored));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_manager_restore_latest(manager, NULL, &restored));
   ExpectInt(__FILE__, __LINE__, 2, restored);
   ExpectInt(__FILE__, __LINE__, count + 1, all->count);
   --all->count;
@@ -130,7 +129,7 @@ static void TestManagedRows(const struct c_test* test, const char* dir,
   ExpectInt(__FILE__, __LINE__, 1, saved);
   all->count = 0;
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
-             belay_manager_restore(manager, 3, NULL, &restored));
+             belay_manager_restore(manager, 3, NULL));
   ExpectInt(__FILE__, __LINE__, count, all->count);
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_manager_close(&manager));
 }
@@ -154,7 +153,8 @@ static void TestTooManyRows(const struct c_test* test, const char* dir) {
   state = DescribeParticles(&all, kMost);
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_save(test->comm, dir, 2, state, NULL));
-  ExpectMessage(__FILE__, __LINE__, "rows \"particles/id\": invalid number of rows");
+  ExpectMessage(__FILE__, __LINE__,
+                "rows \"particles/id\": invalid number of rows");
   belay_state_free(&state);
   free(all.mass);
 }

@@ -118,7 +118,7 @@ static void TestManaged(const struct c_test* test, const char* async) {
   ExpectInt(__FILE__, __LINE__, BELAY_NO_STEP, restored);
   SaveTen(manager, &counter);
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_manager_wait(manager));
-  belay_manager_latest(manager, &restored);
+  belay_manager_latest_step(manager, &restored);
   ExpectInt(__FILE__, __LINE__, 9, restored);
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
              belay_list_steps(dir, 4, steps, &count));
@@ -126,16 +126,15 @@ static void TestManaged(const struct c_test* test, const char* async) {
   ExpectInt(__FILE__, __LINE__, 609, 100 * steps[0] + steps[1]);
   counter = -1;
   strcpy(name, "other");
-  ExpectCode(
-      __FILE__, __LINE__, BELAY_OK,
-      belay_manager_restore(manager, BELAY_LATEST_STEP, NULL, &restored));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_manager_restore_latest(manager, NULL, &restored));
   ExpectInt(__FILE__, __LINE__, 9, counter);
   ExpectText(__FILE__, __LINE__, "first", name);
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_manager_close(&manager));
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
              belay_manager_create(test->comm, state, dir, NULL, &manager));
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
-             belay_manager_restore(manager, 6, NULL, &restored));
+             belay_manager_restore(manager, 6, NULL));
   ExpectInt(__FILE__, __LINE__, 6, counter);
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_manager_close(&manager));
   belay_options_free(&options);

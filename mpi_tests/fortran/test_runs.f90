@@ -131,11 +131,11 @@ contains
     call belay_saver_committed_step(saver, step)
     call expect_true("a committed step", step == 3)
     call belay_saver_close(saver)
-    call belay_restore_latest_or_nothing(comm, dir//"/saver", state, step)
+    call belay_restore_latest(comm, dir//"/saver", state, step)
     call expect_true("what was copied", step == 3 .and. all(u == 3))
     call belay_list_steps(dir//"/saver", steps)
     call expect_true("the steps", all(steps == [1, 2, 3]))
-    call belay_restore_latest_or_nothing(comm, dir//"/nothing", state, step)
+    call belay_restore_latest(comm, dir//"/nothing", state, step)
     call expect_true("no step", step == belay_no_step)
     call belay_state_free(state)
   end subroutine
@@ -162,7 +162,7 @@ contains
     call belay_state_create(state)
     call belay_add(state, "counter", counter)
     call belay_manager_create(comm, state, dir//"/manager", manager, options)
-    call belay_manager_restore(manager, step)
+    call belay_manager_restore_latest(manager, step)
     call expect_true("no step yet", step == belay_no_step)
     do step = 0, 9
       counter = step
@@ -177,10 +177,10 @@ contains
     call belay_manager_wait(manager)
     call belay_manager_should_stop(manager, should_stop)
     call expect_true("no reason to stop", .not. should_stop)
-    call belay_manager_latest(manager, step)
+    call belay_manager_latest_step(manager, step)
     call expect_true("the latest", step == 9)
-    call belay_manager_restore(manager, step, step=6_int64)
-    call expect_true("an older one", step == 6 .and. counter == 6)
+    call belay_manager_restore(manager, 6_int64)
+    call expect_true("an older one", counter == 6)
     call belay_manager_close(manager)
     call belay_options_set(options, "max_to_keep", "some")
     call belay_manager_create(comm, state, dir//"/manager", manager, options, &

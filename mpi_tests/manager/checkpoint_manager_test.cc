@@ -35,8 +35,8 @@ TEST_F(CheckpointManagerTest, Deletion) {
   EXPECT_THAT(fourth->deleted, ElementsAre(1));
   EXPECT_THAT(fourth->notes, ElementsAre());
   EXPECT_EQ(OnDisk(), Steps({2, 3, 4}));
-  EXPECT_EQ(manager->AllSteps(), Steps({2, 3, 4}));
-  EXPECT_EQ(manager->Latest(), 4);
+  EXPECT_EQ(manager->Steps(), Steps({2, 3, 4}));
+  EXPECT_EQ(manager->LatestStep(), 4);
 }
 
 TEST_F(CheckpointManagerTest, KeepAll) {
@@ -64,7 +64,7 @@ TEST_F(CheckpointManagerTest, SaveRestoreState) {
   manager.reset();
   manager = *Manage(hours);
   EXPECT_EQ(Active(*manager), Steps({1, 2}));
-  EXPECT_EQ(manager->Latest(), 2);
+  EXPECT_EQ(manager->LatestStep(), 2);
   for (const double now : {14330, 16130, 17930}) {
     time_ = now;
     SaveNext(*manager);
@@ -73,7 +73,7 @@ TEST_F(CheckpointManagerTest, SaveRestoreState) {
   EXPECT_EQ(Active(*manager), Steps({4, 5}));
   manager.reset();
   manager = *Manage(hours);
-  EXPECT_EQ(manager->Latest(), 5);
+  EXPECT_EQ(manager->LatestStep(), 5);
   time_ = 17940;
   SaveNext(*manager);
   EXPECT_EQ(Active(*manager), Steps({5, 6}));
@@ -95,7 +95,7 @@ TEST_F(CheckpointManagerTest, ContinueFromUnmanaged) {
   EXPECT_THAT(manager->notes(),
               ElementsAre("2 of the steps were saved by no manager; they are "
                           "never deleted"));
-  ASSERT_EQ(manager->Restore().status(), absl::OkStatus());
+  ASSERT_EQ(manager->RestoreLatest().status(), absl::OkStatus());
   EXPECT_TRUE(later.Is(2));
   EXPECT_EQ(later.checkpoint().save_counter(), 2);
   EXPECT_EQ(SaveNext(*manager), 3);
@@ -123,7 +123,7 @@ TEST_F(CheckpointManagerTest, ClockReset) {
   EXPECT_THAT(manager->notes(),
               ElementsAre(HasSubstr("the clock is behind the last preserved "
                                     "step")));
-  EXPECT_EQ(manager->Latest(), 3);
+  EXPECT_EQ(manager->LatestStep(), 3);
   EXPECT_EQ(Active(*manager), Steps());
   time_ += 10;
   SaveNext(*manager);
@@ -144,7 +144,7 @@ TEST_F(CheckpointManagerTest, CustomNumbering) {
   }
   EXPECT_EQ(program_.checkpoint().save_counter(), 5);
   EXPECT_EQ(SaveStep(*manager, 32)->result.path, StepDir(32));
-  EXPECT_EQ(manager->Latest(), 32);
+  EXPECT_EQ(manager->LatestStep(), 32);
   EXPECT_EQ(OnDisk(), Steps({8, 32}));
   // Never back to numbers that were passed.
   EXPECT_EQ(SaveNext(*manager), 33);
@@ -157,14 +157,14 @@ TEST_F(CheckpointManagerTest, CustomCheckpointPrefix) {
   const auto second = manager->Save();
   ASSERT_EQ(second.status(), absl::OkStatus());
   EXPECT_EQ(second->result.path, Run() + "/ck=pt_00000002");
-  EXPECT_EQ(manager->Path(2), second->result.path);
+  EXPECT_EQ(manager->StepPath(2), second->result.path);
   EXPECT_EQ(ListSteps(Run(), "ck=pt").value(), Steps({2}));
   EXPECT_EQ(OnDisk(), Steps());
   EXPECT_NE(Content("ck=pt.manager.json"), "");
   // Another prefix is another series, also for a manager at the same time.
   auto other = Manage();
   ASSERT_EQ(other.status(), absl::OkStatus());
-  EXPECT_EQ(other->AllSteps(), Steps());
+  EXPECT_EQ(other->Steps(), Steps());
   SaveNext(*other);
   EXPECT_EQ(ListSteps(Run(), "ck=pt").value(), Steps({2}));
 }

@@ -106,7 +106,7 @@ TEST_F(FirstStepTest, BeforeTheRestoredOneIsNotSavedWhichAWarningSays) {
   warnings_.clear();
   EXPECT_EQ(manager->RestoreOrInitialize()->step, 4);
   SaveAll(*manager, 0, 6);
-  EXPECT_EQ(manager->AllSteps(), (Steps{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(manager->Steps(), (Steps{0, 1, 2, 3, 4, 5}));
   const std::vector<std::string> expected = {
       "save \"" + Run() +
       "\": step 0 is not saved, and no step will be up to the latest one "

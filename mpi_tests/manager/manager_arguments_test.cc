@@ -97,21 +97,36 @@ TEST_F(ManagerArgumentsTest, AManagerThatWasMovedFrom) {
   CheckpointManager& gone = *first;
   const auto code = absl::StatusCode::kFailedPrecondition;
   EXPECT_EQ(SameError(gone.Save(5).status(), code),
-            "save \"CheckpointManager\": it was moved from");
+            "save \"CheckpointManager\": it is closed, or was moved from");
   SameError(gone.ShouldSave().status(), code);
-  SameError(gone.Restore().status(), code);
+  SameError(gone.RestoreLatest().status(), code);
   SameError(gone.Restore(1).status(), code);
   SameError(gone.RestoreOrInitialize().status(), code);
   SameError(gone.Reload(), code);
   SameError(gone.Delete(1), code);
   SameError(gone.WaitForNewStep({}, 1).status(), code);
   SameError(gone.BestStep().status(), code);
-  SameError(gone.MetricsOf(1).status(), code);
-  EXPECT_EQ(gone.AllSteps(), Steps());
-  EXPECT_EQ(gone.Latest(), std::nullopt);
-  EXPECT_TRUE(gone.Checkpoints().empty());
-  EXPECT_EQ(gone.Path(1), "");
+  SameError(gone.StepMetrics(1).status(), code);
+  EXPECT_EQ(gone.Steps(), Steps());
+  EXPECT_EQ(gone.LatestStep(), std::nullopt);
+  EXPECT_TRUE(gone.StepRecords().empty());
+  EXPECT_EQ(gone.StepPath(1), "");
   EXPECT_TRUE(gone.notes().empty());
+}
+
+TEST_F(ManagerArgumentsTest, AManagerThatIsClosed) {
+  auto manager = Manage({.async = AsyncOptions()});
+  ASSERT_EQ(manager.status(), absl::OkStatus());
+  ASSERT_EQ(manager->Save(5).status(), absl::OkStatus());
+  EXPECT_EQ(manager->Close(), absl::OkStatus());
+  EXPECT_EQ(manager->Close(), absl::OkStatus());
+  EXPECT_EQ(SameError(manager->Save(6).status(),
+                      absl::StatusCode::kFailedPrecondition),
+            "save \"CheckpointManager\": it is closed, or was moved from");
+  EXPECT_EQ(manager->Steps(), Steps());
+  const auto next = Manage();
+  ASSERT_EQ(next.status(), absl::OkStatus()) << "the lease is not released";
+  EXPECT_EQ(next->Steps(), Steps({5}));
 }
 
 TEST_F(ManagerArgumentsTest, ACheckpointThatWasMovedFrom) {
@@ -123,7 +138,7 @@ TEST_F(ManagerArgumentsTest, ACheckpointThatWasMovedFrom) {
   const auto code = absl::StatusCode::kFailedPrecondition;
   SameError(manager->Save(5).status(), code);
   SameError(manager->ShouldSave(5).status(), code);
-  SameError(manager->Restore().status(), code);
+  SameError(manager->RestoreLatest().status(), code);
   SameError(manager->RestoreOrInitialize().status(), code);
   SameError(manager->Reload(), code);
   SameError(manager->Delete(1), code);
@@ -149,7 +164,7 @@ TEST_F(ManagerArgumentsTest, RanksThatDisagree) {
     SameError(manager->Delete(WorldRank()), absl::StatusCode::kInvalidArgument);
   }
   EXPECT_EQ(OnDisk(), Steps({1}));
-  EXPECT_EQ(manager->AllSteps(), Steps({1}));
+  EXPECT_EQ(manager->Steps(), Steps({1}));
 }
 
 TEST_F(ManagerArgumentsTest, ABadStepOfOneRankAtShouldSave) {

@@ -40,7 +40,7 @@ class ManagerAsyncTest : public ManagerTest {
   bool PollUntil(CheckpointManager& manager, int64_t step) {
     for (int i = 0; i < 2000; ++i) {
       EXPECT_EQ(manager.ShouldSave(step).status(), absl::OkStatus());
-      if (manager.Latest() == step) return true;
+      if (manager.LatestStep() == step) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     return false;
@@ -56,23 +56,23 @@ TEST_F(ManagerAsyncTest, StepsCountOnceTheyAreCommitted) {
     EXPECT_FALSE(result->saved);
     EXPECT_TRUE(result->begun);
     EXPECT_THAT(result->ToString(), HasSubstr("in the background"));
-    EXPECT_NE(manager->Latest(), step);
+    EXPECT_NE(manager->LatestStep(), step);
     ASSERT_EQ(result->finished.has_value(), step > 1);
     if (step > 1) {
       EXPECT_EQ(result->finished->step, step - 1);
-      EXPECT_EQ(manager->Latest(), step - 1);
+      EXPECT_EQ(manager->LatestStep(), step - 1);
     }
     EXPECT_THAT(result->deleted, step > 3 ? Steps{step - 3} : Steps{});
   }
-  const auto last = manager->WaitUntilFinished();
+  const auto last = manager->Wait();
   ASSERT_EQ(last.status(), absl::OkStatus());
   ASSERT_TRUE(last->has_value());
   EXPECT_TRUE((*last)->saved);
   EXPECT_EQ((*last)->result.step, 5);
   EXPECT_EQ(OnDisk(), Steps({4, 5}));
-  EXPECT_EQ(manager->AllSteps(), Steps({4, 5}));
-  EXPECT_FALSE(manager->WaitUntilFinished()->has_value());
-  EXPECT_EQ(*manager->Restore()->step, 5);
+  EXPECT_EQ(manager->Steps(), Steps({4, 5}));
+  EXPECT_FALSE(manager->Wait()->has_value());
+  EXPECT_EQ(*manager->RestoreLatest()->step, 5);
   EXPECT_TRUE(program_.Is(5));
 }
 
@@ -90,7 +90,7 @@ TEST_F(ManagerAsyncTest, ShouldSaveNoticesTheEnd) {
   EXPECT_TRUE(PollUntil(*manager, 10));
   EXPECT_EQ(OnDisk(), Steps({10}));
   EXPECT_EQ(manager->Save(11)->finished->step, 10);
-  EXPECT_EQ(*manager->Restore()->step, 10);
+  EXPECT_EQ(*manager->RestoreLatest()->step, 10);
   EXPECT_TRUE(program_.Is(10));
 }
 
@@ -112,27 +112,27 @@ TEST_F(ManagerAsyncTest, SaveAloneNoticesTheEndAsWell) {
   }
   ASSERT_TRUE(finished.has_value());
   EXPECT_EQ(finished->step, 100);
-  EXPECT_EQ(manager->AllSteps(), Steps({100}));
+  EXPECT_EQ(manager->Steps(), Steps({100}));
   for (const int64_t next : {200, 300, 400}) {
     ASSERT_TRUE(BeginStep(*manager, next)->begun);
     EXPECT_FALSE(manager->ShouldSave(next).value());
     EXPECT_EQ(manager->Save(next + 1).status(), absl::OkStatus());
   }
-  EXPECT_EQ(*manager->Restore()->step, 400);
+  EXPECT_EQ(*manager->RestoreLatest()->step, 400);
   EXPECT_TRUE(program_.Is(400));
 }
 
 TEST_F(ManagerAsyncTest, ARestoreWaits) {
   auto manager = Manage({.async = kSlow});
   ASSERT_TRUE(BeginStep(*manager, 3)->begun);
-  EXPECT_EQ(*manager->Restore()->step, 3);
+  EXPECT_EQ(*manager->RestoreLatest()->step, 3);
   EXPECT_TRUE(program_.Is(3));
   ASSERT_TRUE(BeginStep(*manager, 4)->begun);
   EXPECT_EQ(manager->Delete(3), absl::OkStatus());
-  EXPECT_EQ(manager->AllSteps(), Steps({4}));
+  EXPECT_EQ(manager->Steps(), Steps({4}));
   ASSERT_TRUE(BeginStep(*manager, 5)->begun);
   EXPECT_EQ(manager->Reload(), absl::OkStatus());
-  EXPECT_EQ(manager->AllSteps(), Steps({4, 5}));
+  EXPECT_EQ(manager->Steps(), Steps({4, 5}));
 }
 
 TEST_F(ManagerAsyncTest, AForcedSaveIsComplete) {
@@ -169,7 +169,7 @@ TEST_P(ManagerAsyncSignalTest, TheLastSaveWaitsAndIsComplete) {
   EXPECT_EQ(OnDisk(), Steps({10, step}));
   manager = absl::CancelledError("ended");  // gives the lease back
   manager = Manage();
-  EXPECT_EQ(*manager->Restore()->step, step);
+  EXPECT_EQ(*manager->RestoreLatest()->step, step);
   EXPECT_TRUE(program_.Is(step));
 }
 
@@ -194,7 +194,7 @@ TEST_F(ManagerAsyncTest, TheTimeLimitComesWhileAStepIsWritten) {
   EXPECT_TRUE(last->saved);
   EXPECT_EQ(last->finished->step, 0);
   EXPECT_EQ(OnDisk(), Steps({0, step}));
-  EXPECT_EQ(*manager->Restore()->step, step);
+  EXPECT_EQ(*manager->RestoreLatest()->step, step);
   EXPECT_TRUE(program_.Is(step));
 }
 
@@ -215,7 +215,7 @@ TEST_F(ManagerAsyncTest, TheThreadMayCopyTheValues) {
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_EQ(OnDisk(), Steps({1, 2, 3}));
   EXPECT_EQ(manager->WaitForSnapshot(), absl::OkStatus());
-  EXPECT_EQ(*manager->Restore()->step, 3);
+  EXPECT_EQ(*manager->RestoreLatest()->step, 3);
   EXPECT_TRUE(program_.Is(3));
 }
 
@@ -228,17 +228,16 @@ TEST_F(ManagerAsyncTest, AFailureIsAnErrorOfALaterCall) {
     return absl::AbortedError("not this one");
   };
   ASSERT_TRUE(BeginStep(*manager, 2, refused)->begun);
-  EXPECT_THAT(SameError(manager->WaitUntilFinished().status(),
-                        absl::StatusCode::kAborted),
+  EXPECT_THAT(SameError(manager->Wait().status(), absl::StatusCode::kAborted),
               HasSubstr("not this one"));
   EXPECT_EQ(OnDisk(), Steps({1}));
-  EXPECT_EQ(manager->AllSteps(), Steps({1}));
+  EXPECT_EQ(manager->Steps(), Steps({1}));
   ASSERT_TRUE(BeginStep(*manager, 2)->begun);
-  EXPECT_EQ(manager->WaitUntilFinished().status(), absl::OkStatus());
+  EXPECT_EQ(manager->Wait().status(), absl::OkStatus());
   EXPECT_EQ(OnDisk(), Steps({1, 2}));
   // What a restore does not depend on is a note.
   ASSERT_TRUE(BeginStep(*manager, 3, refused)->begun);
-  EXPECT_EQ(*manager->Restore()->step, 2);
+  EXPECT_EQ(*manager->RestoreLatest()->step, 2);
   EXPECT_THAT(manager->notes().back(), HasSubstr("not this one"));
 }
 
@@ -249,9 +248,9 @@ TEST_F(ManagerAsyncTest, AManagerThatEndsGivesUpTheStep) {
   }
   auto manager = Manage({.async = AsyncOptions()});
   ASSERT_EQ(manager.status(), absl::OkStatus());
-  EXPECT_THAT(manager->AllSteps(), IsEmpty());
+  EXPECT_THAT(manager->Steps(), IsEmpty());
   ASSERT_TRUE(BeginStep(*manager, 1)->begun);
-  EXPECT_EQ(manager->WaitUntilFinished().status(), absl::OkStatus());
+  EXPECT_EQ(manager->Wait().status(), absl::OkStatus());
   EXPECT_EQ(OnDisk(), Steps({1}));
 }
 
@@ -265,7 +264,7 @@ TEST_F(ManagerAsyncTest, AForcedSaveOfTheStepUnderWayWaitsForIt) {
     const int64_t step = 20 + static_cast<int64_t>(mode);
     program_.Set(step);
     ASSERT_TRUE(manager->Save(step)->begun);
-    EXPECT_NE(manager->Latest(), step);
+    EXPECT_NE(manager->LatestStep(), step);
     ASSERT_EQ(manager->WaitForSnapshot(), absl::OkStatus());
     const auto last = manager->Save(step, {.force = true});
     ASSERT_EQ(last.status(), absl::OkStatus());
@@ -273,7 +272,7 @@ TEST_F(ManagerAsyncTest, AForcedSaveOfTheStepUnderWayWaitsForIt) {
     EXPECT_EQ(last->result.step, step);
     EXPECT_EQ(last->finished->step, step);
     EXPECT_THAT(last->notes, Contains(HasSubstr("this call took no new ones")));
-    EXPECT_EQ(manager->Latest(), step);
+    EXPECT_EQ(manager->LatestStep(), step);
     // And once it is committed.
     const auto again = manager->Save(step, {.force = true});
     ASSERT_EQ(again.status(), absl::OkStatus());
@@ -281,7 +280,7 @@ TEST_F(ManagerAsyncTest, AForcedSaveOfTheStepUnderWayWaitsForIt) {
     EXPECT_EQ(again->result.path, last->result.path);
     EXPECT_FALSE(again->finished.has_value());
     program_.Set(-1);
-    EXPECT_EQ(*manager->Restore()->step, step);
+    EXPECT_EQ(*manager->RestoreLatest()->step, step);
     EXPECT_TRUE(program_.Is(step));
     // It may have other values now.
     EXPECT_EQ(manager->Save(step, {.force = true}).status().code(),
@@ -314,9 +313,9 @@ TEST_F(ManagerAsyncTest, AForcedSaveOfAStepThatNobodyHasWaitedForSavesItAgain) {
     EXPECT_FALSE(last->finished.has_value());
     EXPECT_THAT(manager->notes(), ::testing::Contains(HasSubstr(absl::StrCat(
                                       "step ", step, " is saved again"))));
-    EXPECT_EQ(manager->Latest(), step);
+    EXPECT_EQ(manager->LatestStep(), step);
     program_.Set(-1);
-    EXPECT_EQ(*manager->Restore()->step, step);
+    EXPECT_EQ(*manager->RestoreLatest()->step, step);
     EXPECT_TRUE(program_.Is(step + 10));
   }
 }
@@ -345,7 +344,7 @@ TEST_F(ManagerAsyncTest, ARuleNamesTheStepUnderWay) {
   const auto again = manager->Save(5);
   ASSERT_EQ(again.status(), absl::OkStatus());
   EXPECT_EQ(again->reason, "step 5 is being saved in the background");
-  ASSERT_EQ(manager->WaitUntilFinished().status(), absl::OkStatus());
+  ASSERT_EQ(manager->Wait().status(), absl::OkStatus());
   EXPECT_THAT(manager->Save(5)->reason,
               HasSubstr("step 5 is not after the latest step 5"));
 }
@@ -354,9 +353,9 @@ TEST_F(ManagerAsyncTest, ARuleNamesTheStepUnderWay) {
 TEST_F(ManagerAsyncTest, AForcedSaveLooksWhetherTheStepIsThere) {
   auto manager = Manage({.async = AsyncOptions()});
   ASSERT_TRUE(BeginStep(*manager, 5)->begun);
-  ASSERT_EQ(manager->WaitUntilFinished().status(), absl::OkStatus());
+  ASSERT_EQ(manager->Wait().status(), absl::OkStatus());
   MPI_Barrier(MPI_COMM_WORLD);
-  if (WorldRank() == 0) std::filesystem::remove_all(manager->Path(5));
+  if (WorldRank() == 0) std::filesystem::remove_all(manager->StepPath(5));
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_TRUE(SaveStep(*manager, 5, {.force = true})->saved);
   EXPECT_EQ(OnDisk(), Steps({5}));
@@ -373,7 +372,7 @@ TEST_F(ManagerAsyncTest, WhatTheCleanupMeetsIsANoteOfTheNextSave) {
     fs::rename(state, aside);
     fs::create_directory(state);
   }
-  ASSERT_TRUE((*manager->WaitUntilFinished())->saved);
+  ASSERT_TRUE((*manager->Wait())->saved);
   if (program_.comm().rank() == 0) {
     fs::remove(state);
     fs::rename(aside, state);
@@ -393,7 +392,7 @@ TEST_F(ManagerAsyncTest, AStateIsSavedAlike) {
     program_.Set(step);
     ASSERT_TRUE(manager->Save()->begun);
   }
-  EXPECT_EQ((*manager->WaitUntilFinished())->result.step, 4);
+  EXPECT_EQ((*manager->Wait())->result.step, 4);
   EXPECT_EQ(OnDisk(), Steps({3, 4}));
   program_.Set(0);
   EXPECT_EQ(*manager->Restore(3)->step, 3);

@@ -59,7 +59,7 @@ TEST_F(ManagerDeletionTest, TheStepBeforeItIsRestored) {
   auto reader = Manage({.read_only = true});
   ASSERT_EQ(reader.status(), absl::OkStatus());
   LetStepGo();
-  const StatusOr<ManagedRestore> restored = reader->Restore();
+  const StatusOr<ManagedRestore> restored = reader->RestoreLatest();
   ASSERT_EQ(restored.status(), absl::OkStatus());
   EXPECT_EQ(restored->step, 1);
   EXPECT_TRUE(restored->skipped.empty());  // it was not damaged

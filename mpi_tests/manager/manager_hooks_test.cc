@@ -63,7 +63,7 @@ TEST_F(ManagerHooksTest, AStepThatIsPinnedStaysUntilTheNextSave) {
   EXPECT_THAT(second->notes,
               ElementsAre(HasSubstr("a program that reads it has pinned it")));
   EXPECT_THAT(second->ToString(), HasSubstr("\nnote: remove"));
-  EXPECT_EQ(manager->AllSteps(), Steps({1, 2}));
+  EXPECT_EQ(manager->Steps(), Steps({1, 2}));
   EXPECT_FALSE(manager->Delete(1).ok());
   if (WorldRank() == 0) {
     EXPECT_EQ(pin->path(), StepDir(1));

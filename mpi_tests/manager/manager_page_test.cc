@@ -109,7 +109,7 @@ StatusOr<int> TrainUntilStopped(belay::Checkpoint& checkpoint,
     }
     if (manager->ShouldStop()) return belay::kStoppedExitCode;
   }
-  if (manager->Latest().value_or(-1) < steps - 1) {
+  if (manager->LatestStep().value_or(-1) < steps - 1) {
     auto saved = manager->Save(steps - 1, {.force = true});
     if (!saved.ok()) return saved.status();
   }
@@ -180,7 +180,7 @@ Status EvaluateEach(belay::Checkpoint& checkpoint, const std::string& dir,
     auto found = reader->WaitForNewStep(last, patience);
     if (!found.ok()) return found.status();
     if (!found->has_value()) return absl::OkStatus();
-    auto restored = reader->Restore();
+    auto restored = reader->RestoreLatest();
     if (!restored.ok()) return restored.status();
     if (restored->step > last) Evaluate(*restored->step);
     last = std::max(*found, restored->step);

@@ -38,7 +38,7 @@ TEST_F(ManagerRetentionTest, MaxToKeep) {
   auto manager = Manage({.max_to_keep = 2});
   SaveHourly(*manager, 0, 5);
   EXPECT_EQ(OnDisk(), Steps({3, 4}));
-  EXPECT_EQ(manager->AllSteps(), Steps({3, 4}));
+  EXPECT_EQ(manager->Steps(), Steps({3, 4}));
 }
 
 // Elsewhere nothing would be left.
@@ -51,7 +51,7 @@ TEST_F(ManagerRetentionTest, OneStepStaysAlsoWithAMaximumOfZero) {
       ElementsAre("step 4 stays: no other managed step that is kept can "
                   "be restored"));
   EXPECT_EQ(OnDisk(), Steps({4}));
-  EXPECT_EQ(manager->Restore()->step, 4);
+  EXPECT_EQ(manager->RestoreLatest()->step, 4);
 }
 
 // What somebody else has saved there may be anything.
@@ -90,13 +90,13 @@ TEST_F(ManagerRetentionTest, StepsThatSomebodyDeletedDoNotCount) {
   OnRank0([&] { fs::remove_all(StepDir(2)); });
   EXPECT_THAT(SaveStep(*manager, 3)->deleted, ElementsAre());
   EXPECT_EQ(OnDisk(), Steps({1, 3}));
-  EXPECT_EQ(manager->AllSteps(), Steps({1, 3}));
+  EXPECT_EQ(manager->Steps(), Steps({1, 3}));
   EXPECT_EQ(Active(*manager), Steps({1, 3}));
   OnRank0([&] {
     for (const int64_t step : {1, 3}) fs::remove_all(StepDir(step));
   });
   EXPECT_THAT(SaveStep(*manager, 4)->deleted, ElementsAre());
-  EXPECT_EQ(manager->AllSteps(), Steps({4}));
+  EXPECT_EQ(manager->Steps(), Steps({4}));
 }
 
 TEST_F(ManagerRetentionTest, KeepPeriodAndInterval) {
@@ -151,8 +151,9 @@ TEST_F(ManagerRetentionTest, BestOverTwoLifetimes) {
   }
   EXPECT_EQ(OnDisk(), Steps({1, 5}));
   EXPECT_EQ(manager->BestStep().value(), 5);
-  EXPECT_EQ(manager->MetricsOf(1).value(), (Metrics{{"loss", 2}}));
-  EXPECT_EQ(manager->MetricsOf(2).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(manager->StepMetrics(1).value(), (Metrics{{"loss", 2}}));
+  EXPECT_EQ(manager->StepMetrics(2).status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 // Metrics of rank 0 count, and are the same on all ranks afterwards.
@@ -162,11 +163,11 @@ TEST_F(ManagerRetentionTest, MetricsAreThoseOfRank0) {
   ASSERT_EQ(
       SaveStep(*manager, 1, {.metrics = Metrics{{"loss", mine}}}).status(),
       absl::OkStatus());
-  EXPECT_EQ(manager->MetricsOf(1).value(), (Metrics{{"loss", 1}}));
+  EXPECT_EQ(manager->StepMetrics(1).value(), (Metrics{{"loss", 1}}));
   EXPECT_EQ(
       SaveStep(*manager, 2, {.metrics = Metrics{{"\xff", 1}}}).status().code(),
       absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(manager->AllSteps(), Steps({1}));
+  EXPECT_EQ(manager->Steps(), Steps({1}));
 }
 
 TEST_F(ManagerRetentionTest, WithoutMetricsNoStepIsBest) {
@@ -174,7 +175,7 @@ TEST_F(ManagerRetentionTest, WithoutMetricsNoStepIsBest) {
   SaveHourly(*manager, 0, 3);
   EXPECT_EQ(OnDisk(), Steps({0, 1, 2}));
   EXPECT_EQ(manager->BestStep().value(), std::nullopt);
-  EXPECT_EQ(manager->Latest(), 2);
+  EXPECT_EQ(manager->LatestStep(), 2);
 }
 
 TEST_F(ManagerRetentionTest, AMisspeltMetricIsNoted) {
@@ -231,7 +232,7 @@ TEST_F(ManagerRetentionTest, ForcedSaves) {
   const auto again = SaveStep(*manager, 5, {.force = true});
   EXPECT_EQ(again.status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_FALSE(SaveStep(*manager, 4)->saved);
-  EXPECT_EQ(manager->AllSteps(), Steps({0, 2, 4, 5}));
+  EXPECT_EQ(manager->Steps(), Steps({0, 2, 4, 5}));
 }
 
 // Only the answer of rank 0 counts.
@@ -250,7 +251,7 @@ TEST_F(ManagerRetentionTest, Delete) {
   SaveHourly(*manager, 0, 3);
   EXPECT_EQ(manager->Delete(1), absl::OkStatus());
   EXPECT_EQ(OnDisk(), Steps({0, 2}));
-  EXPECT_EQ(manager->AllSteps(), Steps({0, 2}));
+  EXPECT_EQ(manager->Steps(), Steps({0, 2}));
   EXPECT_EQ(Active(*manager), Steps({0, 2}));
   const Status missing = manager->Delete(1);
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound) << missing;
@@ -262,9 +263,9 @@ TEST_F(ManagerRetentionTest, ReloadSeesWhatOthersDid) {
   auto manager = Manage();
   SaveHourly(*manager, 0, 3);
   OnRank0([&] { fs::remove_all(StepDir(1)); });
-  EXPECT_EQ(manager->AllSteps(), Steps({0, 1, 2}));
+  EXPECT_EQ(manager->Steps(), Steps({0, 1, 2}));
   EXPECT_EQ(manager->Reload(), absl::OkStatus());
-  EXPECT_EQ(manager->AllSteps(), Steps({0, 2}));
+  EXPECT_EQ(manager->Steps(), Steps({0, 2}));
 }
 
 TEST_F(ManagerRetentionTest, ReadOnlyManagersFollow) {
@@ -277,15 +278,15 @@ TEST_F(ManagerRetentionTest, ReadOnlyManagersFollow) {
     ASSERT_TRUE(
         SaveStep(*writer, step, {.metrics = Metrics{{"loss", step}}}).ok());
   }
-  EXPECT_EQ(reader->AllSteps(), Steps());
+  EXPECT_EQ(reader->Steps(), Steps());
   EXPECT_EQ(reader->WaitForNewStep(1, 10).value(), 2);
   EXPECT_EQ(reader->WaitForNewStep(2, 0, 0.01).value(), std::nullopt);
-  EXPECT_EQ(reader->AllSteps(), Steps({1, 2}));
+  EXPECT_EQ(reader->Steps(), Steps({1, 2}));
   EXPECT_EQ(reader->BestStep().value(), 2);
   EXPECT_FALSE(reader->Save()->saved);
   EXPECT_EQ(reader->Delete(1).code(), absl::StatusCode::kFailedPrecondition);
   program_.Set(0);
-  EXPECT_EQ(reader->Restore()->step, 2);
+  EXPECT_EQ(reader->RestoreLatest()->step, 2);
   EXPECT_TRUE(program_.Is(2));
   EXPECT_EQ(reader->WaitForNewStep(2, -1).status().code(),
             absl::StatusCode::kInvalidArgument);
@@ -296,19 +297,19 @@ TEST_F(ManagerRetentionTest, AReaderMayBeginBeforeTheWriter) {
   ASSERT_EQ(reader.status(), absl::OkStatus());
   EXPECT_THAT(reader->notes(),
               ElementsAre("there is no directory \"" + Run() + "\" yet"));
-  EXPECT_EQ(reader->AllSteps(), Steps());
+  EXPECT_EQ(reader->Steps(), Steps());
   EXPECT_EQ(reader->WaitForNewStep({}, 0.02, 0.01).value(), std::nullopt);
   EXPECT_EQ(reader->RestoreOrInitialize()->step, std::nullopt);
   OnRank0([&] { EXPECT_FALSE(fs::exists(Run())); });
   auto writer = Manage();
   ASSERT_EQ(SaveStep(*writer, 1).status(), absl::OkStatus());
   EXPECT_EQ(reader->WaitForNewStep({}, 10).value(), 1);
-  EXPECT_EQ(reader->Restore()->step, 1);
+  EXPECT_EQ(reader->RestoreLatest()->step, 1);
   // One whose directory goes while it writes is told.
   OnRank0([&] { fs::remove_all(Run()); });
   EXPECT_EQ(writer->Reload().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(reader->Reload(), absl::OkStatus());
-  EXPECT_EQ(reader->Latest(), std::nullopt);
+  EXPECT_EQ(reader->LatestStep(), std::nullopt);
 }
 
 }  // namespace

@@ -87,10 +87,10 @@ TEST_F(ManagerRollBackTest, ToSaveOverNewerStepsIsAnErrorAtFirst) {
               ElementsAre(HasSubstr("step 2 was restored, and the newer steps "
                                     "3, 4 stay before step 5")));
   EXPECT_THAT(SaveStep(manager, 6)->notes, IsEmpty());
-  EXPECT_EQ(manager.Latest(), 6);
+  EXPECT_EQ(manager.LatestStep(), 6);
   // Who has the newest again goes on as before.
   ASSERT_EQ(manager.Restore(2).status(), absl::OkStatus());
-  ASSERT_EQ(manager.Restore().status(), absl::OkStatus());
+  ASSERT_EQ(manager.RestoreLatest().status(), absl::OkStatus());
   EXPECT_FALSE(SaveStep(manager, 3)->saved);
 }
 
@@ -133,8 +133,8 @@ TEST_F(ManagerRollBackTest, NewerStepsAreSetAside) {
   EXPECT_EQ(restored->aside, File("step.aside_0001"));
   EXPECT_THAT(restored->ToString(),
               HasSubstr("\nset aside in \"" + restored->aside + "\": 3, 4"));
-  EXPECT_EQ(manager->Latest(), 2);
-  EXPECT_EQ(manager->AllSteps(), Steps({1, 2}));
+  EXPECT_EQ(manager->LatestStep(), 2);
+  EXPECT_EQ(manager->Steps(), Steps({1, 2}));
   EXPECT_EQ(OnDisk(), Steps({1, 2}));
   program_.Set(30);
   ASSERT_TRUE(manager->Save(3)->saved);
@@ -160,7 +160,7 @@ TEST_F(ManagerRollBackTest, NewerStepsAreDeleted) {
   EXPECT_THAT(restored->ToString(), HasSubstr("\ndeleted: 3, 4"));
   EXPECT_EQ(OnDisk(), Steps({1, 2}));
   EXPECT_FALSE(fs::exists(File("step.aside_0001")));
-  EXPECT_EQ(manager.Latest(), 2);
+  EXPECT_EQ(manager.LatestStep(), 2);
 }
 
 // The best step of the branch that was given up counts no longer.
@@ -200,7 +200,7 @@ TEST_F(ManagerRollBackTest, ACrashLeavesTheOldBranchOrTheNewOne) {
     const Steps steps = OnDisk();
     EXPECT_TRUE(steps == Steps({1, 2, 3, 4}) || steps == Steps({1, 2}))
         << ::testing::PrintToString(steps);
-    EXPECT_EQ(next->AllSteps(), steps);
+    EXPECT_EQ(next->Steps(), steps);
     ASSERT_EQ(next->RestoreOrInitialize().status(), absl::OkStatus());
     EXPECT_TRUE(program_.Is(steps.back()));
     EXPECT_TRUE(SaveStep(*next, steps.back() + 1)->saved);
@@ -211,14 +211,14 @@ TEST_F(ManagerRollBackTest, ACrashLeavesTheOldBranchOrTheNewOne) {
 // what was begun.
 TEST_F(ManagerRollBackTest, AFailureIsMadeUpForByTheNextSave) {
   ForEachFault([&](NewerSteps, std::optional<CheckpointManager>& manager) {
-    const int64_t latest = manager->Latest().value();
+    const int64_t latest = manager->LatestStep().value();
     EXPECT_TRUE(latest == 2 || latest == 4) << latest;
     const StatusOr<ManagedSave> saved = SaveStep(*manager, latest + 1);
     ASSERT_EQ(saved.status(), absl::OkStatus());
     EXPECT_TRUE(saved->saved);
     EXPECT_EQ(OnDisk(),
               latest == 2 ? Steps({1, 2, 3}) : Steps({1, 2, 3, 4, 5}));
-    ASSERT_EQ(manager->Restore().status(), absl::OkStatus());
+    ASSERT_EQ(manager->RestoreLatest().status(), absl::OkStatus());
     EXPECT_TRUE(program_.Is(latest + 1));
   });
 }

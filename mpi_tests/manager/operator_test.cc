@@ -61,9 +61,9 @@ TEST_F(OperatorTest, TakesThePlaceOfOptions) {
   }
   EXPECT_FALSE(std::filesystem::exists(Run()));
   EXPECT_EQ(ListSteps(scratch_.File("elsewhere")).value(), Steps({6, 9}));
-  EXPECT_EQ(manager->Path(9), scratch_.File("elsewhere/step_00000009"));
+  EXPECT_EQ(manager->StepPath(9), scratch_.File("elsewhere/step_00000009"));
   program_.Set(0);
-  EXPECT_EQ(manager->Restore()->step, 9);
+  EXPECT_EQ(manager->RestoreLatest()->step, 9);
   EXPECT_TRUE(program_.Is(9));
 }
 
@@ -118,7 +118,7 @@ TEST_F(OperatorTest, AReaderLooksInTheSameDirectory) {
   Set("BELAY_INTERVAL", "4");
   auto reader = Manage({.read_only = true});
   ASSERT_EQ(reader.status(), absl::OkStatus());
-  EXPECT_EQ(reader->AllSteps(), Steps({1, 2}));
+  EXPECT_EQ(reader->Steps(), Steps({1, 2}));
 }
 
 }  // namespace

@@ -78,11 +78,11 @@ TEST_F(PathsTest, ADirectoryThatIsMoved) {
   auto manager = ManageAt(scratch_.File("archive/moved"), {.max_to_keep = 2});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   EXPECT_EQ(Active(*manager), Steps({2, 3}));
-  EXPECT_EQ(manager->Path(3), scratch_.File("archive/moved/step_00000003"));
-  ASSERT_EQ(manager->Restore().status(), absl::OkStatus());
+  EXPECT_EQ(manager->StepPath(3), scratch_.File("archive/moved/step_00000003"));
+  ASSERT_EQ(manager->RestoreLatest().status(), absl::OkStatus());
   EXPECT_TRUE(program_.Is(3));
   EXPECT_EQ(SaveStep(*manager, 4).status(), absl::OkStatus());
-  EXPECT_EQ(manager->AllSteps(), Steps({3, 4}));
+  EXPECT_EQ(manager->Steps(), Steps({3, 4}));
 }
 
 // test_save_restore_fspath, test_read_write_fspath, testFSPath,
@@ -105,7 +105,7 @@ TEST_F(PathsTest, PathsOfTheStandardLibrary) {
       CheckpointManager::Create(program_.checkpoint(), dir / "managed");
   ASSERT_EQ(manager.status(), absl::OkStatus());
   EXPECT_EQ(SaveStep(*manager, 7).status(), absl::OkStatus());
-  EXPECT_EQ(manager->Path(7), (dir / "managed/step_00000007").string());
+  EXPECT_EQ(manager->StepPath(7), (dir / "managed/step_00000007").string());
 }
 
 // testCheckpointExists, testGetCheckpointMtimes and testRemoveCheckpoint, each
@@ -114,17 +114,17 @@ TEST_F(PathsTest, AStepIsThereHasATimeAndCanBeRemoved) {
   for (const FileLayout layout : {FileLayout::kShared, FileLayout::kPerTask}) {
     auto manager = ManageAt("train", {.save = {.file_layout = layout}});
     ASSERT_EQ(manager.status(), absl::OkStatus());
-    const std::string path = manager->Path(3);
+    const std::string path = manager->StepPath(3);
     EXPECT_EQ(ResolveStep(path).status().code(), absl::StatusCode::kNotFound);
     MPI_Barrier(MPI_COMM_WORLD);
     const double before = Now();
     EXPECT_EQ(SaveStep(*manager, 3).status(), absl::OkStatus());
     const double after = Now();
     EXPECT_EQ(ResolveStep(path).value_or(""), path);
-    ASSERT_EQ(manager->Checkpoints().size(), 1u);
+    ASSERT_EQ(manager->StepRecords().size(), 1u);
     // Of rank 0's clock, which is that of this machine.
-    EXPECT_GE(manager->Checkpoints()[0].time, before - 1);
-    EXPECT_LE(manager->Checkpoints()[0].time, after + 1);
+    EXPECT_GE(manager->StepRecords()[0].time, before - 1);
+    EXPECT_LE(manager->StepRecords()[0].time, after + 1);
     EXPECT_EQ(manager->Delete(3), absl::OkStatus());
     EXPECT_EQ(ResolveStep(path).status().code(), absl::StatusCode::kNotFound);
     EXPECT_FALSE(fs::exists(path));

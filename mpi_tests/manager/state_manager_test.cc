@@ -64,7 +64,7 @@ TEST_F(StateManagerTest, StepsOfAProgramWithoutAManager) {
   auto manager = Manage({.max_to_keep = 1});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   program_.Set(0);
-  ASSERT_EQ(manager->Restore()->step, 1);
+  ASSERT_EQ(manager->RestoreLatest()->step, 1);
   EXPECT_TRUE(program_.Is(1));
   SaveAll(*manager, 2, 4);
   EXPECT_EQ(OnDisk(), Steps({1, 3}));
@@ -104,7 +104,7 @@ TEST_F(StateManagerTest, AnotherNumberOfRanks) {
     auto manager =
         CheckpointManager::Create(group, wanted, Run(), {.read_only = true});
     EXPECT_EQ(manager.status(), absl::OkStatus());
-    EXPECT_EQ(manager->Restore()->step, 5);
+    EXPECT_EQ(manager->RestoreLatest()->step, 5);
   }
   for (size_t i = 0; i < v.size(); ++i) {
     EXPECT_EQ(v[i],
@@ -128,7 +128,7 @@ TEST_F(StateManagerTest, Numbers) {
   }
   auto manager = Manage();
   ASSERT_EQ(manager.status(), absl::OkStatus());
-  ASSERT_EQ(manager->Restore()->step, 32);
+  ASSERT_EQ(manager->RestoreLatest()->step, 32);
   EXPECT_EQ(SaveNext(*manager), 33);
   EXPECT_FALSE(SaveStep(*manager, 33)->saved);
   EXPECT_EQ(manager->ShouldSave(34).value(), true);
@@ -158,7 +158,7 @@ TEST_F(StateManagerTest, GoesBack) {
   EXPECT_EQ(OnDisk(), Steps({1, 2}));
   // The number of the branch that was left.
   EXPECT_EQ(SaveNext(manager), 3);
-  EXPECT_EQ(manager.Latest(), 3);
+  EXPECT_EQ(manager.LatestStep(), 3);
 }
 
 TEST_F(StateManagerTest, GoesBackWhereNewerStepsStay) {
@@ -186,7 +186,7 @@ TEST_F(StateManagerTest, ErrorsOfOneRank) {
                           absl::StatusCode::kInvalidArgument),
                 HasSubstr("add \"a\": the pointer is null" + by));
     EXPECT_EQ(OnDisk(), Steps());
-    EXPECT_EQ(manager->Latest(), std::nullopt);
+    EXPECT_EQ(manager->LatestStep(), std::nullopt);
   }
   CheckpointManager manager = Begin({});
   EXPECT_EQ(OnDisk(), Steps({1, 2, 3, 4}));
@@ -239,7 +239,7 @@ TEST_F(StateManagerTest, EveryFaultOfASave) {
     EXPECT_TRUE(program_.Is(1));
     EXPECT_TRUE(SaveStep(*manager, 3)->saved);
     program_.Set(0);
-    ASSERT_EQ(manager->Restore()->step, 3);
+    ASSERT_EQ(manager->RestoreLatest()->step, 3);
     EXPECT_TRUE(program_.Is(3));
   }
   EXPECT_GT(failed, 0);
@@ -253,7 +253,7 @@ TEST_F(StateManagerTest, AReaderBesideIt) {
                                           {.read_only = true});
   ASSERT_EQ(reader.status(), absl::OkStatus());
   EXPECT_EQ(reader->WaitForNewStep(3, 0).value(), 4);
-  ASSERT_EQ(reader->Restore()->step, 4);
+  ASSERT_EQ(reader->RestoreLatest()->step, 4);
   EXPECT_TRUE(other.Is(4));
   EXPECT_FALSE(reader->Save(9)->saved);
 }

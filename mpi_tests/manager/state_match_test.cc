@@ -29,7 +29,7 @@ TEST_F(StateMatchTest, TheStateMayGrow) {
   state.Add("second", second);
   EXPECT_EQ(manager->Save(2)->result.num_arrays, 2);
   first = second = 0;
-  ASSERT_EQ(manager->Restore()->step, 2);
+  ASSERT_EQ(manager->RestoreLatest()->step, 2);
   EXPECT_EQ(first, 1);
   EXPECT_EQ(second, 2);
   EXPECT_THAT(
@@ -66,7 +66,7 @@ TEST_F(StateMatchTest, AStepWithoutItsIndexIsReplaced) {
   ASSERT_EQ(manager.status(), absl::OkStatus());
   EXPECT_EQ(manager->RestoreOrInitialize()->step, 3);
   EXPECT_TRUE(SaveStep(*manager, 4)->saved);
-  EXPECT_EQ(manager->Restore()->step, 4);
+  EXPECT_EQ(manager->RestoreLatest()->step, 4);
 }
 
 // A directory that is a copy of another step is not that step.

@@ -152,7 +152,7 @@ TEST_F(PatchesTest, ARestartLearnsWhichAreStored) {
   }
   Mesh latest(rank_, size_);
   const auto restored =
-      RestoreLatestOrNothing(comm_, run(), latest.state, latest.Learning());
+      RestoreLatest(comm_, run(), latest.state, latest.Learning());
   ASSERT_TRUE(restored.ok()) << restored.status();
   ExpectPatchesOf(latest, 3);
   Mesh later(rank_, size_);
@@ -165,7 +165,7 @@ TEST_F(PatchesTest, ARestartLearnsWhichAreStored) {
 TEST_F(PatchesTest, WhereThereIsNothingNobodyIsTold) {
   Mesh mesh(rank_, size_);
   const auto restored =
-      RestoreLatestOrNothing(comm_, run(), mesh.state, mesh.Learning());
+      RestoreLatest(comm_, run(), mesh.state, mesh.Learning());
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_FALSE(restored->has_value());
   EXPECT_EQ(mesh.learned(), -1);
@@ -188,7 +188,7 @@ TEST_F(PatchesTest, AManagerTellsOfEachStepThatItTries) {
   Mesh found(rank_, size_);
   auto manager = CheckpointManager::Create(comm_, found.state, run(), {});
   ASSERT_TRUE(manager.ok()) << manager.status();
-  const auto restored = manager->Restore(std::nullopt, found.Learning());
+  const auto restored = manager->RestoreLatest(found.Learning());
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_EQ(restored->step, 4);
   ExpectPatchesOf(found, 4);

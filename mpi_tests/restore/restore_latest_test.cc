@@ -40,7 +40,7 @@ class RestoreLatestTest : public ::testing::Test {
 
   Latest RestoreLatest(const std::string& dir) {
     values_.Spoil();
-    return RestoreLatestOrNothing(comm_, dir, values_.state());
+    return belay::RestoreLatest(comm_, dir, values_.state());
   }
 
   // Expects that all ranks are told of nothing, and keep their values.
@@ -186,7 +186,7 @@ TEST_F(RestoreLatestTest, AStepThatCannotBeRestoredIsNotNothing) {
   State other;
   other.Add("wanted", wanted);
   EXPECT_TRUE(
-      absl::IsNotFound(RestoreLatestOrNothing(comm_, run_, other).status()));
+      absl::IsNotFound(belay::RestoreLatest(comm_, run_, other).status()));
   const std::string step = run_ + "/step_00000001";
   OnRankZero([&] { fs::resize_file(step + "/index.h5", 100); });
   EXPECT_TRUE(absl::IsDataLoss(RestoreLatest(run_).status()));
@@ -222,7 +222,7 @@ TEST_F(RestoreLatestTest, RanksDisagree) {
   State broken;
   if (is_last) broken.AddReplicated("a", {2}, AtAddress(null));
   for (const std::string& text :
-       GatherStatus(RestoreLatestOrNothing(comm_, run_, broken).status())) {
+       GatherStatus(belay::RestoreLatest(comm_, run_, broken).status())) {
     EXPECT_NE(text.find("add \"a\": the pointer is null"), std::string::npos)
         << text;
   }

@@ -109,7 +109,7 @@ TEST_F(MeshSizeTest, Restores) {
     const State state = StateOf(layout);
     ExpectRefused(Restore(comm_, run(), 1, state).status(), layout);
     ExpectRefused(Restore(comm_, run(), kLatestStep, state).status(), layout);
-    ExpectRefused(RestoreLatestOrNothing(comm_, run(), state).status(), layout);
+    ExpectRefused(RestoreLatest(comm_, run(), state).status(), layout);
     State later;
     ExpectRefused(Restore(comm_, run(), 1, later,
                           {.on_open =

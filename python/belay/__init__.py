@@ -19,7 +19,7 @@ from belay._values import (FlatRange, FromRank0, LaidOut, ManagedRestore,
                            RowsById)
 from belay._core import STOPPED_EXIT_CODE, Layout, Mesh, SaveResult
 from belay._core import version as __version__
-from belay._save_restore import (list_steps, restore, restore_latest_or_none,
+from belay._save_restore import (list_steps, restore, restore_latest,
                                  save)
 from belay._manager import CheckpointManager
 from belay._async import AsyncSaver, PendingSave
@@ -42,7 +42,7 @@ __all__ = [
     "SafetensorsFile", "SaveResult", "ShardableTensor", "ShardedVariable",
     "ShardingPolicy", "StoredArray", "VerifyResult", "abort_on_exception",
     "copy_checkpoint", "export_safetensors", "import_safetensors", "list_steps",
-    "open", "restore", "restore_latest_or_none", "save", "simulate",
+    "open", "restore", "restore_latest", "save", "simulate",
     "verify_checkpoint"
 ]
 

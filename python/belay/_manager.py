@@ -96,7 +96,7 @@ class CheckpointManager:
     """
     return self._manager.save(step, state, options)
 
-  def restore(self, state, step=None, **options):
+  def restore(self, state, *, step=None, **options):
     """Restore a step, or the newest that can be restored. Collective.
 
     Parameters
@@ -119,38 +119,37 @@ class CheckpointManager:
 
   def steps(self):
     """Return the committed steps, ascending. Local."""
-    return self._manager.all_steps()
+    return self._manager.steps()
 
   def latest_step(self):
     """Return the newest step that is not known to be damaged. Local."""
-    return self._manager.latest()
+    return self._manager.latest_step()
 
   def best_step(self):
     """Return the best step by `best_metric`, else the latest. Local."""
     return self._manager.best_step()
 
-  def metrics(self, step):
+  def step_metrics(self, step):
     """Return the metrics that were saved with a step. Local."""
-    return self._manager.metrics(step)
+    return self._manager.step_metrics(step)
 
   def step_path(self, step):
     """Return the directory of a step. Local."""
-    return self._manager.path(step)
+    return self._manager.step_path(step)
 
   @property
   def notes(self):
     """What was noted since the manager was created, as a list of str."""
     return self._manager.notes()
 
-  @property
-  def stop_reason(self):
-    """Why the job must stop, such as "SIGUSR1 on rank 2", or None. Local.
+  def should_stop(self):
+    """Return why the job must stop, such as "SIGUSR1 on rank 2", or None. Local.
 
     After the next save, or after the manager's block, end the program with
     ``sys.exit(belay.STOPPED_EXIT_CODE)``, so that its batch script starts it
     again.
     """
-    return self._manager.stop_reason()
+    return self._manager.should_stop()
 
   def reload(self):
     """List the steps on disk again. Collective."""
@@ -167,14 +166,14 @@ class CheckpointManager:
     """
     self._manager.wait_for_snapshot()
 
-  def wait_until_finished(self):
+  def wait(self):
     """Wait for the save in the background. Collective.
 
     Returns
     -------
     ManagedSave or None
     """
-    return self._manager.wait_until_finished()
+    return self._manager.wait()
 
   def close(self):
     """Wait for the save in the background and release the run. Collective.

@@ -65,7 +65,7 @@ def save(comm, directory, step, state, **options):
   return _core.save(comm, directory, step, state, options)
 
 
-def restore(comm, directory, state=None, step=None, **options):
+def restore(comm, directory, state=None, *, step=None, **options):
   """Read a step. Collective.
 
   Parameters
@@ -121,7 +121,7 @@ def restore(comm, directory, state=None, step=None, **options):
   return _core.restore(comm, directory, state, step, options)
 
 
-def restore_latest_or_none(comm, directory, state, **options):
+def restore_latest(comm, directory, state, **options):
   """Read the newest step if there is one. Collective.
 
   Parameters

@@ -123,8 +123,10 @@ class StateManager {
       bound.BindStored(state, std::move(keys));
     };
     AgreeOnState(call, &bound, rebind, options);
-    ManagedRestore restored = WithState(
-        bound.state(), [&] { return manager_->Restore(number, options); });
+    ManagedRestore restored = WithState(bound.state(), [&] {
+      return number ? manager_->Restore(*number, options)
+                    : manager_->RestoreLatest(options);
+    });
     if (restored.result) {
       TakeAbsent(asked, bound, *restored.result);
       TakeForms(call, *restored.result, bound);
@@ -146,11 +148,11 @@ class StateManager {
     bound_ = nullptr;
   }
 
-  py::object WaitUntilFinished() {
+  py::object Wait() {
     const CommUse use(is_in_use_);
     CompareCall("wait for a save of");
     const std::optional<ManagedSave> ended =
-        Unlocked([&] { return manager_->WaitUntilFinished(); });
+        Unlocked([&] { return manager_->Wait(); });
     bound_ = nullptr;
     return ended ? ManagedSaveOf(*ended) : py::none();
   }
@@ -175,7 +177,7 @@ class StateManager {
     const CommUse use(is_in_use_);
     CompareCall("close");
     const StatusOr<std::optional<ManagedSave>> ended =
-        WithoutLock([&] { return manager_->WaitUntilFinished(); });
+        WithoutLock([&] { return manager_->Wait(); });
     Abandon();
     Unlocked([&] { return comm_.Close(); });
     ThrowIfError(ended.status());
@@ -190,7 +192,7 @@ class StateManager {
   }
 
   // Also of a manager that is closed.
-  py::object stop_reason() {
+  py::object ShouldStop() {
     if (manager_) stop_reason_ = manager_->ShouldStop();
     if (!stop_reason_) return py::none();
     return py::str(stop_reason_->ToString());
@@ -268,25 +270,27 @@ void DefineManager(py::module_& module) {
       .def("save", &StateManager::Save)
       .def("restore", &StateManager::Restore)
       .def("wait_for_snapshot", &StateManager::WaitForSnapshot)
-      .def("wait_until_finished", &StateManager::WaitUntilFinished)
+      .def("wait", &StateManager::Wait)
       .def("reload", &StateManager::Reload)
       .def("delete", &StateManager::Delete)
       .def("close", &StateManager::Close)
       .def("abandon", &StateManager::Abandon)
-      .def("stop_reason", &StateManager::stop_reason)
-      .def("all_steps",
-           [](StateManager& self) { return self.manager().AllSteps(); })
-      .def("latest", [](StateManager& self) { return self.manager().Latest(); })
+      .def("should_stop", &StateManager::ShouldStop)
+      .def("steps", [](StateManager& self) { return self.manager().Steps(); })
+      .def("latest_step",
+           [](StateManager& self) { return self.manager().LatestStep(); })
       .def("best_step",
            [](StateManager& self) {
              return ValueOrThrow(self.manager().BestStep());
            })
-      .def("metrics",
+      .def("step_metrics",
            [](StateManager& self, int64_t step) {
-             return ValueOrThrow(self.manager().MetricsOf(step));
+             return ValueOrThrow(self.manager().StepMetrics(step));
            })
-      .def("path", [](StateManager& self,
-                      int64_t step) { return self.manager().Path(step); })
+      .def("step_path",
+           [](StateManager& self, int64_t step) {
+             return self.manager().StepPath(step);
+           })
       .def("notes", [](StateManager& self) { return self.manager().notes(); });
 }
 

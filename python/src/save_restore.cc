@@ -211,8 +211,8 @@ py::object RestoreLatest(py::handle comm, py::handle directory,
   const MismatchPolicy asked = arguments.options.missing;
   AgreeOnState(call, &bound, RebindOf(bound, state), arguments.options);
   std::optional<RestoreResult> result = UnlockedOrExit([&] {
-    return RestoreLatestOrNothing(kept.comm, arguments.path, bound.state(),
-                                  arguments.options);
+    return RestoreLatest(kept.comm, arguments.path, bound.state(),
+                         arguments.options);
   });
   if (!result) return py::none();
   TakeAbsent(asked, bound, *result);

@@ -14,7 +14,7 @@ fail() {
   exit 1
 }
 
-names="nobody has called close(), wait() or wait_until_finished() before"
+names="nobody has called close() or wait() before"
 for kind in saver manager policy; do
   "$1" 3 "$2" -B "$3" "$dir/$kind" "$kind" >"$dir/log" 2>&1 ||
     fail "$kind: exit code $?"

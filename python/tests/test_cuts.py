@@ -194,7 +194,7 @@ class CutTest(MpiCase):
         self.assert_fails("INVALID_ARGUMENT", text, belay.restore, COMM,
                           self.run_dir, state)
         self.assert_fails("INVALID_ARGUMENT", text,
-                          belay.restore_latest_or_none, COMM, self.run_dir,
+                          belay.restore_latest, COMM, self.run_dir,
                           state)
 
   def test_from_rank0(self):

@@ -43,7 +43,7 @@ class ErrorTest(MpiCase):
     belay.save(COMM, self.run_dir, 1, state)
     self.assert_fails("INVALID_ARGUMENT", "(found True)", belay.restore, COMM,
                       self.run_dir, state, True)
-    self.assertEqual(belay.restore(COMM, self.run_dir, state, None).step, 1)
+    self.assertEqual(belay.restore(COMM, self.run_dir, state, step=None).step, 1)
     with belay.CheckpointManager(COMM, self.run_dir) as manager:
       self.assert_fails("INVALID_ARGUMENT", "(found True)", manager.save, True,
                         state)
@@ -61,7 +61,7 @@ class ErrorTest(MpiCase):
          "step: need an int from 0 to 2**63 - 1 (found a value of type dict)"),
         (belay.restore, (state, self.run_dir), path + "a value of type dict)"),
         (belay.restore, (self.run_dir, 1, state), "(found a value of type dict)"),
-        (belay.restore_latest_or_none, (state, self.run_dir), path),
+        (belay.restore_latest, (state, self.run_dir), path),
     ]
     for call, arguments, text in cases:
       self.assert_fails("INVALID_ARGUMENT", text, call, COMM, *arguments)
@@ -197,7 +197,7 @@ class ErrorTest(MpiCase):
                         belay.restore, COMM, self.run_dir,
                         {"a": belay.PerRank(0)})
     with belay.CheckpointManager(COMM, self.run_dir) as manager:
-      manager.restore({"a": numpy.zeros(3)}, 1)
+      manager.restore({"a": numpy.zeros(3)}, step=1)
       self.assert_fails("FAILED_PRECONDITION",
                         'pass newer_steps="set_aside" or "delete" to go on',
                         manager.save, 2, {"a": 1})

@@ -196,7 +196,7 @@ class ListsTest(MpiCase):
     with belay.CheckpointManager(COMM, self.run_dir) as manager:
       given = blank()
       del given["none"]
-      manager.restore(given, 0)
+      manager.restore(given, step=0)
       check(given)
 
   def test_a_restore_that_fails_changes_no_number(self):
@@ -240,7 +240,7 @@ class ListsTest(MpiCase):
       self.assertEqual(restored.state["history"], [1.0])
       self.assert_equal_arrays(w, numpy.ones(4))
       manager.save(3, restored.state)
-    found = belay.restore_latest_or_none(COMM, self.run_dir, {"history": []})
+    found = belay.restore_latest(COMM, self.run_dir, {"history": []})
     self.assertEqual(found.state, {"history": [1.0]})
 
 

@@ -42,7 +42,7 @@ class ManagerTest(MpiCase):
       self.assertFalse(manager.save(10, self.state(10)).saved)
       self.assertEqual(manager.steps(), [6, 9])
       self.assertEqual(manager.latest_step(), 9)
-      self.assertIsNone(manager.stop_reason)
+      self.assertIsNone(manager.should_stop())
       self.assertTrue(manager.step_path(9).endswith("step_00000009"))
     with self.open() as manager:
       self.piece.array[...] = -1
@@ -66,7 +66,7 @@ class ManagerTest(MpiCase):
         manager.save(step, self.state(step), force=True)
       manager.delete(1)
       self.assertEqual(manager.steps(), [0, 2])
-      restored = manager.restore(self.state(0), 0)
+      restored = manager.restore(self.state(0), step=0)
       self.assertEqual((restored.step, restored.deleted), (0, [2]))
       self.assertEqual(restored.state["step"], 0)
       self.assert_fails("NOT_FOUND", "", manager.restore, self.state(0), 7)
@@ -76,7 +76,7 @@ class ManagerTest(MpiCase):
     with self.open() as manager:
       for step in (0, 1):
         manager.save(step, self.state(step))
-      manager.restore(self.state(0), 0)
+      manager.restore(self.state(0), step=0)
       saved = manager.save(2, self.state(2))
       [note] = saved.notes
       self.assertIn("; the option newer_steps says what", note)
@@ -114,7 +114,7 @@ class ManagerTest(MpiCase):
           self.piece.array[...] = -5
           if saved.finished:
             ended.append(saved.finished.step)
-        last = manager.wait_until_finished()
+        last = manager.wait()
         ended.append(last.result.step)
         self.assertEqual(ended, list(range(5)))
         self.assertEqual(manager.steps(), [3, 4])
@@ -132,21 +132,21 @@ class ManagerTest(MpiCase):
           os.kill(os.getpid(), signal.SIGUSR1)
         if manager.should_save(step):
           saved.append(manager.save(step, self.state(step)).result.step)
-        if manager.stop_reason:
+        if manager.should_stop():
           break
-      self.assertIn(f"rank {self.size - 1}", manager.stop_reason)
+      self.assertIn(f"rank {self.size - 1}", manager.should_stop())
       self.assertLess(step, 10)
       self.assertEqual(saved, [0, step])
-    self.assertIn(f"SIGUSR1 on rank {self.size - 1}", manager.stop_reason)
+    self.assertIn(f"SIGUSR1 on rank {self.size - 1}", manager.should_stop())
     self.assertEqual(belay.STOPPED_EXIT_CODE, 85)
     signal.signal(signal.SIGUSR1, before)
 
-  def test_stop_reason_of_a_closed_manager(self):
+  def test_should_stop_of_a_closed_manager(self):
     with self.open() as manager:
       pass
-    self.assertIsNone(manager.stop_reason)
+    self.assertIsNone(manager.should_stop())
     manager.close()
-    self.assertIsNone(manager.stop_reason)
+    self.assertIsNone(manager.should_stop())
 
   def test_names_of_signals(self):
     with self.open(stop_signals=["SIGUSR2", signal.SIGUSR1, 15]):

@@ -51,7 +51,7 @@ class ReplicatedTest(MpiCase):
       for one, before in zip(again.parameters(), weights):
         self.assertTrue(torch.equal(one, before))
       self.assertEqual(len(other.state), 0)
-      restored = belay.restore(COMM, self.run_dir, blank, number)
+      restored = belay.restore(COMM, self.run_dir, blank, step=number)
       states.load_state_dict(again, other, restored.state)
       self.assertEqual(train(again, other, range(5, 10)), expected)
 
@@ -72,7 +72,7 @@ class ReplicatedTest(MpiCase):
       model.get_parameter(name).requires_grad_(False)
     optimizer = make(model)
     blank = states.blank_state_dict(model, optimizer)
-    found = belay.restore(COMM, self.run_dir, blank, step, **options)
+    found = belay.restore(COMM, self.run_dir, blank, step=step, **options)
     states.load_state_dict(model, optimizer, found.state)
     return model, optimizer
 

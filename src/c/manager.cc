@@ -18,6 +18,8 @@
 
 namespace {
 
+using belay::CheckpointManager;
+using belay::RestoreOptions;
 using belay::Status;
 using belay::StatusOr;
 using belay::c::Call;
@@ -37,7 +39,7 @@ Status Initialize(const belay_manager& manager) {
 
 // Checks what a save or a restore needs. Collective.
 Status Prepare(const belay_manager& manager, const char* operation,
-               const belay_options* given, belay::RestoreOptions* options) {
+               const belay_options* given, RestoreOptions* options) {
   return PrepareTogether(
       manager.comm->comm, manager.deadline_seconds, operation, [&]() -> Status {
         Status mine = belay::c::TakeValues(manager.state);
@@ -67,6 +69,20 @@ Status Finish(const belay_manager& manager,
   return status;
 }
 
+// Reads the options, restores with `function`, and gives the program what has
+// changed. Collective.
+template <typename F>
+int Restore(belay_manager* manager, const belay_options* options, int64_t* step,
+            F function) {
+  return Call([&]() -> Status {
+    if (manager == nullptr) return NullArgument("manager");
+    RestoreOptions restore;
+    Status status = Prepare(*manager, "restore", options, &restore);
+    if (!status.ok()) return status;
+    return Finish(*manager, function(*manager->manager, restore), step);
+  });
+}
+
 }  // namespace
 
 int belay_manager_create(belay_comm* comm, belay_state* state, const char* dir,
@@ -93,9 +109,8 @@ int belay_manager_create(belay_comm* comm, belay_state* state, const char* dir,
         });
     if (!status.ok()) return status;
     manager.save.cache = &comm->cache;
-    StatusOr<belay::CheckpointManager> created =
-        belay::CheckpointManager::Create(comm->comm, state->state, path,
-                                         manager);
+    StatusOr<CheckpointManager> created =
+        CheckpointManager::Create(comm->comm, state->state, path, manager);
     if (!created.ok()) return created.status();
     handle->manager.emplace(*std::move(created));
     *result = handle.release();
@@ -107,32 +122,31 @@ int belay_manager_restore_or_initialize(belay_manager* manager,
                                         const belay_options* options,
                                         int (*initialize)(void* context),
                                         void* context, int64_t* restored_step) {
-  return Call([&]() -> Status {
-    if (manager == nullptr) return NullArgument("manager");
-    belay::RestoreOptions restore;
-    Status status = Prepare(*manager, "restore", options, &restore);
-    if (!status.ok()) return status;
-    manager->initialize = initialize;
-    manager->context = context;
-    const auto restored = manager->manager->RestoreOrInitialize(restore);
-    manager->initialize = nullptr;
-    return Finish(*manager, restored, restored_step);
-  });
+  return Restore(manager, options, restored_step,
+                 [&](CheckpointManager& run, const RestoreOptions& restore) {
+                   manager->initialize = initialize;
+                   manager->context = context;
+                   auto restored = run.RestoreOrInitialize(restore);
+                   manager->initialize = nullptr;
+                   return restored;
+                 });
+}
+
+int belay_manager_restore_latest(belay_manager* manager,
+                                 const belay_options* options,
+                                 int64_t* restored_step) {
+  return Restore(manager, options, restored_step,
+                 [](CheckpointManager& run, const RestoreOptions& restore) {
+                   return run.RestoreLatest(restore);
+                 });
 }
 
 int belay_manager_restore(belay_manager* manager, int64_t step,
-                          const belay_options* options,
-                          int64_t* restored_step) {
-  return Call([&]() -> Status {
-    if (manager == nullptr) return NullArgument("manager");
-    belay::RestoreOptions restore;
-    Status status = Prepare(*manager, "restore", options, &restore);
-    if (!status.ok()) return status;
-    std::optional<int64_t> number;
-    if (step != BELAY_LATEST_STEP) number = step;
-    return Finish(*manager, manager->manager->Restore(number, restore),
-                  restored_step);
-  });
+                          const belay_options* options) {
+  return Restore(manager, options, nullptr,
+                 [&](CheckpointManager& run, const RestoreOptions& restore) {
+                   return run.Restore(step, restore);
+                 });
 }
 
 int belay_manager_should_save(belay_manager* manager, int64_t step,
@@ -181,10 +195,10 @@ int belay_manager_should_stop(const belay_manager* manager, int* should_stop) {
   });
 }
 
-int belay_manager_latest(const belay_manager* manager, int64_t* step) {
+int belay_manager_latest_step(const belay_manager* manager, int64_t* step) {
   return Call([&]() -> Status {
     if (manager == nullptr) return NullArgument("manager");
-    Give(step, manager->manager->Latest().value_or(BELAY_NO_STEP));
+    Give(step, manager->manager->LatestStep().value_or(BELAY_NO_STEP));
     return absl::OkStatus();
   });
 }
@@ -192,7 +206,7 @@ int belay_manager_latest(const belay_manager* manager, int64_t* step) {
 int belay_manager_wait(belay_manager* manager) {
   return Call([&]() -> Status {
     if (manager == nullptr) return NullArgument("manager");
-    return manager->manager->WaitUntilFinished().status();
+    return manager->manager->Wait().status();
   });
 }
 
@@ -208,6 +222,6 @@ int belay_manager_close(belay_manager** manager) {
     if (manager == nullptr || *manager == nullptr) return absl::OkStatus();
     const std::unique_ptr<belay_manager> handle(
         std::exchange(*manager, nullptr));
-    return handle->manager->WaitUntilFinished().status();
+    return handle->manager->Close();
   });
 }

@@ -95,10 +95,8 @@ int belay_restore(belay_comm* comm, const char* dir, int64_t step,
   });
 }
 
-int belay_restore_latest_or_nothing(belay_comm* comm, const char* dir,
-                                    belay_state* state,
-                                    const belay_options* options,
-                                    int64_t* restored_step) {
+int belay_restore_latest(belay_comm* comm, const char* dir, belay_state* state,
+                         const belay_options* options, int64_t* restored_step) {
   return Call([&]() -> Status {
     if (comm == nullptr) return NullArgument("comm");
     std::string path;
@@ -106,7 +104,7 @@ int belay_restore_latest_or_nothing(belay_comm* comm, const char* dir,
     Status status = PrepareRestore(*comm, dir, state, options, path, restore);
     if (!status.ok()) return status;
     const StatusOr<std::optional<belay::RestoreResult>> restored =
-        belay::RestoreLatestOrNothing(comm->comm, path, state->state, restore);
+        belay::RestoreLatest(comm->comm, path, state->state, restore);
     if (!restored.ok()) {
       belay::c::GiveCountsOfResized(state->rows);
       return restored.status();

@@ -76,8 +76,7 @@ inline constexpr ProgramWord kOrSourceWord{", or a function `source`", "", ""};
 inline constexpr ProgramWord kSaverOptionsWord{
     "AsyncOptions", "the options of the saver", "the options of the saver"};
 inline constexpr ProgramWord kWaitWord{
-    "Close, Wait or WaitUntilFinished",
-    "close(), wait() or wait_until_finished()",
+    "Close or Wait", "close() or wait()",
     "belay_saver_close, belay_saver_wait or belay_manager_wait"};
 inline constexpr ProgramWord kWaitForSnapshotWord{
     "WaitForSnapshot", "wait_for_snapshot()",

@@ -103,7 +103,7 @@ void WarnOfVariables() {
 
 }  // namespace
 
-std::string Impl::Path(int64_t step) const {
+std::string Impl::StepPath(int64_t step) const {
   return JoinPath(dir_, StepName(step, options_.prefix));
 }
 
@@ -111,8 +111,8 @@ Agreed<> CheckMoved(const Impl* impl, std::string_view operation) {
   if (impl != nullptr) {
     return CheckComm(impl->values_.comm(), operation, impl->dir_);
   }
-  return SameOnAllRanks(absl::FailedPreconditionError(
-      Cat(operation, " \"CheckpointManager\": it was moved from")));
+  return SameOnAllRanks(absl::FailedPreconditionError(Cat(
+      operation, " \"CheckpointManager\": it is closed, or was moved from")));
 }
 
 // Returns the communicator of an operation, under the deadline of the options.
@@ -168,7 +168,7 @@ Status Impl::CheckStepIsThere(std::string_view operation, int64_t step) const {
         "%s \"%s\": step is out of range (need 0 to %d, found %d)",
         AbslView(operation), dir_, INT64_MAX, step));
   }
-  BELAY_ASSIGN_OR_RETURN(const bool is_there, Exists(Path(step)));
+  BELAY_ASSIGN_OR_RETURN(const bool is_there, Exists(StepPath(step)));
   const std::optional<GoingBack>& going_back = state_.going_back;
   if (is_there && !(going_back && step > going_back->to)) {
     return absl::OkStatus();
@@ -427,19 +427,19 @@ Status CheckpointManager::Reload() {
   return impl_->Reload();
 }
 
-std::vector<int64_t> CheckpointManager::AllSteps() const {
+std::vector<int64_t> CheckpointManager::Steps() const {
   if (impl_ == nullptr) return {};
   return impl_->history_.steps;
 }
 
-std::optional<int64_t> CheckpointManager::Latest() const {
+std::optional<int64_t> CheckpointManager::LatestStep() const {
   if (impl_ == nullptr) return std::nullopt;
   return LatestOf(impl_->history_);
 }
 
 StatusOr<std::optional<int64_t>> CheckpointManager::BestStep() const {
   BELAY_RETURN_IF_ERROR(CheckMoved(impl_.get(), "find the best step of"));
-  return HasBest(impl_->options_) ? impl_->BestStep() : Latest();
+  return HasBest(impl_->options_) ? impl_->BestStep() : LatestStep();
 }
 
 StatusOr<std::optional<int64_t>> Impl::BestStep() const {
@@ -450,16 +450,16 @@ StatusOr<std::optional<int64_t>> Impl::BestStep() const {
   return BestOf(options_, records);
 }
 
-StatusOr<Metrics> CheckpointManager::MetricsOf(int64_t step) const {
+StatusOr<Metrics> CheckpointManager::StepMetrics(int64_t step) const {
   BELAY_RETURN_IF_ERROR(CheckMoved(impl_.get(), "find metrics of"));
   for (const StepRecord& record : impl_->state_.steps) {
     if (record.step == step && record.metrics) return *record.metrics;
   }
-  return absl::NotFoundError(
-      absl::StrFormat("find metrics of \"%s\": there are none", Path(step)));
+  return absl::NotFoundError(absl::StrFormat(
+      "find metrics of \"%s\": there are none", StepPath(step)));
 }
 
-std::vector<StepRecord> CheckpointManager::Checkpoints() const {
+std::vector<StepRecord> CheckpointManager::StepRecords() const {
   if (impl_ == nullptr) return {};
   std::vector<StepRecord> active = impl_->state_.steps;
   std::erase_if(active,
@@ -467,8 +467,8 @@ std::vector<StepRecord> CheckpointManager::Checkpoints() const {
   return active;
 }
 
-std::string CheckpointManager::Path(int64_t step) const {
-  return impl_ == nullptr ? std::string() : impl_->Path(step);
+std::string CheckpointManager::StepPath(int64_t step) const {
+  return impl_ == nullptr ? std::string() : impl_->StepPath(step);
 }
 
 const std::vector<std::string>& CheckpointManager::notes() const {
@@ -490,14 +490,13 @@ Agreed<> Impl::TakeOperatorOptions() {
     return SameOnAllRanks(DifferentCalls());
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      operators_,
-      SameOnAllRanks(
-          ParseOperatorOptions([&](std::string_view name) -> const char* {
-            const auto& known = OperatorVariables();
-            const auto found = std::ranges::find(known, name);
-            if (found == known.end()) return nullptr;
-            return message.values[found - known.begin()].c_str();
-          })));
+      operators_, SameOnAllRanks(ParseOperatorOptions(
+                      [&](std::string_view name) -> const char* {
+                        const auto& known = OperatorVariables();
+                        const auto found = std::ranges::find(known, name);
+                        if (found == known.end()) return nullptr;
+                        return message.values[found - known.begin()].c_str();
+                      })));
   if (context.is_root()) WarnOfVariables();
   notes_ = ApplyOperatorOptions(operators_, dir_, options_);
   return {};

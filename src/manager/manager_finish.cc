@@ -152,7 +152,7 @@ StatusOr<SaveDecision> Impl::DecideNext(const SaveRequest& request) const {
   history.counter = under_way_->attempt.request.counter;
   history.missed.reset();
   StatusOr<SaveDecision> decision = DecideHere(history, request);
-  // Latest() does not return it yet.
+  // LatestStep() does not return it yet.
   if (decision.ok() && decision->is_behind &&
       decision->step == under_way_->record.step) {
     decision->is_behind = false;
@@ -237,16 +237,23 @@ Status CheckpointManager::WaitForSnapshot() {
   return impl_->WaitForSnapshot();
 }
 
-Agreed<std::optional<ManagedSave>> Impl::WaitUntilFinished() {
+Agreed<std::optional<ManagedSave>> Impl::Wait() {
   if (under_way_) BELAY_RETURN_IF_AGREED(FinishExchange());
   BELAY_RETURN_IF_AGREED(WaitForUnderWay());
   BELAY_RETURN_IF_AGREED(FinishCleanup());
   return std::exchange(ended_, std::nullopt);
 }
 
-StatusOr<std::optional<ManagedSave>> CheckpointManager::WaitUntilFinished() {
+StatusOr<std::optional<ManagedSave>> CheckpointManager::Wait() {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "wait for a save of"));
-  return impl_->WaitUntilFinished();
+  return impl_->Wait();
+}
+
+Status CheckpointManager::Close() {
+  if (impl_ == nullptr) return absl::OkStatus();
+  const Agreed<std::optional<ManagedSave>> ended = impl_->Wait();
+  impl_.reset();
+  return ended.status();
 }
 
 // Returns the newest managed step that can be restored among those that
@@ -260,7 +267,7 @@ std::optional<int64_t> Impl::NewestThatOpens(
         std::ranges::binary_search(history_.damaged, step)) {
       continue;
     }
-    if (step == saved || CheckStepOpens(Path(step)).ok()) return step;
+    if (step == saved || CheckStepOpens(StepPath(step)).ok()) return step;
   }
   return std::nullopt;
 }
@@ -289,13 +296,13 @@ std::vector<std::string> Impl::RemoveSteps(bool in_background,
   for (const int64_t step : outcome.plan.remove) {
     Status status;
     if (in_background) {
-      StatusOr<std::string> left = TakeName(Path(step));
+      StatusOr<std::string> left = TakeName(StepPath(step));
       if (left.ok()) debris.push_back(*std::move(left));
       status = left.status();
     } else {
-      status = RemoveStep(Path(step), options_.save.durable);
+      status = RemoveStep(StepPath(step), options_.save.durable);
     }
-    if (WasRemoved(Path(step), status)) removed.push_back(step);
+    if (WasRemoved(StepPath(step), status)) removed.push_back(step);
     if (!status.ok() && !absl::IsNotFound(status)) {
       outcome.notes.emplace_back(status.message());
     }

@@ -158,7 +158,7 @@ struct CheckpointManager::Impl {
   Agreed<ManagedSave> Save(std::optional<int64_t> step,
                            const ManagedSaveOptions& options);
   Agreed<> WaitForSnapshot();
-  Agreed<std::optional<ManagedSave>> WaitUntilFinished();
+  Agreed<std::optional<ManagedSave>> Wait();
   Agreed<ManagedRestore> Restore(std::optional<int64_t> step,
                                  const RestoreOptions& options);
   Agreed<> Reload();
@@ -167,7 +167,7 @@ struct CheckpointManager::Impl {
                                                 double timeout_seconds,
                                                 double poll_seconds);
   StatusOr<std::optional<int64_t>> BestStep() const;
-  std::string Path(int64_t step) const;
+  std::string StepPath(int64_t step) const;
 
   // manager_create.cc: opening a run; the directory, the clock and the log.
   Status CheckOptions() const;

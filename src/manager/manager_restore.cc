@@ -57,7 +57,7 @@ Agreed<Verdict> JudgeFailure(const Impl& impl, int64_t step,
   }
   CommContext context = impl.ManagerContext("restore", true);
   return ShareFromRoot<Verdict>(
-      context, [&] { return JudgeStep(impl.Path(step), failure); });
+      context, [&] { return JudgeStep(impl.StepPath(step), failure); });
 }
 
 Status CheckWait(double timeout_seconds, double poll_seconds) {
@@ -106,7 +106,7 @@ Agreed<> Impl::CheckMatch(int64_t step, const ManagedRestore& restored) const {
     matched = Status(
         matched.code(),
         absl::StrFormat("restore \"%s\": %s; %s says how much has to match",
-                        Path(step), matched.message(),
+                        StepPath(step), matched.message(),
                         OptionName(&ManagerOptions::restore_match)));
   }
   CommContext context = ManagerContext("restore", false);
@@ -146,8 +146,8 @@ std::optional<int64_t> Impl::NextToTry(const ManagedRestore& restored) const {
 Agreed<ManagedRestore> Impl::RestoreNewest(const RestoreOptions& options) {
   ManagedRestore restored;
   while (const std::optional<int64_t> step = NextToTry(restored)) {
-    Agreed<ManagedRestore> loaded =
-        values_.Restore(Path(*step), *step, options_.restore_match, options);
+    Agreed<ManagedRestore> loaded = values_.Restore(
+        StepPath(*step), *step, options_.restore_match, options);
     if (loaded.ok()) {
       BELAY_RETURN_IF_AGREED(CheckMatch(*step, *loaded));
       loaded->skipped = std::move(restored.skipped);
@@ -178,7 +178,7 @@ Agreed<ManagedRestore> Impl::RestoreOne(int64_t step,
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(
       ManagedRestore restored,
-      values_.Restore(Path(step), step, options_.restore_match, options));
+      values_.Restore(StepPath(step), step, options_.restore_match, options));
   BELAY_RETURN_IF_AGREED(CheckMatch(step, restored));
   RememberRestore(restored);
   if (LatestOf(history_) > step) history_.restored = step;
@@ -232,8 +232,14 @@ Agreed<ManagedRestore> Impl::Restore(std::optional<int64_t> step,
   return restored;
 }
 
+StatusOr<ManagedRestore> CheckpointManager::RestoreLatest(
+    const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "restore"));
+  return impl_->Restore(std::nullopt, options);
+}
+
 StatusOr<ManagedRestore> CheckpointManager::Restore(
-    std::optional<int64_t> step, const RestoreOptions& options) {
+    int64_t step, const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "restore"));
   return impl_->Restore(step, options);
 }
@@ -241,7 +247,7 @@ StatusOr<ManagedRestore> CheckpointManager::Restore(
 StatusOr<ManagedRestore> CheckpointManager::RestoreOrInitialize(
     const RestoreOptions& options) {
   BELAY_ASSIGN_OR_RETURN_AGREED(ManagedRestore restored,
-                                SameOnAllRanks(Restore(std::nullopt, options)));
+                                SameOnAllRanks(RestoreLatest(options)));
   const auto& init_fn = impl_->options_.init_fn;
   if (restored.step || init_fn == nullptr) return restored;
   const Status done = CatchExceptions([&] { return init_fn(); });

@@ -133,7 +133,7 @@ StatusOr<SaveOrder> Impl::Decide(SaveAttempt& attempt,
   SaveRequest& request = attempt.request;
   if (IsSavedAlready(request)) {
     // Unless somebody has deleted it by hand.
-    BELAY_ASSIGN_OR_RETURN(order.is_saved, Exists(Path(*request.step)));
+    BELAY_ASSIGN_OR_RETURN(order.is_saved, Exists(StepPath(*request.step)));
     order.decision.step = *request.step;
     if (order.is_saved) return order;
   }
@@ -167,10 +167,10 @@ Agreed<PendingSave> Impl::BeginOrSave(const SaveOrder& order,
                                       bool in_background, bool& at_files) {
   const int64_t step = order.decision.step;
   if (in_background) {
-    return values_.Begin(*background_, Path(step), step, how, at_files);
+    return values_.Begin(*background_, StepPath(step), step, how, at_files);
   }
-  BELAY_ASSIGN_OR_RETURN_AGREED(SaveResult saved,
-                                values_.Save(Path(step), step, how, at_files));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      SaveResult saved, values_.Save(StepPath(step), step, how, at_files));
   return PendingSave{.path = saved.path, .step = step, .saved = saved};
 }
 
@@ -189,8 +189,8 @@ Agreed<SaveOrder> Impl::Ask(SaveAttempt& attempt,
 // Rank 0 only.
 Status Impl::CheckDelete(int64_t step) const {
   if (options_.read_only) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("delete \"%s\": the manager is read-only", Path(step)));
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "delete \"%s\": the manager is read-only", StepPath(step)));
   }
   return CheckStepIsThere("delete", step);
 }
@@ -340,8 +340,9 @@ Agreed<> Impl::Delete(int64_t step) {
     CommContext context = ManagerContext("delete a step of", true);
     BELAY_RETURN_IF_AGREED(AgreeSameNumber(context, "delete: the step", step));
     BELAY_RETURN_IF_AGREED(OnRoot(context, [&] { return CheckDelete(step); }));
-    removed = OnRoot(
-        context, [&] { return RemoveStep(Path(step), options_.save.durable); });
+    removed = OnRoot(context, [&] {
+      return RemoveStep(StepPath(step), options_.save.durable);
+    });
   }
   // Even after a failure, the step may have lost its name.
   BELAY_RETURN_IF_AGREED(ReloadSteps());
@@ -553,7 +554,7 @@ Status Impl::ComeBack() {
   BELAY_RETURN_IF_ERROR(lease_.Renew(LeasePath(dir_, options_.prefix)));
   for (const StepRecord& record : failed_.steps) {
     // The next save tries again to remove the rest.
-    RemoveAllDebris(Path(record.step)).IgnoreError();
+    RemoveAllDebris(StepPath(record.step)).IgnoreError();
   }
   return absl::OkStatus();
 }

@@ -314,7 +314,7 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
                       source.status(), state, options);
 }
 
-StatusOr<std::optional<RestoreResult>> RestoreLatestOrNothing(
+StatusOr<std::optional<RestoreResult>> RestoreLatest(
     const Comm& comm, const std::string& dir, const State& state,
     const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));

@@ -61,7 +61,7 @@ struct ManagerOptions {
   // Save returns once the values are copied, and a thread writes them
   // (async_saver.h). ShouldSave and Save notice the end; only then does the
   // step count, and are others deleted. A forced save, and the last one before
-  // the job stops, are complete when Save returns. Call WaitUntilFinished
+  // the job stops, are complete when Save returns. Call Wait
   // before the program ends. Unset: all saves are.
   std::optional<AsyncOptions> async = std::nullopt;
 
