@@ -80,7 +80,7 @@ Contender PlainRestore(std::shared_ptr<RunRestorer> restorer) {
 Status RestartOnce(RunRestorer& restorer) {
   auto manager = CheckpointManager::Create(
       restorer.checkpoint, restorer.dir,
-      {.stop_signals = {SIGUSR1, SIGTERM}, .max_to_keep = 3});
+      {.stop_signals = {SIGUSR1, SIGTERM}, .retention = {.max_to_keep = 3}});
   if (!manager.ok()) return manager.status();
   return manager->RestoreOrInitialize().status();
 }
@@ -97,9 +97,10 @@ Status TrainWithCheckpoints(TrainingLoop& loop) {
   auto manager = CheckpointManager::Create(
       loop.checkpoint, absl::StrCat(loop.dir, "_", loop.runs),
       // So many failures that the budget decides.
-      {.auto_interval =
-           AutoInterval{.mtbf_seconds = 1, .overhead_budget = kBudget},
-       .max_to_keep = 2,
+      {.save_policy = {.auto_interval =
+                           AutoInterval{.mtbf_seconds = 1,
+                                        .overhead_budget = kBudget}},
+       .retention = {.max_to_keep = 2},
        .save = {.durable = loop.durable}});
   if (!manager.ok()) return manager.status();
   for (int64_t i = 0; i < loop.steps; ++i) {
@@ -137,8 +138,8 @@ StatusOr<std::vector<Contender>> RaceCallsThatDoNothing(const Context& context,
   auto asked = std::make_shared<Asked>();
   auto manager = CheckpointManager::Create(
       *context.comm, asked->state, absl::StrCat(medium.dir, "/asked"),
-      {.save_interval_steps = int64_t{1} << 60,
-       .save_first_step = false,
+      {.save_policy = {.save_interval_steps = int64_t{1} << 60,
+                       .save_first_step = false},
        .save = {.durable = false}});
   if (!manager.ok()) return manager.status();
   asked->manager.emplace(*std::move(manager));

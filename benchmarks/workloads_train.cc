@@ -40,10 +40,10 @@ Status TrainWithSaves(SavingLoop& saving) {
   auto manager = CheckpointManager::Create(
       loop.checkpoint,
       absl::StrCat(loop.dir, "_", saving.name, "_", saving.runs),
-      {.save_interval_steps = saving.every,
-       .save_first_step = false,
+      {.save_policy = {.save_interval_steps = saving.every,
+                       .save_first_step = false},
        .async = saving.async,
-       .max_to_keep = 2,
+       .retention = {.max_to_keep = 2},
        .save = {.durable = loop.durable}});
   if (!manager.ok()) return manager.status();
   for (int64_t i = 1; i <= loop.steps; ++i) {

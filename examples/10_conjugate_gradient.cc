@@ -185,7 +185,8 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
 
   auto manager = belay::Check(belay::CheckpointManager::Create(
       *comm, state, dir,
-      {.save_interval_steps = 50, .save_first_step = false, .max_to_keep = 2}));
+      {.save_policy = {.save_interval_steps = 50, .save_first_step = false},
+       .retention = {.max_to_keep = 2}}));
   const auto restored = belay::Check(manager.RestoreOrInitialize());
   if (restored.step && rank == 0) {
     std::printf("going on from step %lld on %d ranks\n",

@@ -88,7 +88,7 @@ void CheckWhatIsLeft(const CheckpointManager& manager,
 StatusOr<CheckpointManager> Manage(testing::Program& program,
                                    std::string_view kind,
                                    const std::string& dir) {
-  ManagerOptions options = {.max_to_keep = 2};
+  ManagerOptions options = {.retention = {.max_to_keep = 2}};
   if (kind == "background") options.async = AsyncOptions();
   if (kind == "state") {
     return CheckpointManager::Create(program.comm(), program.state(), dir,

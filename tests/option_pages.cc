@@ -122,7 +122,8 @@ std::string Page() {
   return Cat(kIntroduction, "\n## Saves\n", Table<SaveOptions>(),
              "\n## Restores\n", Table<RestoreOptions>(),
              "\n## Savers in the background\n", Table<AsyncOptions>(),
-             "\n## Managers\n", Table<ManagerOptions>(), Table<AutoInterval>(),
+             "\n## Managers\n", Table<ManagerOptions>(), Table<SavePolicy>(),
+             Table<RetentionPolicy>(), Table<AutoInterval>(),
              "\n## Exports\n\nIn C++ and Python.\n", Table<ExportOptions>());
 }
 
@@ -174,6 +175,8 @@ std::string Fields() {
     if (row.is_only_cpp()) return;
     if constexpr (std::is_same_v<T, std::optional<AutoInterval>>) {
       text += Fields<AutoInterval>();
+    } else if constexpr (OptionGroup<T>) {
+      text += Fields<T>();
     } else if constexpr (!kIsOnlyCpp<T> && !IsStruct<T>) {
       if (std::is_same_v<T, ShardingPolicy>) text += "  max_shard_size: int\n";
       text += Cat("  ", row.other_name(), ": ", PythonType(options.*row.field),

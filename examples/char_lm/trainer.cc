@@ -76,9 +76,10 @@ belay::ManagerOptions ManagerOptionsOf(const Options& options,
                                        belay::PlanCache& cache) {
   belay::ManagerOptions how;
   if (options.mtbf > 0) {
-    how.auto_interval = belay::AutoInterval{.mtbf_seconds = options.mtbf};
+    how.save_policy.auto_interval =
+        belay::AutoInterval{.mtbf_seconds = options.mtbf};
   } else if (options.save_every > 0) {
-    how.save_interval_steps = options.save_every;
+    how.save_policy.save_interval_steps = options.save_every;
   } else {
     how.read_only = true;
   }

@@ -1,8 +1,8 @@
 // Numbers the checkpoints of a run, decides which to save and to keep, and
 // finds one to restore.
 //
-//   auto manager = CheckpointManager::Create(checkpoint, "run",
-//                                            {.max_to_keep = 3});
+//   auto manager = CheckpointManager::Create(
+//       checkpoint, "run", {.retention = {.max_to_keep = 3}});
 //   auto restored = manager->RestoreOrInitialize();
 //   for (; step < steps; ++step) {
 //     Train();

@@ -140,9 +140,10 @@ TEST_F(AsyncMemoryTest, SoDoThoseOfAManager) {
   values_.AddCut("w", DType::kF32, {256 * size_, 128}, 0, rank_, size_);
   values_.Fill(1);
   const State state = values_.MakeState();
-  auto manager = CheckpointManager::Create(
-      comm_, state, run(),
-      {.async = AsyncOptions(), .max_to_keep = 2, .save = {.durable = false}});
+  auto manager = CheckpointManager::Create(comm_, state, run(),
+                                           {.async = AsyncOptions(),
+                                            .retention = {.max_to_keep = 2},
+                                            .save = {.durable = false}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   ExpectNoGrowth(
       [&](int64_t i) {

@@ -138,8 +138,9 @@ class ManagerAsyncMessagesTest : public ManagerTest {};
 
 TEST_F(ManagerAsyncMessagesTest, ShouldSave) {
   constexpr int64_t kKept = 2;
-  auto manager = Ok(Manage(
-      {.save_interval_steps = 100, .async = kSlow, .max_to_keep = kKept}));
+  auto manager = Ok(Manage({.save_policy = {.save_interval_steps = 100},
+                            .async = kSlow,
+                            .retention = {.max_to_keep = kKept}}));
   int64_t ends = 0;
   for (int64_t step = 0; step < 400; ++step) {
     bool is_due = false;

@@ -93,7 +93,7 @@ class AsyncStallTest : public CheckpointTest {
     CheckpointManager manager =
         Ok(CheckpointManager::Create(comm_, state, run(),
                                      {.async = AsyncOptions(),
-                                      .max_to_keep = 1,
+                                      .retention = {.max_to_keep = 1},
                                       .save = {.durable = false}}));
     SaveManaged(manager, 1);
     holds_removals = true;

@@ -43,7 +43,7 @@ class ManagerAsyncFaultTest : public ManagerTest {
   void Sweep(int64_t stride, int64_t tolerated) {
     auto manager = Manage({.async = AsyncOptions(),
                            .tolerated_failures = tolerated,
-                           .max_to_keep = 2});
+                           .retention = {.max_to_keep = 2}});
     ASSERT_EQ(manager.status(), absl::OkStatus());
     bool missed = false;
     EXPECT_EQ(SaveAndPoll(*manager, 1, missed), absl::OkStatus());

@@ -89,12 +89,14 @@ class ManagerClockTest : public ManagerTest {
 
 // Within seconds, whatever the clock says.
 TEST_F(ManagerClockTest, NothingIsDeletedThatIsToBeKept) {
-  EXPECT_EQ(SavedWhileItIsSet({.retention = LatestDuration(kHour)}),
-            Steps({0, 1, 2, 3}));
+  EXPECT_EQ(
+      SavedWhileItIsSet({.retention = {.preservation = LatestDuration(kHour)}}),
+      Steps({0, 1, 2, 3}));
 }
 
 TEST_F(ManagerClockTest, NothingIsKeptForIt) {
-  EXPECT_EQ(SavedWhileItIsSet({.max_to_keep = 1, .keep_time_interval = kHour}),
+  EXPECT_EQ(SavedWhileItIsSet(
+                {.retention = {.max_to_keep = 1, .keep_time_interval = kHour}}),
             Steps({0, 3}));
 }
 
@@ -103,10 +105,11 @@ TEST_F(ManagerClockTest, AutoIntervalAndTheTimeLimitGoOn) {
   for (const double ahead : {kDay, -kDay}) {
     g_ahead = 0;
     const double end = Clock() + 3 * kDay;
-    auto manager = Begin({.save_interval_steps = 1,
-                          .auto_interval = AutoInterval{.mtbf_seconds = 1e-3,
-                                                        .overhead_budget = 0.9},
-                          .end_time = end});
+    auto manager = Begin(
+        {.save_policy = {.save_interval_steps = 1,
+                         .auto_interval = AutoInterval{.mtbf_seconds = 1e-3,
+                                                       .overhead_budget = 0.9}},
+         .end_time = end});
     ASSERT_EQ(manager.status(), absl::OkStatus());
     const int64_t first = manager->LatestStep().value_or(-1) + 1;
     int saves = 0;
@@ -128,7 +131,7 @@ TEST_F(ManagerClockTest, TheEarlierEndCounts) {
   for (const double ahead : {kDay, -kDay}) {
     g_ahead = 0;
     const double rest = ahead > 0 ? kHour : 0.3;
-    auto manager = Begin({.save_interval_steps = 100,
+    auto manager = Begin({.save_policy = {.save_interval_steps = 100},
                           .end_time = Clock() + rest,
                           .final_save_margin = 0});
     ASSERT_EQ(manager.status(), absl::OkStatus());

@@ -55,7 +55,7 @@ TEST_F(ManagerFaultTest, ANewestStepThatIsDamagedIsPassedOver) {
     fs::resize_file(StepDir(3) + "/index.h5", 1000);  // cut off
   });
   manager.reset();
-  manager = *Manage({.max_to_keep = 2});
+  manager = *Manage({.retention = {.max_to_keep = 2}});
   const auto restored = manager->RestoreLatest();
   ASSERT_EQ(restored.status(), absl::OkStatus());
   EXPECT_EQ(restored->step, 2);
@@ -183,7 +183,7 @@ TEST_F(ManagerFaultTest, AStepThatIsDeletedMeanwhileIsNoDamage) {
 }
 
 TEST_F(ManagerFaultTest, AFailedSaveChangesNothing) {
-  auto manager = Manage({.max_to_keep = 1});
+  auto manager = Manage({.retention = {.max_to_keep = 1}});
   SaveAll(*manager, 1, 2);
   const std::string state = Content("step.manager.json");
   OnRank0([&] { fs::create_directory(StepDir(2)); });
@@ -201,7 +201,8 @@ TEST_F(ManagerFaultTest, AFailedSaveChangesNothing) {
 // again.
 TEST_F(ManagerFaultTest, MendsF1AFailedSaveIsTriedAgain) {
   int64_t counter = 5;
-  auto manager = Manage({.step_counter = &counter, .checkpoint_interval = 2});
+  auto manager = Manage(
+      {.save_policy = {.step_counter = &counter, .checkpoint_interval = 2}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   OnRank0([&] { fs::create_directory(StepDir(1)); });
   SameError(manager->Save().status(), absl::StatusCode::kAlreadyExists);
@@ -211,7 +212,7 @@ TEST_F(ManagerFaultTest, MendsF1AFailedSaveIsTriedAgain) {
 }
 
 TEST_F(ManagerFaultTest, AFileOfSomebodyElseKeepsItsStep) {
-  auto manager = Manage({.max_to_keep = 1});
+  auto manager = Manage({.retention = {.max_to_keep = 1}});
   SaveAll(*manager, 1, 2);
   Put("step_00000001/notes.txt", "mine");
   const auto saved = SaveStep(*manager, 2);

@@ -30,9 +30,10 @@ class ManagerMessagesTest : public ManagerTest {
 };
 
 TEST_F(ManagerMessagesTest, OneReductionOfEightBytesForEachStep) {
-  auto manager = Manage({.auto_interval = AutoInterval{.mtbf_seconds = 1e9},
-                         .stop_signals = {SIGUSR1},
-                         .end_time = time_ + 1e9});
+  auto manager = Manage(
+      {.save_policy = {.auto_interval = AutoInterval{.mtbf_seconds = 1e9}},
+       .stop_signals = {SIGUSR1},
+       .end_time = time_ + 1e9});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   SaveAll(*manager, 0, 1);
   for (int64_t step = 1; step < 100; ++step) {
@@ -49,7 +50,7 @@ TEST_F(ManagerMessagesTest, OneReductionOfEightBytesForEachStep) {
 // Where no rule asks for the step, Save is as quick as ShouldSave: the ranks
 // compare what they were called with, and nobody asks rank 0.
 TEST_F(ManagerMessagesTest, ASaveThatIsNotDueIsOneReduction) {
-  auto manager = Manage({.save_interval_steps = 100});
+  auto manager = Manage({.save_policy = {.save_interval_steps = 100}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   SaveAll(*manager, 100, 101);
   for (int64_t step = 101; step < 120; ++step) {
@@ -76,10 +77,10 @@ TEST_F(ManagerMessagesTest, ASaveThatIsNotDueIsOneReduction) {
 
 // The answer of rank 0 for the step itself is no more than that.
 TEST_F(ManagerMessagesTest, WithShouldSave) {
-  auto manager =
-      Manage({.should_save = [](int64_t step, std::optional<int64_t>) {
-        return step % 2 == 0;
-      }});
+  auto manager = Manage(
+      {.save_policy = {.should_save = [](int64_t step, std::optional<int64_t>) {
+         return step % 2 == 0;
+       }}});
   for (int64_t step = 1; step < 20; ++step) {
     EXPECT_THAT(MessagesOf(*manager, step), ElementsAre("MPI_Iallreduce 8"));
   }

@@ -116,7 +116,7 @@ TEST_P(AnyOutageTest, ASaveThatFailsAnywhereIsMadeUpFor) {
                    << "after " << after << " calls, on rank "
                    << victim.value_or(-1));
       ManagerOptions options{.tolerated_failures = 1,
-                             .max_to_keep = 9,
+                             .retention = {.max_to_keep = 9},
                              .save = {.deadline_seconds = 1}};
       if (in_background) options.async = AsyncOptions();
       auto manager = Manage(options);
@@ -145,7 +145,8 @@ INSTANTIATE_TEST_SUITE_P(All, AnyOutageTest,
                                             ::testing::Bool()));
 
 TEST_F(ManagerOutageTest, ItIsToldAndThePreviousStepsStay) {
-  auto manager = Manage({.tolerated_failures = 2, .max_to_keep = 1});
+  auto manager =
+      Manage({.tolerated_failures = 2, .retention = {.max_to_keep = 1}});
   SaveAll(*manager, 1, 2);
   const auto missed = SaveAway(*manager, 2);
   ASSERT_EQ(missed.status(), absl::OkStatus());
@@ -197,7 +198,8 @@ TEST_F(ManagerOutageTest, NoneIsToleratedUnlessAskedFor) {
 
 // No rule would try it again: the program may end with it.
 TEST_F(ManagerOutageTest, AForcedSaveFailsUnlessTheCallerToleratesIt) {
-  auto manager = Manage({.save_interval_steps = 10, .tolerated_failures = 1});
+  auto manager = Manage(
+      {.save_policy = {.save_interval_steps = 10}, .tolerated_failures = 1});
   SaveAll(*manager, 0, 1);
   SameError(SaveAway(*manager, 3, {.force = true}).status(),
             absl::StatusCode::kUnavailable);
@@ -214,12 +216,13 @@ TEST_F(ManagerOutageTest, AForcedSaveFailsUnlessTheCallerToleratesIt) {
 // What a mistake of the program is stays an error.
 TEST_F(ManagerOutageTest, OnlyTheFileSystemIsTolerated) {
   bool throws = false;
-  auto manager = Manage({.should_save =
-                             [&](int64_t, std::optional<int64_t>) {
-                               if (throws) throw std::runtime_error("no");
-                               return true;
-                             },
-                         .tolerated_failures = 9});
+  auto manager =
+      Manage({.save_policy = {.should_save =
+                                  [&](int64_t, std::optional<int64_t>) {
+                                    if (throws) throw std::runtime_error("no");
+                                    return true;
+                                  }},
+              .tolerated_failures = 9});
   throws = true;
   SameError(SaveStep(*manager, 1).status(), absl::StatusCode::kInternal);
   throws = false;
@@ -236,7 +239,8 @@ TEST_F(ManagerOutageTest, OnlyTheFileSystemIsTolerated) {
 // The rules ask for every tenth step; the missed one is made up for once ten
 // seconds have passed, and ten times as long as the failure took.
 TEST_F(ManagerOutageTest, AMissedSaveIsMadeUpForLater) {
-  auto manager = Manage({.save_interval_steps = 10, .tolerated_failures = 1});
+  auto manager = Manage(
+      {.save_policy = {.save_interval_steps = 10}, .tolerated_failures = 1});
   SaveAll(*manager, 0, 1);
   EXPECT_TRUE(SaveAway(*manager, 10)->failure.has_value());
   time_ += 9;
@@ -266,7 +270,8 @@ TEST_F(ManagerOutageTest, AMissedSaveIsMadeUpForLater) {
 }
 
 TEST_F(ManagerOutageTest, ShouldSaveAsksForWhatWasMissed) {
-  auto manager = Manage({.save_interval_steps = 10, .tolerated_failures = 1});
+  auto manager = Manage(
+      {.save_policy = {.save_interval_steps = 10}, .tolerated_failures = 1});
   const auto asks = [&](int64_t step) {
     const auto due = manager->ShouldSave(step);
     EXPECT_EQ(due.status(), absl::OkStatus());
@@ -297,10 +302,11 @@ TEST_F(ManagerOutageTest, RulesOfOtherKindsAskAgainLaterToo) {
   };
   int64_t counter = 0;
   for (const ManagerOptions& options :
-       {ManagerOptions{.should_save = every_third, .tolerated_failures = 1},
-        ManagerOptions{.step_counter = &counter,
-        .checkpoint_interval = 3,
-        .tolerated_failures = 1}}) {
+       {ManagerOptions{.save_policy = {.should_save = every_third},
+       .tolerated_failures = 1},
+        ManagerOptions{
+            .save_policy = {.step_counter = &counter, .checkpoint_interval = 3},
+           .tolerated_failures = 1}}) {
     auto manager = Manage(options);
     const auto save = [&](int64_t step) {
       counter = step;
@@ -325,8 +331,9 @@ TEST_F(ManagerOutageTest, RulesOfOtherKindsAskAgainLaterToo) {
 }
 
 TEST_F(ManagerOutageTest, AnIntervalOfTimeBeginsAnew) {
-  auto manager = Manage({.auto_interval = AutoInterval{.mtbf_seconds = 1e4},
-                         .tolerated_failures = 1});
+  auto manager = Manage(
+      {.save_policy = {.auto_interval = AutoInterval{.mtbf_seconds = 1e4}},
+       .tolerated_failures = 1});
   program_.on_track = [&] { time_ += 1; };
   EXPECT_TRUE(SaveStep(*manager, 1)->saved);
   time_ += 1000;
@@ -338,7 +345,7 @@ TEST_F(ManagerOutageTest, AnIntervalOfTimeBeginsAnew) {
 
 // The job is started again and goes on from the step before.
 TEST_F(ManagerOutageTest, TheLastSaveIsMissed) {
-  auto manager = Manage({.save_interval_steps = 10,
+  auto manager = Manage({.save_policy = {.save_interval_steps = 10},
                          .tolerated_failures = 1,
                          .stop_signals = {SIGUSR1}});
   SaveAll(*manager, 0, 1);

@@ -62,8 +62,8 @@ class ManagerStopTest : public ManagerTest {
 // Only one rank gets it, and all answer the same at the next call.
 TEST_F(ManagerStopTest, ASignalToOneRank) {
   for (int rank = 0; rank < WorldSize(); ++rank) {
-    auto manager = Manage(
-        {.save_interval_steps = 100, .stop_signals = {SIGUSR1, SIGTERM}});
+    auto manager = Manage({.save_policy = {.save_interval_steps = 100},
+                           .stop_signals = {SIGUSR1, SIGTERM}});
     ASSERT_EQ(manager.status(), absl::OkStatus());
     const int64_t first = 1000 * rank;
     EXPECT_EQ(manager->ShouldSave(first).value(), true);
@@ -116,7 +116,8 @@ TEST_F(ManagerStopTest, ReadOnly) {
 }
 
 TEST_F(ManagerStopTest, AFailedLastSaveCanBeRepeated) {
-  auto manager = Manage({.save_interval_steps = 10, .stop_signals = {SIGUSR1}});
+  auto manager = Manage(
+      {.save_policy = {.save_interval_steps = 10}, .stop_signals = {SIGUSR1}});
   SaveAll(*manager, 0, 1);
   SignalTo(0, SIGUSR1);
   EXPECT_EQ(manager->ShouldSave(1).value(), false);
@@ -130,7 +131,7 @@ TEST_F(ManagerStopTest, AFailedLastSaveCanBeRepeated) {
 }
 
 TEST_F(ManagerStopTest, TheTimeLimit) {
-  auto manager = Manage({.save_interval_steps = 100,
+  auto manager = Manage({.save_policy = {.save_interval_steps = 100},
                          .end_time = time_ + 100,
                          .final_save_margin = 20});
   ASSERT_EQ(manager.status(), absl::OkStatus());
@@ -148,7 +149,7 @@ TEST_F(ManagerStopTest, TheTimeLimit) {
 }
 
 TEST_F(ManagerStopTest, LongSavesAreBegunEarly) {
-  auto manager = Manage({.save_interval_steps = 2,
+  auto manager = Manage({.save_policy = {.save_interval_steps = 2},
                          .end_time = time_ + 1000,
                          .final_save_margin = 20});
   SavesTake(100);
@@ -166,7 +167,7 @@ TEST_F(ManagerStopTest, LongSavesAreBegunEarly) {
 }
 
 TEST_F(ManagerStopTest, ALastSaveThatCannotFinishIsLeftOut) {
-  auto manager = Manage({.save_interval_steps = 10,
+  auto manager = Manage({.save_policy = {.save_interval_steps = 10},
                          .stop_signals = {SIGUSR1},
                          .end_time = time_ + 1000});
   SavesTake(60);
@@ -248,8 +249,9 @@ TEST_F(ManagerStopTest, NotesOnTheJob) {
 
 TEST_F(ManagerStopTest, TheInterval) {
   SavesTake(6);
-  auto manager = Manage({.auto_interval = AutoInterval{
-                             .mtbf_seconds = 864000, .overhead_budget = 0.05}});
+  auto manager = Manage(
+      {.save_policy = {.auto_interval = AutoInterval{
+                           .mtbf_seconds = 864000, .overhead_budget = 0.05}}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   // Daly's optimum for 6 s is sqrt(2 * 6 * 864000) and a little.
   std::vector<double> saved_at;
@@ -289,7 +291,8 @@ TEST_F(ManagerStopTest, TheIntervalAfterARestore) {
     SaveAll(*manager, 0, 1);
   }
   program_.on_track = [this] { time_ += 30; };
-  auto manager = Manage({.auto_interval = AutoInterval{.mtbf_seconds = 7200}});
+  auto manager = Manage(
+      {.save_policy = {.auto_interval = AutoInterval{.mtbf_seconds = 7200}}});
   EXPECT_EQ(manager->RestoreLatest()->step, 0);
   for (int64_t step = 1; step < 4; ++step, time_ += 10) {
     EXPECT_EQ(manager->ShouldSave(step).value(), false);
@@ -301,12 +304,13 @@ TEST_F(ManagerStopTest, TheIntervalAfterARestore) {
 
 // Its answer is that of rank 0, for the step that is asked for.
 TEST_F(ManagerStopTest, ShouldSaveOfRank0) {
-  auto manager = Manage({.should_save =
-                             [](int64_t step, std::optional<int64_t>) {
-                               if (step == 7) throw std::string("no");
-                               return WorldRank() == 0 && step % 3 == 1;
-                             },
-                         .stop_signals = {SIGUSR1}});
+  auto manager =
+      Manage({.save_policy = {.should_save =
+                                  [](int64_t step, std::optional<int64_t>) {
+                                    if (step == 7) throw std::string("no");
+                                    return WorldRank() == 0 && step % 3 == 1;
+                                  }},
+              .stop_signals = {SIGUSR1}});
   for (int64_t step = 0; step < 6; ++step) {
     EXPECT_EQ(manager->ShouldSave(step).value(), step % 3 == 1) << step;
   }
@@ -321,7 +325,7 @@ TEST_F(ManagerStopTest, ShouldSaveOfRank0) {
 
 TEST_F(ManagerStopTest, RanksThatDisagreeOnTheStep) {
   if (WorldSize() == 1) return;
-  auto manager = Manage({.save_interval_steps = 100});
+  auto manager = Manage({.save_policy = {.save_interval_steps = 100}});
   SaveAll(*manager, 0, 1);
   const int64_t mine = WorldRank() == 1 ? 2 : 1;
   EXPECT_EQ(manager->ShouldSave(mine).value(), false);
@@ -359,7 +363,8 @@ TEST_F(ManagerStopTest, AFaultOnOneRankIsToldToAll) {
 }
 
 TEST_F(ManagerStopTest, AClockThatThrows) {
-  ManagerOptions options{.auto_interval = AutoInterval{.mtbf_seconds = 3600}};
+  ManagerOptions options{
+      .save_policy = {.auto_interval = AutoInterval{.mtbf_seconds = 3600}}};
   bool throws = false;
   options.clock = [&]() -> double {
     if (throws) throw std::string("late");

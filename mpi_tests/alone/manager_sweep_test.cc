@@ -55,8 +55,8 @@ class ManagerSweepTest : public ManagerTest {
   // Returns how many fault points `victim` passed.
   int64_t Turn(const Operation& operation, const Check& check, int victim,
                int64_t point) {
-    std::optional<CheckpointManager> manager =
-        *Manage({.tolerated_failures = tolerated_, .max_to_keep = 2});
+    std::optional<CheckpointManager> manager = *Manage(
+        {.tolerated_failures = tolerated_, .retention = {.max_to_keep = 2}});
     for (const int64_t step : {1, 2}) {
       EXPECT_EQ(SaveStep(*manager, step).status(), absl::OkStatus());
     }
@@ -78,7 +78,7 @@ class ManagerSweepTest : public ManagerTest {
   // Expects that a new manager manages what is on disk, and restores `newest`.
   void ExpectNewest(std::optional<CheckpointManager>& manager, int64_t newest) {
     manager.reset();
-    manager = *Manage({.max_to_keep = 2});
+    manager = *Manage({.retention = {.max_to_keep = 2}});
     EXPECT_EQ(manager->RestoreLatest()->step, newest);
     EXPECT_TRUE(program_.Is(newest));
     EXPECT_EQ(Active(*manager), OnDisk());
@@ -134,7 +134,7 @@ TEST_F(ManagerSweepTest, Create) {
   const int64_t faults = Sweep(
       [&](std::optional<CheckpointManager>& manager) {
         manager.reset();
-        auto created = Manage({.max_to_keep = 2});
+        auto created = Manage({.retention = {.max_to_keep = 2}});
         if (created.ok()) manager = *std::move(created);
         return created.status();
       },

@@ -173,8 +173,8 @@ TEST_F(MeshTest, CheckpointInATrainLoop) {
 TEST_F(MeshTest, CheckpointManager) {
   Piece cut = Make({{"x"}, {"y"}}, {4, 8}, 0);
   Checkpoint checkpoint(comm_, {{"cut", cut}});
-  auto manager =
-      CheckpointManager::Create(checkpoint, run(), {.max_to_keep = 1});
+  auto manager = CheckpointManager::Create(checkpoint, run(),
+                                           {.retention = {.max_to_keep = 1}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   for (const float base : {1.0f, 2.0f}) {
     cut.Fill(base);

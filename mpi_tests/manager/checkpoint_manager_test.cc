@@ -26,7 +26,7 @@ using testing::Steps;
 class CheckpointManagerTest : public ManagerTest {};
 
 TEST_F(CheckpointManagerTest, Deletion) {
-  auto manager = Manage({.max_to_keep = 3});
+  auto manager = Manage({.retention = {.max_to_keep = 3}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   for (int64_t step = 1; step <= 3; ++step) EXPECT_EQ(SaveNext(*manager), step);
   EXPECT_EQ(OnDisk(), Steps({1, 2, 3}));
@@ -44,7 +44,7 @@ TEST_F(CheckpointManagerTest, KeepAll) {
   for (int64_t step = 1; step <= 4; ++step) EXPECT_EQ(SaveNext(*manager), step);
   EXPECT_EQ(Active(*manager), Steps({1, 2, 3, 4}));
   manager.reset();
-  manager = *Manage({.max_to_keep = 3});
+  manager = *Manage({.retention = {.max_to_keep = 3}});
   EXPECT_EQ(Active(*manager), Steps({1, 2, 3, 4}));
   EXPECT_EQ(OnDisk(), Steps({1, 2, 3, 4}));
   EXPECT_EQ(SaveNext(*manager), 5);
@@ -53,14 +53,15 @@ TEST_F(CheckpointManagerTest, KeepAll) {
 
 TEST_F(CheckpointManagerTest, SaveRestoreState) {
   time_ = 3;
-  std::optional<CheckpointManager> manager = *Manage({.max_to_keep = 2});
+  std::optional<CheckpointManager> manager =
+      *Manage({.retention = {.max_to_keep = 2}});
   time_ = 10000;
   SaveNext(*manager);
   time_ += 3610;
   SaveNext(*manager);
   EXPECT_EQ(Active(*manager), Steps({1, 2}));
-  const ManagerOptions hours{.max_to_keep = 2,
-                             .keep_checkpoint_every_n_hours = 1.5};
+  const ManagerOptions hours{
+      .retention = {.max_to_keep = 2, .keep_checkpoint_every_n_hours = 1.5}};
   manager.reset();
   manager = *Manage(hours);
   EXPECT_EQ(Active(*manager), Steps({1, 2}));
@@ -89,8 +90,8 @@ TEST_F(CheckpointManagerTest, ContinueFromUnmanaged) {
     ASSERT_EQ(program_.checkpoint().Save(Run()).status(), absl::OkStatus());
   }
   Program later;
-  auto manager =
-      CheckpointManager::Create(later.checkpoint(), Run(), {.max_to_keep = 2});
+  auto manager = CheckpointManager::Create(later.checkpoint(), Run(),
+                                           {.retention = {.max_to_keep = 2}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   EXPECT_THAT(manager->notes(),
               ElementsAre("2 of the steps were saved by no manager; they are "
@@ -107,8 +108,8 @@ TEST_F(CheckpointManagerTest, ContinueFromUnmanaged) {
 }
 
 TEST_F(CheckpointManagerTest, ClockReset) {
-  const ManagerOptions options{.max_to_keep = 1,
-                               .keep_checkpoint_every_n_hours = 1};
+  const ManagerOptions options{
+      .retention = {.max_to_keep = 1, .keep_checkpoint_every_n_hours = 1}};
   time_ = 10000;
   std::optional<CheckpointManager> manager = *Manage(options);
   for (int save = 0; save < 3; ++save) {
@@ -119,7 +120,7 @@ TEST_F(CheckpointManagerTest, ClockReset) {
   EXPECT_EQ(Active(*manager), Steps({3}));
   time_ = 5000;
   manager.reset();
-  manager = *Manage({.max_to_keep = 1});
+  manager = *Manage({.retention = {.max_to_keep = 1}});
   EXPECT_THAT(manager->notes(),
               ElementsAre(HasSubstr("the clock is behind the last preserved "
                                     "step")));
@@ -135,7 +136,7 @@ TEST_F(CheckpointManagerTest, ClockReset) {
 }
 
 TEST_F(CheckpointManagerTest, CustomNumbering) {
-  auto manager = Manage({.max_to_keep = 2});
+  auto manager = Manage({.retention = {.max_to_keep = 2}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   for (int64_t i = 0; i < 5; ++i) {
     const auto saved = SaveStep(*manager, 2 * i);
@@ -151,7 +152,7 @@ TEST_F(CheckpointManagerTest, CustomNumbering) {
 }
 
 TEST_F(CheckpointManagerTest, CustomCheckpointPrefix) {
-  auto manager = Manage({.prefix = "ck=pt", .max_to_keep = 1});
+  auto manager = Manage({.prefix = "ck=pt", .retention = {.max_to_keep = 1}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   SaveNext(*manager);
   const auto second = manager->Save();
@@ -244,7 +245,8 @@ TEST_F(CheckpointManagerTest, ARenamedValueIsAnErrorUnlessItIsAllowed) {
 
 TEST_F(CheckpointManagerTest, CheckpointInterval) {
   int64_t counter = 0;
-  auto manager = Manage({.step_counter = &counter, .checkpoint_interval = 2});
+  auto manager = Manage(
+      {.save_policy = {.step_counter = &counter, .checkpoint_interval = 2}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   Steps saved_at;
   for (; counter < 3; ++counter) {
@@ -266,8 +268,8 @@ TEST_F(CheckpointManagerTest, CheckpointInterval) {
 
 TEST_F(CheckpointManagerTest, CheckpointIntervalWithRestore) {
   int64_t counter = 0;
-  const ManagerOptions options{.step_counter = &counter,
-                               .checkpoint_interval = 1};
+  const ManagerOptions options{
+      .save_policy = {.step_counter = &counter, .checkpoint_interval = 1}};
   std::optional<CheckpointManager> manager = *Manage(options);
   counter = 5;
   EXPECT_TRUE(manager->Save()->saved);
@@ -282,8 +284,8 @@ TEST_F(CheckpointManagerTest, CheckpointIntervalWithRestore) {
 // The first step that was saved or restored counts, wherever it was.
 TEST_F(CheckpointManagerTest, CheckpointIntervalWithLastCheckpointStep) {
   int64_t counter = 1;
-  const ManagerOptions options{.step_counter = &counter,
-                               .checkpoint_interval = 2};
+  const ManagerOptions options{
+      .save_policy = {.step_counter = &counter, .checkpoint_interval = 2}};
   std::optional<CheckpointManager> manager = *Manage(options);
   EXPECT_TRUE(manager->Save()->saved);
   manager.reset();

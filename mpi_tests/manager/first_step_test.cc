@@ -32,8 +32,8 @@ class FirstStepTest : public ManagerTest {
 
 // Nothing is saved right after the start, neither then nor after a restart.
 TEST_F(FirstStepTest, IsLeftOut) {
-  const ManagerOptions options{.save_interval_steps = 3,
-                               .save_first_step = false};
+  const ManagerOptions options{
+      .save_policy = {.save_interval_steps = 3, .save_first_step = false}};
   const auto saved = [&](CheckpointManager& manager, int64_t first) {
     Steps asked;
     for (int64_t step = first; step < first + 5; ++step) {

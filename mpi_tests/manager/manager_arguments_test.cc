@@ -55,17 +55,19 @@ TEST_F(ManagerArgumentsTest, BadDirectories) {
 }
 
 TEST_F(ManagerArgumentsTest, BadOptions) {
-  const Status bad = Manage({.max_to_keep = -1, .keep_period = 0}).status();
+  const Status bad =
+      Manage({.retention = {.max_to_keep = -1, .keep_period = 0}}).status();
   const std::string message =
       SameError(bad, absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(message, HasSubstr("max_to_keep is out of range"));
   EXPECT_THAT(message, HasSubstr("keep_period is out of range"));
   OnRank0([&] { EXPECT_FALSE(fs::exists(Run())); });
   if (WorldSize() == 1) return;
-  EXPECT_THAT(SameError(Manage({.max_to_keep = WorldRank()}).status(),
-                        absl::StatusCode::kInvalidArgument),
-              HasSubstr("manage: the option max_to_keep differs between "
-                        "ranks"));
+  EXPECT_THAT(
+      SameError(Manage({.retention = {.max_to_keep = WorldRank()}}).status(),
+                absl::StatusCode::kInvalidArgument),
+      HasSubstr("manage: the option max_to_keep differs between "
+                "ranks"));
 }
 
 // They would be told by the first save, hours later.
@@ -168,7 +170,7 @@ TEST_F(ManagerArgumentsTest, RanksThatDisagree) {
 }
 
 TEST_F(ManagerArgumentsTest, ABadStepOfOneRankAtShouldSave) {
-  auto manager = Manage({.save_interval_steps = 100});
+  auto manager = Manage({.save_policy = {.save_interval_steps = 100}});
   SaveAll(*manager, 0, 1);
   for (int rank = 0; rank < WorldSize(); ++rank) {
     // To itself, too, only by the next call: the others do not know of it yet.

@@ -48,7 +48,8 @@ class ManagerAsyncTest : public ManagerTest {
 };
 
 TEST_F(ManagerAsyncTest, StepsCountOnceTheyAreCommitted) {
-  auto manager = Manage({.async = AsyncOptions(), .max_to_keep = 2});
+  auto manager =
+      Manage({.async = AsyncOptions(), .retention = {.max_to_keep = 2}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   for (int64_t step = 1; step <= 5; ++step) {
     const auto result = BeginStep(*manager, step);
@@ -77,7 +78,8 @@ TEST_F(ManagerAsyncTest, StepsCountOnceTheyAreCommitted) {
 }
 
 TEST_F(ManagerAsyncTest, ShouldSaveNoticesTheEnd) {
-  auto manager = Manage({.save_interval_steps = 10, .async = kSlow});
+  auto manager =
+      Manage({.save_policy = {.save_interval_steps = 10}, .async = kSlow});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   EXPECT_TRUE(manager->ShouldSave(10).value());
   ASSERT_TRUE(BeginStep(*manager, 10)->begun);
@@ -95,7 +97,8 @@ TEST_F(ManagerAsyncTest, ShouldSaveNoticesTheEnd) {
 }
 
 TEST_F(ManagerAsyncTest, SaveAloneNoticesTheEndAsWell) {
-  auto manager = Manage({.save_interval_steps = 100, .async = kSlow});
+  auto manager =
+      Manage({.save_policy = {.save_interval_steps = 100}, .async = kSlow});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   ASSERT_TRUE(BeginStep(*manager, 100)->begun);
   int64_t step = 101;
@@ -136,7 +139,8 @@ TEST_F(ManagerAsyncTest, ARestoreWaits) {
 }
 
 TEST_F(ManagerAsyncTest, AForcedSaveIsComplete) {
-  auto manager = Manage({.save_interval_steps = 10, .async = kSlow});
+  auto manager =
+      Manage({.save_policy = {.save_interval_steps = 10}, .async = kSlow});
   ASSERT_TRUE(BeginStep(*manager, 10)->begun);
   const auto forced = BeginStep(*manager, 11, {.force = true});
   ASSERT_EQ(forced.status(), absl::OkStatus());
@@ -151,7 +155,7 @@ class ManagerAsyncSignalTest : public ManagerAsyncTest,
                                public ::testing::WithParamInterface<int> {};
 
 TEST_P(ManagerAsyncSignalTest, TheLastSaveWaitsAndIsComplete) {
-  auto manager = Manage({.save_interval_steps = 10,
+  auto manager = Manage({.save_policy = {.save_interval_steps = 10},
                          .async = kSlow,
                          .stop_signals = {GetParam()}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
@@ -177,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(Signals, ManagerAsyncSignalTest,
                          ::testing::Values(SIGUSR1, SIGTERM));
 
 TEST_F(ManagerAsyncTest, TheTimeLimitComesWhileAStepIsWritten) {
-  auto manager = Manage({.save_interval_steps = 100,
+  auto manager = Manage({.save_policy = {.save_interval_steps = 100},
                          .async = kSlow,
                          .end_time = time_ + 100,
                          .final_save_margin = 20});
@@ -384,9 +388,9 @@ TEST_F(ManagerAsyncTest, WhatTheCleanupMeetsIsANoteOfTheNextSave) {
 }
 
 TEST_F(ManagerAsyncTest, AStateIsSavedAlike) {
-  auto manager =
-      CheckpointManager::Create(program_.comm(), program_.state(), Run(),
-                                {.async = AsyncOptions(), .max_to_keep = 2});
+  auto manager = CheckpointManager::Create(
+      program_.comm(), program_.state(), Run(),
+      {.async = AsyncOptions(), .retention = {.max_to_keep = 2}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   for (int64_t step = 1; step <= 4; ++step) {
     program_.Set(step);

@@ -52,7 +52,7 @@ TEST_F(ManagerHooksTest, MetadataOfTheRunAndOfAStep) {
 }
 
 TEST_F(ManagerHooksTest, AStepThatIsPinnedStaysUntilTheNextSave) {
-  auto manager = Manage({.max_to_keep = 1});
+  auto manager = Manage({.retention = {.max_to_keep = 1}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   ASSERT_TRUE(SaveStep(*manager, 1)->saved);
   std::optional<StepPin> pin;

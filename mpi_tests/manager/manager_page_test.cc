@@ -28,7 +28,9 @@ class ManagerPageTest : public ManagerTest {};
 Status TrainAndKeep(belay::Checkpoint& checkpoint, const std::string& dir,
                     int64_t steps, const std::function<void()>& Train) {
   auto manager = belay::CheckpointManager::Create(
-      checkpoint, dir, {.save_interval_steps = 10, .max_to_keep = 2});
+      checkpoint, dir,
+      {.save_policy = {.save_interval_steps = 10},
+       .retention = {.max_to_keep = 2}});
   if (!manager.ok()) return manager.status();
   auto restored = manager->RestoreOrInitialize();
   if (!restored.ok()) return restored.status();
@@ -60,7 +62,9 @@ Status ComputeAndKeep(const belay::Comm& comm, const std::string& dir,
   belay::State state;
   state.AddPiece("u", {comm.size()}, box, u);
   auto manager = belay::CheckpointManager::Create(
-      comm, state, dir, {.save_interval_steps = 10, .max_to_keep = 2});
+      comm, state, dir,
+      {.save_policy = {.save_interval_steps = 10},
+       .retention = {.max_to_keep = 2}});
   if (!manager.ok()) return manager.status();
   auto restored = manager->RestoreOrInitialize();
   if (!restored.ok()) return restored.status();
@@ -89,7 +93,8 @@ StatusOr<int> TrainUntilStopped(belay::Checkpoint& checkpoint,
                                 const std::function<void()>& Train) {
   auto manager = belay::CheckpointManager::Create(
       checkpoint, dir,
-      {.auto_interval = belay::AutoInterval{.mtbf_seconds = 24 * 3600},
+      {.save_policy = {.auto_interval =
+                           belay::AutoInterval{.mtbf_seconds = 24 * 3600}},
        .stop_signals = {SIGUSR1, SIGTERM},
        .stop_at_time_limit = true});
   if (!manager.ok()) return manager.status();
@@ -142,7 +147,9 @@ StatusOr<std::optional<int64_t>> KeepTheBest(
     const std::vector<double>& losses) {
   auto manager = belay::CheckpointManager::Create(
       checkpoint, dir,
-      {.max_to_keep = 3, .best_metric = "loss", .best_mode = "min"});
+      {.retention = {.max_to_keep = 3,
+                     .best_metric = "loss",
+                     .best_mode = belay::BestMode::kMin}});
   if (!manager.ok()) return manager.status();
   for (int64_t step = 0; step < static_cast<int64_t>(losses.size()); ++step) {
     auto saved = manager->Save(
@@ -160,7 +167,7 @@ TEST_F(ManagerPageTest, TheBestSteps) {
 
 TEST_F(ManagerPageTest, RulesTogether) {
   belay::ManagerOptions options;
-  options.retention = belay::AnyOfPolicies(
+  options.retention.preservation = belay::AnyOfPolicies(
       {belay::LatestN(2), belay::EveryNSteps(1000), belay::CustomSteps({7})});
 
   auto manager = Manage(options);

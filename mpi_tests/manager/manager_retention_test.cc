@@ -35,7 +35,7 @@ class ManagerRetentionTest : public ManagerTest {
 };
 
 TEST_F(ManagerRetentionTest, MaxToKeep) {
-  auto manager = Manage({.max_to_keep = 2});
+  auto manager = Manage({.retention = {.max_to_keep = 2}});
   SaveHourly(*manager, 0, 5);
   EXPECT_EQ(OnDisk(), Steps({3, 4}));
   EXPECT_EQ(manager->Steps(), Steps({3, 4}));
@@ -43,7 +43,7 @@ TEST_F(ManagerRetentionTest, MaxToKeep) {
 
 // Elsewhere nothing would be left.
 TEST_F(ManagerRetentionTest, OneStepStaysAlsoWithAMaximumOfZero) {
-  auto manager = Manage({.max_to_keep = 0});
+  auto manager = Manage({.retention = {.max_to_keep = 0}});
   SaveHourly(*manager, 0, 4);
   const auto last = SaveStep(*manager, 4);
   EXPECT_THAT(
@@ -59,7 +59,7 @@ TEST_F(ManagerRetentionTest, TheStepThatStaysIsTheNewestManagedOne) {
   OnRank0([&] { fs::create_directory(Run()); });
   ASSERT_EQ(program_.checkpoint().SaveAs(StepDir(50)).status(),
             absl::OkStatus());
-  auto manager = Manage({.max_to_keep = 0});
+  auto manager = Manage({.retention = {.max_to_keep = 0}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   EXPECT_THAT(manager->notes(),
               ElementsAre("1 of the steps was saved by no manager; it is never "
@@ -77,7 +77,7 @@ TEST_F(ManagerRetentionTest, TheStepThatStaysIsTheNewestManagedOne) {
 
 // Nor one that cannot be opened.
 TEST_F(ManagerRetentionTest, TheStepThatStaysOpens) {
-  auto manager = Manage({.max_to_keep = 0});
+  auto manager = Manage({.retention = {.max_to_keep = 0}});
   SaveHourly(*manager, 0, 2);
   OnRank0([&] { fs::remove(StepDir(1) + "/index.h5"); });
   EXPECT_THAT(SaveStep(*manager, 0, {.force = true})->deleted, ElementsAre(1));
@@ -85,7 +85,7 @@ TEST_F(ManagerRetentionTest, TheStepThatStaysOpens) {
 }
 
 TEST_F(ManagerRetentionTest, StepsThatSomebodyDeletedDoNotCount) {
-  auto manager = Manage({.max_to_keep = 2});
+  auto manager = Manage({.retention = {.max_to_keep = 2}});
   SaveHourly(*manager, 1, 3);
   OnRank0([&] { fs::remove_all(StepDir(2)); });
   EXPECT_THAT(SaveStep(*manager, 3)->deleted, ElementsAre());
@@ -100,8 +100,8 @@ TEST_F(ManagerRetentionTest, StepsThatSomebodyDeletedDoNotCount) {
 }
 
 TEST_F(ManagerRetentionTest, KeepPeriodAndInterval) {
-  auto manager =
-      Manage({.save_interval_steps = 2, .max_to_keep = 2, .keep_period = 4});
+  auto manager = Manage({.save_policy = {.save_interval_steps = 2},
+                         .retention = {.max_to_keep = 2, .keep_period = 4}});
   SaveHourly(*manager, 0, 12);
   EXPECT_EQ(OnDisk(), Steps({0, 4, 8, 10}));
   EXPECT_EQ(manager->ShouldSave(11).value(), false);
@@ -114,8 +114,8 @@ TEST_F(ManagerRetentionTest, KeepPeriodAndInterval) {
 }
 
 TEST_F(ManagerRetentionTest, KeepTimeIntervalOverTwoLifetimes) {
-  const ManagerOptions options{.max_to_keep = 2,
-                               .keep_time_interval = 3 * kHour};
+  const ManagerOptions options{
+      .retention = {.max_to_keep = 2, .keep_time_interval = 3 * kHour}};
   time_ = 0;
   std::optional<CheckpointManager> manager = *Manage(options);
   SaveHourly(*manager, 0, 10);
@@ -127,16 +127,18 @@ TEST_F(ManagerRetentionTest, KeepTimeIntervalOverTwoLifetimes) {
 }
 
 TEST_F(ManagerRetentionTest, RulesTogether) {
-  auto manager = Manage(
-      {.max_to_keep = 0, .keep_period = 3, .keep_time_interval = 5 * kHour});
+  auto manager = Manage({.retention = {.max_to_keep = 0,
+                                       .keep_period = 3,
+                                       .keep_time_interval = 5 * kHour}});
   SaveHourly(*manager, 0, 9);
   EXPECT_EQ(OnDisk(), Steps({0, 3, 5, 6}));
 }
 
 TEST_F(ManagerRetentionTest, BestOverTwoLifetimes) {
   const std::vector<double> losses = {5, 2, 4, 3, 7, 1, 10, 9, 7, 4};
-  const ManagerOptions options{
-      .max_to_keep = 2, .best_metric = "loss", .best_mode = "min"};
+  const ManagerOptions options{.retention = {.max_to_keep = 2,
+                                             .best_metric = "loss",
+                                             .best_mode = BestMode::kMin}};
   std::optional<CheckpointManager> manager = *Manage(options);
   for (int64_t step = 0; step < 10; ++step) {
     if (step == 5) {
@@ -158,7 +160,7 @@ TEST_F(ManagerRetentionTest, BestOverTwoLifetimes) {
 
 // Metrics of rank 0 count, and are the same on all ranks afterwards.
 TEST_F(ManagerRetentionTest, MetricsAreThoseOfRank0) {
-  auto manager = Manage({.best_metric = "loss"});
+  auto manager = Manage({.retention = {.best_metric = "loss"}});
   const double mine = 1 + testing::WorldRank();
   ASSERT_EQ(
       SaveStep(*manager, 1, {.metrics = Metrics{{"loss", mine}}}).status(),
@@ -171,7 +173,8 @@ TEST_F(ManagerRetentionTest, MetricsAreThoseOfRank0) {
 }
 
 TEST_F(ManagerRetentionTest, WithoutMetricsNoStepIsBest) {
-  auto manager = Manage({.max_to_keep = 1, .best_metric = "loss"});
+  auto manager =
+      Manage({.retention = {.max_to_keep = 1, .best_metric = "loss"}});
   SaveHourly(*manager, 0, 3);
   EXPECT_EQ(OnDisk(), Steps({0, 1, 2}));
   EXPECT_EQ(manager->BestStep().value(), std::nullopt);
@@ -179,7 +182,7 @@ TEST_F(ManagerRetentionTest, WithoutMetricsNoStepIsBest) {
 }
 
 TEST_F(ManagerRetentionTest, AMisspeltMetricIsNoted) {
-  auto manager = Manage({.best_metric = "loss"});
+  auto manager = Manage({.retention = {.best_metric = "loss"}});
   const auto notes = [&](int64_t step, const std::optional<Metrics>& metrics) {
     return SaveStep(*manager, step, {.metrics = metrics})->notes;
   };
@@ -195,32 +198,34 @@ TEST_F(ManagerRetentionTest, AMisspeltMetricIsNoted) {
 
 TEST_F(ManagerRetentionTest, AUsersPolicy) {
   auto manager =
-      Manage({.retention = AnyOfPolicies({LatestN(1), CustomSteps({0, 3})})});
+      Manage({.retention = {.preservation = AnyOfPolicies(
+                                {LatestN(1), CustomSteps({0, 3})})}});
   SaveHourly(*manager, 0, 6);
   EXPECT_EQ(OnDisk(), Steps({0, 3, 5}));
 }
 
 TEST_F(ManagerRetentionTest, APolicyThatFailsDeletesNothing) {
   int calls = 0;
-  auto manager =
-      Manage({.retention = RetentionPolicy{
-                  .description = "mine",
-                  .parameters = {},
-                  .keep = [&](const std::vector<StepRecord>& steps,
-                              double) -> StatusOr<std::vector<bool>> {
-                    if (!steps.empty() && ++calls > 1) throw std::string("no");
-                    return std::vector<bool>(steps.size(), true);
-                  }}});
+  auto manager = Manage(
+      {.retention = {.preservation = PreservationPolicy{
+                         .description = "mine",
+                         .parameters = {},
+                         .keep = [&](const std::vector<StepRecord>& steps,
+                                     double) -> StatusOr<std::vector<bool>> {
+                           if (!steps.empty() && ++calls > 1)
+                             throw std::string("no");
+                           return std::vector<bool>(steps.size(), true);
+                         }}}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   EXPECT_THAT(SaveStep(*manager, 1)->notes, ElementsAre());
   EXPECT_THAT(SaveStep(*manager, 2)->notes,
-              ElementsAre("retention policy \"mine\": exception of a type "
+              ElementsAre("preservation policy \"mine\": exception of a type "
                           "without text"));
   EXPECT_EQ(OnDisk(), Steps({1, 2}));
 }
 
 TEST_F(ManagerRetentionTest, ForcedSaves) {
-  auto manager = Manage({.save_interval_steps = 2});
+  auto manager = Manage({.save_policy = {.save_interval_steps = 2}});
   SaveHourly(*manager, 0, 5);
   EXPECT_EQ(OnDisk(), Steps({0, 2, 4}));
   const auto refused = SaveStep(*manager, 5);
@@ -238,10 +243,11 @@ TEST_F(ManagerRetentionTest, ForcedSaves) {
 // Only the answer of rank 0 counts.
 TEST_F(ManagerRetentionTest, ShouldSave) {
   auto manager =
-      Manage({.should_save = [](int64_t step, std::optional<int64_t> latest) {
-        return testing::WorldRank() == 0 ? step % 3 == 1 || latest == 4
-                                         : step % 2 == 1;
-      }});
+      Manage({.save_policy = {.should_save = [](int64_t step,
+                                                std::optional<int64_t> latest) {
+                return testing::WorldRank() == 0 ? step % 3 == 1 || latest == 4
+                                                 : step % 2 == 1;
+              }}});
   SaveHourly(*manager, 0, 6);
   EXPECT_EQ(OnDisk(), Steps({1, 4, 5}));
 }
@@ -269,9 +275,10 @@ TEST_F(ManagerRetentionTest, ReloadSeesWhatOthersDid) {
 }
 
 TEST_F(ManagerRetentionTest, ReadOnlyManagersFollow) {
-  auto writer = Manage({.max_to_keep = 2});
+  auto writer = Manage({.retention = {.max_to_keep = 2}});
   ASSERT_EQ(writer.status(), absl::OkStatus());
-  auto reader = Manage({.best_metric = "loss", .read_only = true});
+  auto reader =
+      Manage({.retention = {.best_metric = "loss"}, .read_only = true});
   ASSERT_EQ(reader.status(), absl::OkStatus());
   EXPECT_EQ(reader->WaitForNewStep({}, 0.02, 0.01).value(), std::nullopt);
   for (int64_t step = 0; step < 3; ++step) {

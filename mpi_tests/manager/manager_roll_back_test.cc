@@ -165,7 +165,8 @@ TEST_F(ManagerRollBackTest, NewerStepsAreDeleted) {
 
 // The best step of the branch that was given up counts no longer.
 TEST_F(ManagerRollBackTest, WhatIsGivenUpCountsForNoRule) {
-  ManagerOptions options = {.max_to_keep = 3, .best_metric = "accuracy"};
+  ManagerOptions options = {
+      .retention = {.max_to_keep = 3, .best_metric = "accuracy"}};
   options.newer_steps = NewerSteps::kSetAside;
   auto manager = Manage(options);
   ASSERT_EQ(manager.status(), absl::OkStatus());

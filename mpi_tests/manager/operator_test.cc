@@ -45,7 +45,8 @@ TEST_F(OperatorTest, TakesThePlaceOfOptions) {
       told.emplace_back(message);
     }
   });
-  auto manager = Manage({.save_interval_steps = 5, .max_to_keep = 7});
+  auto manager = Manage({.save_policy = {.save_interval_steps = 5},
+                         .retention = {.max_to_keep = 7}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   const auto are_all = ElementsAre(
       "BELAY_DIR: the directory is \"" + scratch_.File("elsewhere") +
@@ -91,8 +92,9 @@ TEST_F(OperatorTest, ManagersOfAStateAsWell) {
 TEST_F(OperatorTest, RulesThatWouldContradict) {
   Set("BELAY_INTERVAL", "2");
   Set("BELAY_KEEP", "1");
-  auto manager = Manage({.auto_interval = AutoInterval{.mtbf_seconds = 1e9},
-                         .retention = PreserveAll()});
+  auto manager = Manage(
+      {.save_policy = {.auto_interval = AutoInterval{.mtbf_seconds = 1e9}},
+       .retention = {.preservation = PreserveAll()}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   SaveAll(*manager, 1, 6);
   EXPECT_EQ(OnDisk(), Steps({4}));

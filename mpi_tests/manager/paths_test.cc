@@ -67,7 +67,7 @@ TEST_F(PathsTest, ARelativeDirectory) {
 // found by an absolute one, and a directory may be moved.
 TEST_F(PathsTest, ADirectoryThatIsMoved) {
   {
-    auto manager = ManageAt("train", {.max_to_keep = 2});
+    auto manager = ManageAt("train", {.retention = {.max_to_keep = 2}});
     ASSERT_EQ(manager.status(), absl::OkStatus());
     SaveAll(*manager, 1, 4);
   }
@@ -75,7 +75,8 @@ TEST_F(PathsTest, ADirectoryThatIsMoved) {
     fs::create_directory("archive");
     fs::rename("train", "archive/moved");
   });
-  auto manager = ManageAt(scratch_.File("archive/moved"), {.max_to_keep = 2});
+  auto manager = ManageAt(scratch_.File("archive/moved"),
+                          {.retention = {.max_to_keep = 2}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   EXPECT_EQ(Active(*manager), Steps({2, 3}));
   EXPECT_EQ(manager->StepPath(3), scratch_.File("archive/moved/step_00000003"));

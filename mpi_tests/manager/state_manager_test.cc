@@ -61,7 +61,7 @@ TEST_F(StateManagerTest, StepsOfAProgramWithoutAManager) {
   program_.Set(1);
   ASSERT_EQ(Save(program_.comm(), Run(), 1, program_.state()).status(),
             absl::OkStatus());
-  auto manager = Manage({.max_to_keep = 1});
+  auto manager = Manage({.retention = {.max_to_keep = 1}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   program_.Set(0);
   ASSERT_EQ(manager->RestoreLatest()->step, 1);
@@ -115,7 +115,7 @@ TEST_F(StateManagerTest, AnotherNumberOfRanks) {
 
 TEST_F(StateManagerTest, Numbers) {
   {
-    auto manager = Manage({.max_to_keep = 2});
+    auto manager = Manage({.retention = {.max_to_keep = 2}});
     ASSERT_EQ(manager.status(), absl::OkStatus());
     EXPECT_EQ(SaveNext(*manager), 1);
     EXPECT_EQ(SaveNext(*manager), 2);
@@ -135,8 +135,9 @@ TEST_F(StateManagerTest, Numbers) {
 }
 
 TEST_F(StateManagerTest, KeepsTheBest) {
-  auto manager =
-      Manage({.max_to_keep = 2, .best_metric = "loss", .best_mode = "min"});
+  auto manager = Manage({.retention = {.max_to_keep = 2,
+                                       .best_metric = "loss",
+                                       .best_mode = BestMode::kMin}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   for (const auto& [step, loss] : std::vector<std::pair<int64_t, double>>{
            {1, 3}, {2, 1}, {3, 2}, {4, 9}}) {
@@ -247,7 +248,7 @@ TEST_F(StateManagerTest, EveryFaultOfASave) {
 }
 
 TEST_F(StateManagerTest, AReaderBesideIt) {
-  CheckpointManager manager = Begin({.max_to_keep = 2});
+  CheckpointManager manager = Begin({.retention = {.max_to_keep = 2}});
   Program other;
   auto reader = CheckpointManager::Create(other.comm(), other.state(), Run(),
                                           {.read_only = true});

@@ -64,7 +64,7 @@ class ManagerOptions(SaveOptions, total=False):
   keep_time_interval: Optional[float]
   keep_checkpoint_every_n_hours: Optional[float]
   best_metric: str
-  best_mode: str
+  best_mode: Literal["max", "min"]
   keep_checkpoints_without_metrics: bool
   read_only: bool
   remove_leftovers: bool

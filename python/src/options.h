@@ -75,8 +75,8 @@ class OptionReader {
 
   // Sets `field` if the option is given.
   template <typename T>
-  requires(!HasWords<T> && !kIsOnlyCpp<T>) void Read(const char* name,
-                                                     T& field) {
+  requires(!HasWords<T> && !kIsOnlyCpp<T> &&
+           !OptionGroup<T>) void Read(const char* name, T& field) {
     const py::object value = Take(name);
     if (!value) return;
     py::detail::make_caster<T> caster;
@@ -104,6 +104,10 @@ class OptionReader {
   void Read(const char* name, std::vector<RestoreArgsFor>& args);
   void Read(const char* name, ShardingPolicy& policy);
   // Those of a manager.
+  template <OptionGroup T>
+  void Read(const char*, T& options) {
+    ReadAll(options);
+  }
   void Read(const char* name, SaveOptions& save);
   void Read(const char* name, std::optional<AutoInterval>& interval);
   void Read(const char* name, std::optional<AsyncOptions>& async);

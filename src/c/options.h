@@ -62,9 +62,11 @@ class OptionReader {
     if constexpr (HasText<T>) Read(row.other_name(), value, row.traits.bounds);
   }
   // Options in the midst of those of a manager.
-  template <typename Row>
-  void ReadRow(const Row&, SaveOptions& save) {
-    ReadAll(save);
+  template <typename Row, typename T>
+  requires(OptionGroup<T> ||
+           std::is_same_v<T, SaveOptions>) void ReadRow(const Row&,
+                                                        T& options) {
+    ReadAll(options);
   }
   template <typename Row>
   void ReadRow(const Row& row, std::optional<AsyncOptions>& async) {

@@ -63,7 +63,8 @@ inline constexpr bool kIsFunction<std::function<T>> = true;
 // Borrowed objects, and functions whose arguments other languages do not have.
 template <typename T>
 inline constexpr bool kIsOnlyCpp =
-    std::is_pointer_v<T> || std::is_same_v<T, std::optional<RetentionPolicy>> ||
+    std::is_pointer_v<T> ||
+    std::is_same_v<T, std::optional<PreservationPolicy>> ||
     (kIsFunction<T> &&
      !std::is_same_v<T, decltype(SaveOptions::before_commit)> &&
      !std::is_same_v<T, decltype(SaveOptions::after_commit)> &&
@@ -113,6 +114,9 @@ constexpr std::array<const char*, 2> WordsOf(SnapshotMode) {
 constexpr std::array<const char*, 4> WordsOf(RestoreMatch) {
   return {"anything", "nontrivial", "existing_objects", "consumed"};
 }
+constexpr std::array<const char*, 2> WordsOf(BestMode) {
+  return {"max", "min"};
+}
 constexpr std::array<const char*, 3> WordsOf(NewerSteps) {
   return {"refuse", "set_aside", "delete"};
 }
@@ -126,6 +130,12 @@ concept HasWords = requires(T value) {
 
 template <typename Options>
 struct OptionTable;
+
+// Structs among the options of a manager, whose fields are its options in other
+// languages.
+template <typename T>
+concept OptionGroup =
+    std::is_same_v<T, SavePolicy> || std::is_same_v<T, RetentionPolicy>;
 
 inline constexpr Bounds kBytesInFlight{.low = 4096, .high = 1 << 30};
 inline constexpr OptionTraits kDeadline{.bounds = {.low = 0},
@@ -310,12 +320,10 @@ struct OptionTable<AutoInterval> {
 };
 
 template <>
-struct OptionTable<ManagerOptions> {
-  static constexpr const char* kName = "ManagerOptions";
-  using O = ManagerOptions;
+struct OptionTable<SavePolicy> {
+  static constexpr const char* kName = "SavePolicy";
+  using O = SavePolicy;
   static constexpr auto kRows = std::make_tuple(
-      Option("prefix", &O::prefix,
-             "step directories are named `<prefix>_<number>`"),
       Option("save_interval_steps", &O::save_interval_steps,
              "save the first step, and multiples of this number "
              "([when](manager.md#when-it-saves))",
@@ -340,7 +348,53 @@ struct OptionTable<ManagerOptions> {
           "and the durations of saves make optimal ([how "
           "often](restart.md#how-often-to-save)). Other languages have its two "
           "fields as options",
-          {.other_name = "mtbf_seconds"}),
+          {.other_name = "mtbf_seconds"}));
+};
+
+template <>
+struct OptionTable<RetentionPolicy> {
+  static constexpr const char* kName = "RetentionPolicy";
+  using O = RetentionPolicy;
+  static constexpr auto kRows = std::make_tuple(
+      Option("max_to_keep", &O::max_to_keep,
+             "how many steps to keep: the newest or, with `best_fn` or "
+             "`best_metric`, the best",
+             {.bounds = AtLeast(0), .usual = "all", .variable = "BELAY_KEEP"}),
+      Option("keep_period", &O::keep_period, "keep multiples of this number",
+             {.bounds = AtLeast(1)}),
+      Option(
+          "keep_time_interval", &O::keep_time_interval,
+          "keep the first step, and each one that is this many seconds after "
+          "the last one kept",
+          {.bounds = Above(0)}),
+      Option(
+          "keep_checkpoint_every_n_hours", &O::keep_checkpoint_every_n_hours,
+          "of the steps that the other rules would delete, keep one per this "
+          "many hours",
+          {.bounds = Above(0)}),
+      Option("best_fn", &O::best_fn, "rates a step by its metrics"),
+      Option("best_metric", &O::best_metric,
+             "the name of the metric that rates steps"),
+      Option("best_mode", &O::best_mode, "`min`: smaller is better"),
+      Option("keep_checkpoints_without_metrics",
+             &O::keep_checkpoints_without_metrics,
+             "keep steps that `best_fn` or `best_metric` cannot rate"),
+      Option("preservation", &O::preservation,
+             "a policy in place of all these ([what is "
+             "kept](manager.md#what-it-keeps))"));
+};
+
+template <>
+struct OptionTable<ManagerOptions> {
+  static constexpr const char* kName = "ManagerOptions";
+  using O = ManagerOptions;
+  static constexpr auto kRows = std::make_tuple(
+      Option("prefix", &O::prefix,
+             "step directories are named `<prefix>_<number>`"),
+      Option("save_policy", &O::save_policy,
+             "`SavePolicy`: [when](manager.md#when-it-saves) to save; other "
+             "languages have its fields as options",
+             {.usual = "as below"}),
       Option(
           "async", &O::async,
           "`AsyncOptions`: save in the [background](async.md). In C and "
@@ -369,32 +423,11 @@ struct OptionTable<ManagerOptions> {
       Option("final_save_margin", &O::final_save_margin,
              "seconds to leave after the last save",
              {.bounds = AtLeast(0), .may_differ = true}),
-      Option("max_to_keep", &O::max_to_keep,
-             "how many steps to keep: the newest or, with `best_fn` or "
-             "`best_metric`, the best",
-             {.bounds = AtLeast(0), .usual = "all", .variable = "BELAY_KEEP"}),
-      Option("keep_period", &O::keep_period, "keep multiples of this number",
-             {.bounds = AtLeast(1)}),
-      Option(
-          "keep_time_interval", &O::keep_time_interval,
-          "keep the first step, and each one that is this many seconds after "
-          "the last one kept",
-          {.bounds = Above(0)}),
-      Option(
-          "keep_checkpoint_every_n_hours", &O::keep_checkpoint_every_n_hours,
-          "of the steps that the other rules would delete, keep one per this "
-          "many hours",
-          {.bounds = Above(0)}),
-      Option("best_fn", &O::best_fn, "rates a step by its metrics"),
-      Option("best_metric", &O::best_metric,
-             "the name of the metric that rates steps"),
-      Option("best_mode", &O::best_mode, "`min`: smaller is better"),
-      Option("keep_checkpoints_without_metrics",
-             &O::keep_checkpoints_without_metrics,
-             "keep steps that `best_fn` or `best_metric` cannot rate"),
       Option("retention", &O::retention,
-             "a policy in place of all these ([what is "
-             "kept](manager.md#what-it-keeps))"),
+             "`RetentionPolicy`: [which steps to "
+             "keep](manager.md#what-it-keeps); other languages have its fields "
+             "as options",
+             {.usual = "as below"}),
       Option("read_only", &O::read_only,
              "save and delete nothing; needs no lease"),
       Option("remove_leftovers", &O::remove_leftovers,
@@ -517,6 +550,10 @@ void CheckRange(const char* name, const T& value, Bounds bounds,
     mistake = OutOfRange(name, value, bounds);
   } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
     for (const int64_t one : value) CheckRange(name, one, bounds, mistakes);
+  } else if constexpr (OptionGroup<T>) {
+    for (std::string& inner : FindOutOfRange(value)) {
+      mistakes.push_back(std::move(inner));
+    }
   } else if constexpr (requires {
                          OptionTable<typename T::value_type>::kRows;
                        }) {

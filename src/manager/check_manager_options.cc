@@ -15,14 +15,15 @@ namespace {
 
 using Mistakes = std::vector<std::string>;
 
-using M = ManagerOptions;
+using S = SavePolicy;
+using R = RetentionPolicy;
 
 void Contradict(bool both, const std::string& what, Mistakes& mistakes) {
   if (both) mistakes.push_back(what);
 }
 
 // "a, b and c", without those that the program's language does not have.
-template <typename... Ts>
+template <typename M, typename... Ts>
 std::string Names(std::string_view last, Ts M::*... fields) {
   std::vector<std::string> names;
   const auto add = [&](auto field) {
@@ -38,41 +39,43 @@ std::string Names(std::string_view last, Ts M::*... fields) {
   return absl::StrJoin(names, ", ") + end;
 }
 
-template <typename T, typename... Ts>
+template <typename M, typename T, typename... Ts>
 std::string TakesThePlace(T M::*one, Ts M::*... others) {
   return Cat(BareName(one), " takes the place of ", Names(" and ", others...),
              "; set only one of them");
 }
 
-bool HasStepRules(const ManagerOptions& options) {
-  return options.save_interval_steps != 1 || !options.save_on_steps.empty() ||
-         !options.save_first_step;
+bool HasStepRules(const SavePolicy& policy) {
+  return policy.save_interval_steps != 1 || !policy.save_on_steps.empty() ||
+         !policy.save_first_step;
 }
 
-bool HasKeepRules(const ManagerOptions& options) {
-  return options.max_to_keep || options.keep_period ||
-         options.keep_time_interval || options.keep_checkpoint_every_n_hours;
+bool HasKeepRules(const RetentionPolicy& retention) {
+  return retention.max_to_keep || retention.keep_period ||
+         retention.keep_time_interval ||
+         retention.keep_checkpoint_every_n_hours;
 }
 
 void CheckSaving(const ManagerOptions& options, Mistakes& mistakes) {
-  Contradict(options.should_save && HasStepRules(options),
-             TakesThePlace(&M::should_save, &M::save_interval_steps,
-                           &M::save_on_steps, &M::save_first_step),
+  const SavePolicy& policy = options.save_policy;
+  Contradict(policy.should_save && HasStepRules(policy),
+             TakesThePlace(&S::should_save, &S::save_interval_steps,
+                           &S::save_on_steps, &S::save_first_step),
              mistakes);
-  Contradict(options.checkpoint_interval && options.step_counter == nullptr,
+  Contradict(policy.checkpoint_interval && policy.step_counter == nullptr,
              "checkpoint_interval needs step_counter", mistakes);
   Contradict(
-      options.checkpoint_interval &&
-          (options.should_save || HasStepRules(options)),
-      TakesThePlace(&M::checkpoint_interval, &M::save_interval_steps,
-                    &M::save_on_steps, &M::save_first_step, &M::should_save),
+      policy.checkpoint_interval &&
+          (policy.should_save || HasStepRules(policy)),
+      TakesThePlace(&S::checkpoint_interval, &S::save_interval_steps,
+                    &S::save_on_steps, &S::save_first_step, &S::should_save),
       mistakes);
   Contradict(
-      options.auto_interval && (options.should_save || HasStepRules(options) ||
-                                options.checkpoint_interval),
-      TakesThePlace(&M::auto_interval, &M::save_interval_steps,
-                    &M::save_on_steps, &M::save_first_step, &M::should_save,
-                    &M::checkpoint_interval),
+      policy.auto_interval && (policy.should_save || HasStepRules(policy) ||
+                               policy.checkpoint_interval),
+      TakesThePlace(&S::auto_interval, &S::save_interval_steps,
+                    &S::save_on_steps, &S::save_first_step, &S::should_save,
+                    &S::checkpoint_interval),
       mistakes);
   for (const int signal : options.stop_signals) {
     const std::string against = AgainstCatching(signal);
@@ -80,51 +83,49 @@ void CheckSaving(const ManagerOptions& options, Mistakes& mistakes) {
   }
 }
 
-void CheckKeeping(const ManagerOptions& options, Mistakes& mistakes) {
+void CheckKeeping(const RetentionPolicy& retention, Mistakes& mistakes) {
   Contradict(
-      options.keep_time_interval && options.keep_checkpoint_every_n_hours,
-      Cat(Names(" and ", &M::keep_time_interval,
-                &M::keep_checkpoint_every_n_hours),
+      retention.keep_time_interval && retention.keep_checkpoint_every_n_hours,
+      Cat(Names(" and ", &R::keep_time_interval,
+                &R::keep_checkpoint_every_n_hours),
           " are two rules for one thing; set only one of them"),
       mistakes);
-  if (options.best_mode != "max" && options.best_mode != "min") {
-    mistakes.push_back(
-        Cat("best_mode is unknown (need \"max\" or \"min\", found \"",
-            options.best_mode, "\")"));
-  }
-  const std::string best = Names(" or ", &M::best_fn, &M::best_metric);
-  Contradict(options.best_fn && !options.best_metric.empty(),
+  const std::string best = Names(" or ", &R::best_fn, &R::best_metric);
+  Contradict(retention.best_fn && !retention.best_metric.empty(),
              "best_fn and best_metric both say what is best; set only one of "
              "them",
              mistakes);
-  Contradict(options.best_mode == "min" && !HasBest(options),
+  Contradict(retention.best_mode == BestMode::kMin && !HasBest(retention),
              Cat("best_mode needs ", best), mistakes);
-  Contradict(!options.keep_checkpoints_without_metrics && !HasBest(options),
+  Contradict(!retention.keep_checkpoints_without_metrics && !HasBest(retention),
              Cat("keep_checkpoints_without_metrics needs ", best), mistakes);
   Contradict(
-      options.retention && HasKeepRules(options),
-      TakesThePlace(&M::retention, &M::max_to_keep, &M::keep_period,
-                    &M::keep_time_interval, &M::keep_checkpoint_every_n_hours),
+      retention.preservation && HasKeepRules(retention),
+      TakesThePlace(&R::preservation, &R::max_to_keep, &R::keep_period,
+                    &R::keep_time_interval, &R::keep_checkpoint_every_n_hours),
       mistakes);
-  if (!options.retention) return;
-  const Status sound = ApplyRetention(*options.retention, {}, 0).status();
+  if (!retention.preservation) return;
+  const Status sound =
+      ApplyPreservation(*retention.preservation, {}, 0).status();
   if (!sound.ok()) mistakes.emplace_back(sound.message());
 }
 
 void CheckReadOnly(const ManagerOptions& options, Mistakes& mistakes) {
   if (!options.read_only) return;
-  Contradict(HasKeepRules(options) || options.retention,
+  Contradict(HasKeepRules(options.retention) || options.retention.preservation,
              "read_only deletes nothing: set no rule for what to keep",
              mistakes);
   Contradict(options.newer_steps != NewerSteps::kRefuse,
              "read_only moves nothing: leave newer_steps as it is", mistakes);
-  Contradict(HasStepRules(options) || options.should_save ||
-                 options.checkpoint_interval || options.auto_interval,
+  Contradict(HasStepRules(options.save_policy) ||
+                 options.save_policy.should_save ||
+                 options.save_policy.checkpoint_interval ||
+                 options.save_policy.auto_interval,
              "read_only saves nothing: set no rule for when to save", mistakes);
-  Contradict(
-      options.async.has_value(),
-      Cat("read_only saves nothing: leave ", BareName(&M::async), " unset"),
-      mistakes);
+  Contradict(options.async.has_value(),
+             Cat("read_only saves nothing: leave ",
+                 BareName(&ManagerOptions::async), " unset"),
+             mistakes);
 }
 
 }  // namespace
@@ -134,7 +135,7 @@ Status CheckManagerOptions(const ManagerOptions& options) {
   const Status prefix = CheckStepPrefix(options.prefix);
   if (!prefix.ok()) mistakes.emplace_back(prefix.message());
   CheckSaving(options, mistakes);
-  CheckKeeping(options, mistakes);
+  CheckKeeping(options.retention, mistakes);
   CheckReadOnly(options, mistakes);
   for (std::string& one : FindOutOfRange(options)) {
     mistakes.push_back(std::move(one));

@@ -207,7 +207,7 @@ void Impl::LogNotes(const std::vector<std::string>& more) {
 // Rank 0 logs.
 void Impl::WarnIfBehind(const SaveDecision& decision) {
   if (!decision.is_behind) return;
-  const int64_t latest = LatestOf(history_).value_or(decision.step);
+  const int64_t latest = FindLatest(history_).value_or(decision.step);
   const bool is_root = values_.comm().rank() == 0;
   if (goes_on_from_ && decision.step < *goes_on_from_) {
     const int64_t restored = *std::exchange(goes_on_from_, std::nullopt);
@@ -434,12 +434,12 @@ std::vector<int64_t> CheckpointManager::Steps() const {
 
 std::optional<int64_t> CheckpointManager::LatestStep() const {
   if (impl_ == nullptr) return std::nullopt;
-  return LatestOf(impl_->history_);
+  return FindLatest(impl_->history_);
 }
 
 StatusOr<std::optional<int64_t>> CheckpointManager::BestStep() const {
   BELAY_RETURN_IF_ERROR(CheckMoved(impl_.get(), "find the best step of"));
-  return HasBest(impl_->options_) ? impl_->BestStep() : LatestStep();
+  return HasBest(impl_->options_.retention) ? impl_->BestStep() : LatestStep();
 }
 
 StatusOr<std::optional<int64_t>> Impl::BestStep() const {
@@ -447,7 +447,7 @@ StatusOr<std::optional<int64_t>> Impl::BestStep() const {
   std::erase_if(records, [&](const StepRecord& record) {
     return std::ranges::binary_search(history_.damaged, record.step);
   });
-  return BestOf(options_, records);
+  return FindBest(options_.retention, records);
 }
 
 StatusOr<Metrics> CheckpointManager::StepMetrics(int64_t step) const {

@@ -48,7 +48,7 @@ void Impl::ForgetFailures() {
 void Impl::LeaveBranch(int64_t step, ManagedSave& result) {
   SaveHistory& history = history_;
   if (!history.restored) return;
-  const std::optional<int64_t> latest = LatestOf(history);
+  const std::optional<int64_t> latest = FindLatest(history);
   if (latest && *latest >= step) {
     history.restored = std::max(*history.restored, step);
     return;
@@ -320,7 +320,7 @@ SaveTimes Impl::MeasureSave(double began) const {
   if (!now.ok()) return times;
   times.end = WorkedBy(*now);
   times.seconds = times.end - began;
-  times.cost = CostOfSave(stopping_.loop);
+  times.cost = EstimateCost(stopping_.loop);
   return times;
 }
 
@@ -334,7 +334,8 @@ KeepOutcome Impl::AfterCommit(int64_t saved, double began, bool in_background) {
   };
   cleanup_.Finish();
   outcome.notes = cleanup_.TakeFailures();  // after the last commit
-  const std::string clock_note = NoteOnClock(options_, state_.steps, saved);
+  const std::string clock_note =
+      NoteOnClock(options_.retention, state_.steps, saved);
   if (!clock_note.empty()) outcome.notes.push_back(clock_note);
   const StatusOr<double> now = Now();
   note(now.status());
@@ -344,9 +345,9 @@ KeepOutcome Impl::AfterCommit(int64_t saved, double began, bool in_background) {
     std::erase_if(sound.steps, [&](const StepRecord& record) {
       return std::ranges::binary_search(history_.damaged, record.step);
     });
-    StatusOr<RetentionPlan> plan =
-        PlanRetention(PolicyOf(options_),
-                      options_.keep_checkpoint_every_n_hours, sound, *now);
+    StatusOr<RetentionPlan> plan = PlanRetention(
+        MakePolicy(options_.retention),
+        options_.retention.keep_checkpoint_every_n_hours, sound, *now);
     note(plan.status());
     if (plan.ok()) outcome.plan = *std::move(plan);
   }

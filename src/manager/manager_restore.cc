@@ -181,7 +181,7 @@ Agreed<ManagedRestore> Impl::RestoreOne(int64_t step,
       values_.Restore(StepPath(step), step, options_.restore_match, options));
   BELAY_RETURN_IF_AGREED(CheckMatch(step, restored));
   RememberRestore(restored);
-  if (LatestOf(history_) > step) history_.restored = step;
+  if (FindLatest(history_) > step) history_.restored = step;
   if (options_.newer_steps != NewerSteps::kRefuse) {
     BELAY_RETURN_IF_AGREED(RollBack(step, restored));
   }

@@ -52,8 +52,8 @@ bool MayPass(const Status& status) {
 }  // namespace
 
 std::optional<int64_t> Impl::StepCounter() const {
-  if (options_.step_counter == nullptr) return std::nullopt;
-  return *options_.step_counter;
+  if (options_.save_policy.step_counter == nullptr) return std::nullopt;
+  return *options_.save_policy.step_counter;
 }
 
 SaveRequest Impl::MakeRequest(std::optional<int64_t> step) const {
@@ -198,7 +198,7 @@ Status Impl::CheckDelete(int64_t step) const {
 // Notes how long the call of a save took. A clock that fails fails the next
 // save. Rank 0 only.
 void Impl::NoteCallSince(double began) {
-  if (!options_.auto_interval) return;
+  if (!options_.save_policy.auto_interval) return;
   const StatusOr<double> now = Now();
   if (!now.ok()) return;
   NoteCall(WorkedBy(*now) - began, stopping_.loop);
@@ -216,7 +216,7 @@ Agreed<ManagedSave> Impl::SaveAsOrdered(const SaveOrder& order,
       BeginOrSave(order, how, in_background, attempt.at_files);
   if (!begun.ok()) return MissSave(attempt, begun.error());
   if (order.steps) SetSteps(*order.steps);
-  const std::string note = NoteOnMetrics(options_, order.record);
+  const std::string note = NoteOnMetrics(options_.retention, order.record);
   ManagedSave result{.saved = begun->saved.has_value()};
   if (result.saved) {
     result.result = *std::move(begun->saved);
@@ -387,7 +387,7 @@ std::optional<SaveDecision> Impl::DecideNotDue(
     const SaveRequest& request) const {
   // Only rank 0 knows the result of should_save, the time, and whether to retry
   // a failed save.
-  if (request.force || request.is_last || options_.should_save ||
+  if (request.force || request.is_last || options_.save_policy.should_save ||
       NeedsTimes() || history_.missed || !failed_.steps.empty()) {
     return std::nullopt;
   }
@@ -412,7 +412,7 @@ Agreed<std::optional<SaveDecision>> Impl::AgreeIfNotDue(
 // a save is due by auto_interval. Rank 0 only.
 Status Impl::AskClock(double now, SaveRequest& request,
                       std::string& against) const {
-  if (options_.auto_interval) {
+  if (options_.save_policy.auto_interval) {
     BELAY_ASSIGN_OR_RETURN(request.due_in, SecondsToNextSave(now));
   }
   if (request.is_last) {

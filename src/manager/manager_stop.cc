@@ -128,7 +128,7 @@ std::string StopReason::ToString() const {
 Status Impl::VoteOfRoot(SaveRequest request, StopVote& vote) {
   BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp());
   vote.save_due = request.makes_up;
-  if (options_.should_save) {
+  if (options_.save_policy.should_save) {
     BELAY_ASSIGN_OR_RETURN(const SaveDecision decision, DecideNext(request));
     WarnIfBehind(decision);
     vote.rules_save = decision.save;
@@ -143,13 +143,14 @@ Status Impl::VoteOfRoot(SaveRequest request, StopVote& vote) {
   NoteStep(worked, under_way_.has_value(), stopping_.loop);
   const std::optional<double> left = SecondsLeft(now);
   // The last save has to wait for the one under way.
-  const double wait = under_way_ ? SecondsOfSave(stopping_.use).value_or(0) : 0;
+  const double wait =
+      under_way_ ? EstimateSaveSeconds(stopping_.use).value_or(0) : 0;
   if (!vote.stop && left &&
       *left - wait <=
           SecondsToStop(stopping_.use, options_.final_save_margin)) {
     vote.stop = StopReason{.seconds_left = *left};
   }
-  if (options_.auto_interval) {
+  if (options_.save_policy.auto_interval) {
     BELAY_ASSIGN_OR_RETURN(const double due_in, SecondsToNextSave(now));
     vote.save_due = vote.save_due || due_in <= 0;
   }
@@ -221,7 +222,7 @@ Status Impl::WatchJob() {
 
 // Returns true if an option needs the times of saves and steps.
 bool Impl::NeedsTimes() const {
-  return options_.auto_interval || options_.stop_at_time_limit ||
+  return options_.save_policy.auto_interval || options_.stop_at_time_limit ||
          options_.end_time;
 }
 
@@ -246,8 +247,9 @@ double Impl::WorkedBy(double now) const {
 // Returns the seconds until a save is due by auto_interval. Rank 0 only.
 // Errors: those of AdviseInterval.
 StatusOr<double> Impl::SecondsToNextSave(double now) const {
-  BELAY_ASSIGN_OR_RETURN(const std::optional<SaveInterval> interval,
-                         IntervalFor(stopping_.use, *options_.auto_interval));
+  BELAY_ASSIGN_OR_RETURN(
+      const std::optional<SaveInterval> interval,
+      IntervalFor(stopping_.use, *options_.save_policy.auto_interval));
   // The first save is due at once, to measure what saves take.
   if (!interval) return 0.0;
   const double rested = WorkedBy(now) - stopping_.resting_since;
@@ -309,8 +311,9 @@ void Impl::NoteTimes(const SaveTimes& times) {
   stopping_.use.restore = times.restore;
   stopping_.use.cost = times.cost;
   stopping_.use.in_background = background_ != nullptr;
-  if (!options_.auto_interval) return;
-  const auto interval = IntervalFor(stopping_.use, *options_.auto_interval);
+  if (!options_.save_policy.auto_interval) return;
+  const auto interval =
+      IntervalFor(stopping_.use, *options_.save_policy.auto_interval);
   if (!interval.ok() || !*interval) return;
   // Noted once, and again only if it has changed much.
   constexpr double kQuiteAnother = 2;
@@ -346,7 +349,7 @@ void Impl::NoteRestore(std::optional<double> began) {
 
 // As CheckpointManager::ShouldSave. Collective.
 StatusOr<bool> Impl::ShouldSave(std::optional<int64_t> step) {
-  const bool asks_root = options_.should_save != nullptr;
+  const bool asks_root = options_.save_policy.should_save != nullptr;
   const SaveRequest request = MakeRequest(step);
   std::optional<StatusOr<SaveDecision>> decision;
   if (!asks_root) {

@@ -123,8 +123,8 @@ StatusOr<Flags> KeepBest(const Records& steps, const Judge& judge,
   return flags;
 }
 
-RetentionPolicy BestBy(Judge judge, const std::string& metric,
-                       const BestNOptions& options) {
+PreservationPolicy BestBy(Judge judge, const std::string& metric,
+                          const BestNOptions& options) {
   return {.description = "BestN",
           .parameters = {{"metric", metric},
                          {"n", Text(options.n)},
@@ -143,7 +143,7 @@ RetentionPolicy BestBy(Judge judge, const std::string& metric,
 
 }  // namespace
 
-RetentionPolicy PreserveAll() {
+PreservationPolicy PreserveAll() {
   return {.description = "PreserveAll",
           .parameters = {},
           .keep = [](const Records& steps, double) {
@@ -151,7 +151,7 @@ RetentionPolicy PreserveAll() {
           }};
 }
 
-RetentionPolicy LatestN(std::optional<int64_t> n) {
+PreservationPolicy LatestN(std::optional<int64_t> n) {
   return {.description = "LatestN",
           .parameters = {{"n", Text(n)}},
           .keep = [n](const Records& steps, double) -> StatusOr<Flags> {
@@ -162,7 +162,7 @@ RetentionPolicy LatestN(std::optional<int64_t> n) {
           }};
 }
 
-RetentionPolicy EveryNSeconds(double seconds) {
+PreservationPolicy EveryNSeconds(double seconds) {
   return {.description = "EveryNSeconds",
           .parameters = {{"seconds", absl::StrFormat("%.17g", seconds)}},
           .keep = [seconds](const Records& steps, double) -> StatusOr<Flags> {
@@ -181,7 +181,7 @@ RetentionPolicy EveryNSeconds(double seconds) {
           }};
 }
 
-RetentionPolicy EveryNSteps(int64_t n, const EveryNStepsOptions& options) {
+PreservationPolicy EveryNSteps(int64_t n, const EveryNStepsOptions& options) {
   return {
       .description = "EveryNSteps",
       .parameters = {{"n", absl::StrCat(n)},
@@ -204,8 +204,8 @@ RetentionPolicy EveryNSteps(int64_t n, const EveryNStepsOptions& options) {
       }};
 }
 
-RetentionPolicy EveryNStepsClosest(int64_t n,
-                                   std::optional<int64_t> max_to_keep) {
+PreservationPolicy EveryNStepsClosest(int64_t n,
+                                      std::optional<int64_t> max_to_keep) {
   return {.description = "EveryNStepsClosest",
           .parameters = {{"n", absl::StrCat(n)},
                          {"max_to_keep", Text(max_to_keep)}},
@@ -218,7 +218,7 @@ RetentionPolicy EveryNStepsClosest(int64_t n,
           }};
 }
 
-RetentionPolicy CustomSteps(const std::vector<int64_t>& steps) {
+PreservationPolicy CustomSteps(const std::vector<int64_t>& steps) {
   const std::set<int64_t> wanted(steps.begin(), steps.end());
   return {.description = "CustomSteps",
           .parameters = {{"steps", absl::StrJoin(wanted, ",")}},
@@ -231,12 +231,13 @@ RetentionPolicy CustomSteps(const std::vector<int64_t>& steps) {
           }};
 }
 
-RetentionPolicy BestN(MetricFunction metric, const BestNOptions& options) {
+PreservationPolicy BestN(MetricFunction metric, const BestNOptions& options) {
   if (!metric) return BestBy(nullptr, "a function", options);
   return BestBy(std::move(metric), "a function", options);
 }
 
-RetentionPolicy BestN(const std::string& metric, const BestNOptions& options) {
+PreservationPolicy BestN(const std::string& metric,
+                         const BestNOptions& options) {
   const auto judge = [metric](const Metrics& metrics) -> std::optional<double> {
     const auto found = metrics.find(metric);
     if (found == metrics.end()) return std::nullopt;
@@ -245,7 +246,7 @@ RetentionPolicy BestN(const std::string& metric, const BestNOptions& options) {
   return BestBy(judge, metric, options);
 }
 
-RetentionPolicy LatestDuration(double seconds) {
+PreservationPolicy LatestDuration(double seconds) {
   return {
       .description = "LatestDuration",
       .parameters = {{"seconds", absl::StrFormat("%.17g", seconds)}},
@@ -261,9 +262,9 @@ RetentionPolicy LatestDuration(double seconds) {
       }};
 }
 
-RetentionPolicy AnyOfPolicies(std::vector<RetentionPolicy> policies) {
-  RetentionPolicy any{.description = "AnyOfPolicies", .parameters = {}};
-  for (const RetentionPolicy& policy : policies) {
+PreservationPolicy AnyOfPolicies(std::vector<PreservationPolicy> policies) {
+  PreservationPolicy any{.description = "AnyOfPolicies", .parameters = {}};
+  for (const PreservationPolicy& policy : policies) {
     for (const auto& [name, value] : policy.parameters) {
       any.parameters.emplace_back(policy.description + "." + name, value);
     }
@@ -277,9 +278,9 @@ RetentionPolicy AnyOfPolicies(std::vector<RetentionPolicy> policies) {
       return absl::InvalidArgumentError("no policies; need at least one");
     }
     Flags flags(steps.size(), false);
-    for (const RetentionPolicy& policy : policies) {
+    for (const PreservationPolicy& policy : policies) {
       BELAY_ASSIGN_OR_RETURN(const Flags kept,
-                             ApplyRetention(policy, steps, now));
+                             ApplyPreservation(policy, steps, now));
       for (size_t i = 0; i < kept.size(); ++i) flags[i] = flags[i] || kept[i];
     }
     return flags;
@@ -287,12 +288,12 @@ RetentionPolicy AnyOfPolicies(std::vector<RetentionPolicy> policies) {
   return any;
 }
 
-StatusOr<std::vector<bool>> ApplyRetention(const RetentionPolicy& policy,
-                                           const std::vector<StepRecord>& steps,
-                                           double now) {
+StatusOr<std::vector<bool>> ApplyPreservation(
+    const PreservationPolicy& policy, const std::vector<StepRecord>& steps,
+    double now) {
   if (policy.keep == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("retention policy \"%s\": no function to call; set "
+        absl::StrFormat("preservation policy \"%s\": no function to call; set "
                         "`keep`",
                         policy.description));
   }
@@ -301,15 +302,15 @@ StatusOr<std::vector<bool>> ApplyRetention(const RetentionPolicy& policy,
   if (!flags.ok()) {
     return Status(
         flags.status().code(),
-        absl::StrFormat("retention policy \"%s\": %s", policy.description,
+        absl::StrFormat("preservation policy \"%s\": %s", policy.description,
                         flags.status().message()));
   }
   if (flags->size() != steps.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("retention policy \"%s\": wrong number of flags (need "
-                        "one for each step, "
-                        "%d, found %d)",
-                        policy.description, steps.size(), flags->size()));
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "preservation policy \"%s\": wrong number of flags (need "
+        "one for each step, "
+        "%d, found %d)",
+        policy.description, steps.size(), flags->size()));
   }
   return flags;
 }
@@ -320,10 +321,10 @@ namespace {
 
 constexpr double kSecondsPerHour = 3600;
 
-RetentionPolicy BestPolicy(const ManagerOptions& options,
-                           const BestNOptions& best) {
-  return options.best_fn ? BestN(options.best_fn, best)
-                         : BestN(options.best_metric, best);
+PreservationPolicy BestPolicy(const RetentionPolicy& retention,
+                              const BestNOptions& best) {
+  return retention.best_fn ? BestN(retention.best_fn, best)
+                           : BestN(retention.best_metric, best);
 }
 
 int64_t NewestPreserved(const ManagerState& state) {
@@ -334,71 +335,72 @@ int64_t NewestPreserved(const ManagerState& state) {
   return newest;
 }
 
-bool HasRulesAboutTime(const ManagerOptions& options) {
-  return options.keep_checkpoint_every_n_hours || options.keep_time_interval ||
-         options.retention;
+bool HasRulesAboutTime(const RetentionPolicy& retention) {
+  return retention.keep_checkpoint_every_n_hours ||
+         retention.keep_time_interval || retention.preservation;
 }
 
 }  // namespace
 
-bool HasBest(const ManagerOptions& options) {
-  return options.best_fn != nullptr || !options.best_metric.empty();
+bool HasBest(const RetentionPolicy& retention) {
+  return retention.best_fn != nullptr || !retention.best_metric.empty();
 }
 
-RetentionPolicy PolicyOf(const ManagerOptions& options) {
-  if (options.retention) return *options.retention;
-  std::vector<RetentionPolicy> rules;
-  if (options.keep_period) rules.push_back(EveryNSteps(*options.keep_period));
-  if (options.keep_time_interval) {
-    rules.push_back(EveryNSeconds(*options.keep_time_interval));
+PreservationPolicy MakePolicy(const RetentionPolicy& retention) {
+  if (retention.preservation) return *retention.preservation;
+  std::vector<PreservationPolicy> rules;
+  if (retention.keep_period)
+    rules.push_back(EveryNSteps(*retention.keep_period));
+  if (retention.keep_time_interval) {
+    rules.push_back(EveryNSeconds(*retention.keep_time_interval));
   }
-  const BestNOptions best{.n = options.max_to_keep,
-                          .reverse = options.best_mode == "min",
+  const BestNOptions best{.n = retention.max_to_keep,
+                          .reverse = retention.best_mode == BestMode::kMin,
                           .keep_checkpoints_without_metrics =
-                              options.keep_checkpoints_without_metrics};
-  rules.push_back(HasBest(options) ? BestPolicy(options, best)
-                                   : LatestN(options.max_to_keep));
+                              retention.keep_checkpoints_without_metrics};
+  rules.push_back(HasBest(retention) ? BestPolicy(retention, best)
+                                     : LatestN(retention.max_to_keep));
   return AnyOfPolicies(std::move(rules));
 }
 
-StatusOr<std::optional<int64_t>> BestOf(
-    const ManagerOptions& options, const std::vector<StepRecord>& records) {
+StatusOr<std::optional<int64_t>> FindBest(
+    const RetentionPolicy& retention, const std::vector<StepRecord>& records) {
   // A step that cannot be judged comes first, so that it is never the best: of
   // one step the policy would keep any.
   std::vector<StepRecord> with_room = records;
   with_room.insert(with_room.begin(), StepRecord{.step = -1});
   const BestNOptions best{.n = 1,
-                          .reverse = options.best_mode == "min",
+                          .reverse = retention.best_mode == BestMode::kMin,
                           .keep_checkpoints_without_metrics = false};
   BELAY_ASSIGN_OR_RETURN(
       const std::vector<bool> kept,
-      ApplyRetention(BestPolicy(options, best), with_room, 0));
+      ApplyPreservation(BestPolicy(retention, best), with_room, 0));
   for (size_t i = 0; i < kept.size(); ++i) {
     if (kept[i] && with_room[i].step >= 0) return with_room[i].step;
   }
   return std::nullopt;
 }
 
-std::string NoteOnMetrics(const ManagerOptions& options,
+std::string NoteOnMetrics(const RetentionPolicy& retention,
                           const StepRecord& record) {
-  if (options.best_metric.empty() || !record.metrics ||
-      record.metrics->contains(options.best_metric)) {
+  if (retention.best_metric.empty() || !record.metrics ||
+      record.metrics->contains(retention.best_metric)) {
     return "";
   }
-  CloseKeys close(options.best_metric);
+  CloseKeys close(retention.best_metric);
   for (const auto& [name, value] : *record.metrics) close.Offer(name);
   return absl::StrFormat(
       "the metrics of step %d have no \"%s\", which is best_metric%s",
-      record.step, options.best_metric, close.Hint());
+      record.step, retention.best_metric, close.Hint());
 }
 
-std::string NoteOnClock(const ManagerOptions& options,
+std::string NoteOnClock(const RetentionPolicy& retention,
                         const std::vector<StepRecord>& records, int64_t saved) {
   const auto after =
       std::ranges::lower_bound(records, saved, {}, &StepRecord::step);
   const bool has_two = after != records.begin() && after != records.end() &&
                        after->step == saved;
-  if (!has_two || !HasRulesAboutTime(options)) return "";
+  if (!has_two || !HasRulesAboutTime(retention)) return "";
   const StepRecord& before = *(after - 1);
   if (after->time >= before.time) return "";
   return absl::StrFormat(
@@ -407,7 +409,7 @@ std::string NoteOnClock(const ManagerOptions& options,
       before.time - after->time, before.step, saved, saved);
 }
 
-StatusOr<RetentionPlan> PlanRetention(const RetentionPolicy& policy,
+StatusOr<RetentionPlan> PlanRetention(const PreservationPolicy& policy,
                                       std::optional<double> hours,
                                       const ManagerState& state, double now) {
   std::vector<StepRecord> active;
@@ -415,7 +417,7 @@ StatusOr<RetentionPlan> PlanRetention(const RetentionPolicy& policy,
     if (!record.preserved) active.push_back(record);
   }
   BELAY_ASSIGN_OR_RETURN(const std::vector<bool> kept,
-                         ApplyRetention(policy, active, now));
+                         ApplyPreservation(policy, active, now));
   RetentionPlan plan{.last_preserved = state.last_preserved};
   int64_t newest_preserved = NewestPreserved(state);
   for (size_t i = 0; i < active.size(); ++i) {

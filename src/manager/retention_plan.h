@@ -8,34 +8,33 @@
 #include <string>
 #include <vector>
 
-#include "belay/manager/manager_options.h"
 #include "belay/manager/retention_policy.h"
 #include "belay/status.h"
 #include "manager/manager_state.h"
 
 namespace belay {
 
-// Returns true if the options define a best step.
-bool HasBest(const ManagerOptions& options);
+// Returns true if the rules define a best step.
+bool HasBest(const RetentionPolicy& retention);
 
-// Returns the policy that the options describe.
-RetentionPolicy PolicyOf(const ManagerOptions& options);
+// Returns the policy that the rules describe.
+PreservationPolicy MakePolicy(const RetentionPolicy& retention);
 
 // Returns the best record by best_fn or best_metric, the last of equal ones;
 // nothing if none can be judged.
 // Errors: Internal - best_fn threw.
-StatusOr<std::optional<int64_t>> BestOf(const ManagerOptions& options,
-                                        const std::vector<StepRecord>& records);
+StatusOr<std::optional<int64_t>> FindBest(
+    const RetentionPolicy& retention, const std::vector<StepRecord>& records);
 
 // Returns a note if a step has metrics but not best_metric, which may be
 // misspelt; else "".
-std::string NoteOnMetrics(const ManagerOptions& options,
+std::string NoteOnMetrics(const RetentionPolicy& retention,
                           const StepRecord& record);
 
 // Returns a note if the step that was just saved is older by the clock than the
-// one before it, and the options have rules about time; else "". `records`
+// one before it, and there are rules about time; else "". `records`
 // ascend.
-std::string NoteOnClock(const ManagerOptions& options,
+std::string NoteOnClock(const RetentionPolicy& retention,
                         const std::vector<StepRecord>& records, int64_t saved);
 
 // Steps to remove and to preserve, ascending.
@@ -48,8 +47,8 @@ struct RetentionPlan {
 // Applies the policy to all steps that are not preserved. With `hours`, steps
 // that it does not keep are preserved, the oldest first, if they are that many
 // hours later than the last preserved one, or if the clock was put back since.
-// Errors: those of ApplyRetention.
-StatusOr<RetentionPlan> PlanRetention(const RetentionPolicy& policy,
+// Errors: those of ApplyPreservation.
+StatusOr<RetentionPlan> PlanRetention(const PreservationPolicy& policy,
                                       std::optional<double> hours,
                                       const ManagerState& state, double now);
 

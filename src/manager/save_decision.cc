@@ -144,9 +144,9 @@ void NotePause(LoopCost& loop) {
   loop.step_end.reset();
 }
 
-std::optional<double> CostOfSave(const LoopCost& loop) {
+std::optional<double> EstimateCost(const LoopCost& loop) {
   if (loop.costs.empty()) return std::nullopt;
-  return MedianOf(loop.costs);
+  return FindMedian(loop.costs);
 }
 
 // --- Time use ---
@@ -165,7 +165,7 @@ double Largest(const std::vector<double>& times) {
 
 }  // namespace
 
-double MedianOf(std::vector<double> times) {
+double FindMedian(std::vector<double> times) {
   const auto middle = times.begin() + static_cast<int64_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
   return *middle;
@@ -176,9 +176,9 @@ void Remember(double seconds, std::vector<double>& times) {
   if (times.size() > kRemembered) times.erase(times.begin());
 }
 
-std::optional<double> SecondsOfSave(const TimeUse& use) {
+std::optional<double> EstimateSaveSeconds(const TimeUse& use) {
   if (use.saves.empty()) return use.restore;
-  return MedianOf(use.saves);
+  return FindMedian(use.saves);
 }
 
 double SecondsToStop(const TimeUse& use, double margin) {
@@ -189,7 +189,7 @@ double SecondsToStop(const TimeUse& use, double margin) {
 
 std::string AgainstLastSave(const TimeUse& use, std::optional<double> left) {
   if (!left || use.saves.empty()) return "";
-  const double save = MedianOf(use.saves);
+  const double save = FindMedian(use.saves);
   if (save <= *left) return "";
   return absl::StrFormat(
       "the time limit comes before its end (need %.3g s, found %.3g s)", save,
@@ -198,7 +198,7 @@ std::string AgainstLastSave(const TimeUse& use, std::optional<double> left) {
 
 StatusOr<std::optional<SaveInterval>> IntervalFor(const TimeUse& use,
                                                   const AutoInterval& with) {
-  const std::optional<double> save = SecondsOfSave(use);
+  const std::optional<double> save = EstimateSaveSeconds(use);
   if (!save) return std::nullopt;
   // If the loop waits, a save costs at least its duration.
   double cost = std::min(use.cost.value_or(*save), kMostOfSave * *save);
@@ -224,33 +224,33 @@ StatusOr<int64_t> NumberOf(const SaveHistory& history,
   }
   if (request.step) return *request.step;
   const int64_t before =
-      std::max(request.save_counter, LatestOf(history).value_or(0));
+      std::max(request.save_counter, FindLatest(history).value_or(0));
   if (before < INT64_MAX) return before + 1;
   return absl::OutOfRangeError(
       absl::StrFormat("there is no step number after %d; pass a step", before));
 }
 
-bool HasRulesAboutSteps(const ManagerOptions& options) {
-  return options.save_interval_steps != 1 || !options.save_on_steps.empty() ||
-         !options.save_first_step;
+bool HasRulesAboutSteps(const SavePolicy& policy) {
+  return policy.save_interval_steps != 1 || !policy.save_on_steps.empty() ||
+         !policy.save_first_step;
 }
 
 // Returns the step for the rules.
-StatusOr<int64_t> StepForRules(const ManagerOptions& options,
+StatusOr<int64_t> StepForRules(const SavePolicy& policy,
                                const SaveRequest& request, int64_t number) {
   if (request.step) return number;
   if (request.counter) return *request.counter;
-  if (!HasRulesAboutSteps(options)) return number;
+  if (!HasRulesAboutSteps(policy)) return number;
   return absl::InvalidArgumentError(
       "save_interval_steps, save_on_steps and save_first_step need a step; "
       "pass one to Save, or set step_counter");
 }
 
 // Returns why checkpoint_interval forbids the save; "" if it does not.
-std::string AgainstInterval(const ManagerOptions& options,
+std::string AgainstInterval(const SavePolicy& policy,
                             const SaveHistory& history,
                             const SaveRequest& request) {
-  if (!options.checkpoint_interval || !request.counter) return "";
+  if (!policy.checkpoint_interval || !request.counter) return "";
   if (request.counter == history.counter) {
     return absl::StrFormat("step_counter is still %d", *history.counter);
   }
@@ -263,43 +263,43 @@ std::string AgainstInterval(const ManagerOptions& options,
       static_cast<uint64_t>(*request.counter) - static_cast<uint64_t>(since);
   if (request.force || request.is_last || request.makes_up ||
       (*request.counter > since &&
-       grown >= static_cast<uint64_t>(*options.checkpoint_interval))) {
+       grown >= static_cast<uint64_t>(*policy.checkpoint_interval))) {
     return "";
   }
   return absl::StrFormat(
       "step_counter has not grown by checkpoint_interval (need %d, found %d)",
-      *options.checkpoint_interval, static_cast<int64_t>(grown));
+      *policy.checkpoint_interval, static_cast<int64_t>(grown));
 }
 
 // Returns why auto_interval forbids the save; "" if it does not.
 std::string AgainstAutoInterval(const SaveHistory& history,
                                 const SaveRequest& request) {
   if (request.due_in <= 0) return "";
-  if (!LatestOf(history) && !history.missed) return "";
+  if (!FindLatest(history) && !history.missed) return "";
   return absl::StrFormat("auto_interval: the next save is due in %.3g s",
                          request.due_in);
 }
 
 // Returns why the rules about steps forbid the save; "" if they do not.
-StatusOr<std::string> AgainstRules(const ManagerOptions& options,
+StatusOr<std::string> AgainstRules(const SavePolicy& policy,
                                    std::optional<int64_t> latest,
                                    int64_t step) {
-  if (options.should_save) {
+  if (policy.should_save) {
     const StatusOr<bool> save =
-        CatchExceptions([&] { return options.should_save(step, latest); });
+        CatchExceptions([&] { return policy.should_save(step, latest); });
     if (!save.ok()) {
       return absl::InternalError(
           absl::StrCat("should_save: ", save.status().message()));
     }
     return *save ? std::string() : "should_save returned false";
   }
-  if (!latest && options.save_first_step) return std::string();
-  const bool is_start = step == 0 && !options.save_first_step;
-  if (!is_start && step % options.save_interval_steps == 0) {
+  if (!latest && policy.save_first_step) return std::string();
+  const bool is_start = step == 0 && !policy.save_first_step;
+  if (!is_start && step % policy.save_interval_steps == 0) {
     return std::string();
   }
-  if (std::find(options.save_on_steps.begin(), options.save_on_steps.end(),
-                step) != options.save_on_steps.end()) {
+  if (std::find(policy.save_on_steps.begin(), policy.save_on_steps.end(),
+                step) != policy.save_on_steps.end()) {
     return std::string();
   }
   if (is_start) {
@@ -307,12 +307,12 @@ StatusOr<std::string> AgainstRules(const ManagerOptions& options,
   }
   return absl::StrFormat(
       "step %d is neither a multiple of %d nor in save_on_steps", step,
-      options.save_interval_steps);
+      policy.save_interval_steps);
 }
 
 // Returns the newest step, or a later one that was missed.
 std::optional<int64_t> LatestForRules(const SaveHistory& history) {
-  const std::optional<int64_t> latest = LatestOf(history);
+  const std::optional<int64_t> latest = FindLatest(history);
   if (!history.missed) return latest;
   return std::max(latest.value_or(history.missed->step), history.missed->step);
 }
@@ -321,7 +321,7 @@ std::optional<int64_t> LatestForRules(const SaveHistory& history) {
 StatusOr<std::string> AgainstNumber(const SaveHistory& history,
                                     const SaveDecision& decision,
                                     const SaveRequest& request) {
-  const std::optional<int64_t> latest = LatestOf(history);
+  const std::optional<int64_t> latest = FindLatest(history);
   if (latest && *latest >= decision.step) {
     // The next start would restore the abandoned branch.
     if (history.restored && *history.restored < decision.step) {
@@ -359,7 +359,7 @@ void TakeSteps(std::vector<int64_t> steps, SaveHistory& history) {
   if (!any_newer) history.restored.reset();
 }
 
-std::optional<int64_t> LatestOf(const SaveHistory& history) {
+std::optional<int64_t> FindLatest(const SaveHistory& history) {
   for (size_t i = history.steps.size(); i-- > 0;) {
     if (!std::ranges::binary_search(history.damaged, history.steps[i])) {
       return history.steps[i];
@@ -371,6 +371,7 @@ std::optional<int64_t> LatestOf(const SaveHistory& history) {
 StatusOr<SaveDecision> DecideSave(const ManagerOptions& options,
                                   const SaveHistory& history,
                                   const SaveRequest& request) {
+  const SavePolicy& policy = options.save_policy;
   BELAY_ASSIGN_OR_RETURN(const int64_t step, NumberOf(history, request));
   SaveDecision decision{.step = step};
   if (options.read_only && request.force) {
@@ -382,7 +383,7 @@ StatusOr<SaveDecision> DecideSave(const ManagerOptions& options,
     return decision;
   }
   decision.replaces_damaged = std::ranges::binary_search(history.damaged, step);
-  decision.reason = AgainstInterval(options, history, request);
+  decision.reason = AgainstInterval(policy, history, request);
   if (!decision.reason.empty()) return decision;
   BELAY_ASSIGN_OR_RETURN(decision.reason,
                          AgainstNumber(history, decision, request));
@@ -392,13 +393,13 @@ StatusOr<SaveDecision> DecideSave(const ManagerOptions& options,
     decision.save = true;
     return decision;
   }
-  if (!request.force && options.auto_interval) {
+  if (!request.force && policy.auto_interval) {
     decision.reason = AgainstAutoInterval(history, request);
-  } else if (!request.force && !options.checkpoint_interval) {
+  } else if (!request.force && !policy.checkpoint_interval) {
     BELAY_ASSIGN_OR_RETURN(const int64_t asked,
-                           StepForRules(options, request, step));
+                           StepForRules(policy, request, step));
     BELAY_ASSIGN_OR_RETURN(
-        decision.reason, AgainstRules(options, LatestForRules(history), asked));
+        decision.reason, AgainstRules(policy, LatestForRules(history), asked));
   }
   decision.save = decision.reason.empty();
   return decision;

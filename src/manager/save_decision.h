@@ -43,14 +43,14 @@ void NoteCall(double seconds, LoopCost& loop);
 void NotePause(LoopCost& loop);
 
 // Returns the cost of a save by the last few; nothing if unknown.
-std::optional<double> CostOfSave(const LoopCost& loop);
+std::optional<double> EstimateCost(const LoopCost& loop);
 
 // Durations of saves and steps of a run, in seconds.
 struct TimeUse {
   std::vector<double> saves;  // the last few
   std::vector<double> steps;  // the last few, from ShouldSave to ShouldSave
   std::optional<double> restore = std::nullopt;
-  // From CostOfSave, once it is known.
+  // From EstimateCost, once it is known.
   std::optional<double> cost = std::nullopt;
   bool in_background = false;  // the loop goes on during saves
 };
@@ -59,11 +59,11 @@ struct TimeUse {
 void Remember(double seconds, std::vector<double>& times);
 
 // Returns the median. Requires at least one time.
-double MedianOf(std::vector<double> times);
+double FindMedian(std::vector<double> times);
 
 // Returns the duration of a save: the median of the last few, else that of the
 // restore, if there was one.
-std::optional<double> SecondsOfSave(const TimeUse& use);
+std::optional<double> EstimateSaveSeconds(const TimeUse& use);
 
 // Returns how long before the time limit the job must stop: the margin, 1.5
 // times the longest save, and two of the longest steps, because ranks learn of
@@ -126,7 +126,7 @@ struct SaveDecision {
 void TakeSteps(std::vector<int64_t> steps, SaveHistory& history);
 
 // Returns the newest step that is not known to be damaged.
-std::optional<int64_t> LatestOf(const SaveHistory& history);
+std::optional<int64_t> FindLatest(const SaveHistory& history);
 
 // Decides whether to save: a pure function. A save that is not forced needs a
 // step after the latest one and a rule that asks for it, unless it is a retry

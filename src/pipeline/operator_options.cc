@@ -100,7 +100,8 @@ const std::vector<const char*>& OperatorVariables() {
     const auto add = [&](const auto& row) {
       names->push_back(row.traits.variable);
     };
-    ForEachVariable<ManagerOptions>(add);
+    ForEachVariable<SavePolicy>(add);
+    ForEachVariable<RetentionPolicy>(add);
     ForEachVariable<SaveOptions>(add);
     return names;
   }();
@@ -137,7 +138,8 @@ StatusOr<OperatorOptions> ParseOperatorOptions(const VariableLookup& lookup) {
     if (text != nullptr && *text != '\0') wanted[name] = text;
   }
   std::vector<std::string> mistakes;
-  CheckVariables<ManagerOptions>(wanted, mistakes);
+  CheckVariables<SavePolicy>(wanted, mistakes);
+  CheckVariables<RetentionPolicy>(wanted, mistakes);
   CheckVariables<SaveOptions>(wanted, mistakes);
   if (mistakes.empty()) return wanted;
   return absl::InvalidArgumentError(absl::StrJoin(mistakes, "; "));
@@ -154,14 +156,16 @@ std::vector<std::string> ApplyOperatorOptions(const OperatorOptions& wanted,
   }
   if (options.read_only) return notes;
   const size_t before = notes.size();
-  SetOptions(wanted, "", options, notes);
+  SetOptions(wanted, "", options.save_policy, notes);
+  SetOptions(wanted, "", options.retention, notes);
   for (size_t i = before; i < notes.size(); ++i) {
     if (notes[i].starts_with("BELAY_INTERVAL")) {
-      Drop("should_save", options.should_save, notes[i]);
-      Drop("checkpoint_interval", options.checkpoint_interval, notes[i]);
-      Drop("auto_interval", options.auto_interval, notes[i]);
+      Drop("should_save", options.save_policy.should_save, notes[i]);
+      Drop("checkpoint_interval", options.save_policy.checkpoint_interval,
+           notes[i]);
+      Drop("auto_interval", options.save_policy.auto_interval, notes[i]);
     } else if (notes[i].starts_with("BELAY_KEEP")) {
-      Drop("retention", options.retention, notes[i]);
+      Drop("preservation", options.retention.preservation, notes[i]);
     }
   }
   SetOptions(wanted, "save.", options.save, notes);

@@ -59,7 +59,7 @@ std::string OptionBytes(const ShardingPolicy& policy) {
   return Encode(PolicyHash(policy));
 }
 
-std::string OptionBytes(const std::optional<RetentionPolicy>& policy) {
+std::string OptionBytes(const std::optional<PreservationPolicy>& policy) {
   return policy ? Encode(std::pair(policy->description, policy->parameters))
                 : "";
 }

@@ -49,7 +49,7 @@ struct CommonOption {
 // Functions are equal if all ranks have one or none has, and so are pointers.
 std::string OptionBytes(const SaveOptions& options) = delete;
 std::string OptionBytes(const ShardingPolicy& policy);
-std::string OptionBytes(const std::optional<RetentionPolicy>& policy);
+std::string OptionBytes(const std::optional<PreservationPolicy>& policy);
 inline std::string OptionBytes(const std::vector<SaveArgsFor>& args) {
   return EncodeArgs(args);
 }
@@ -70,9 +70,14 @@ template <typename Options>
 std::vector<CommonOption> CommonOptions(const Options& options) {
   std::vector<CommonOption> common;
   ForEachOption<Options>([&](const auto& row) {
-    if constexpr (requires { OptionBytes(options.*row.field); }) {
+    const auto& value = options.*row.field;
+    if constexpr (OptionGroup<std::decay_t<decltype(value)>>) {
+      for (CommonOption& one : CommonOptions(value)) {
+        common.push_back(std::move(one));
+      }
+    } else if constexpr (requires { OptionBytes(value); }) {
       if (!row.traits.may_differ) {
-        common.push_back({row.name, OptionBytes(options.*row.field)});
+        common.push_back({row.name, OptionBytes(value)});
       }
     }
   });

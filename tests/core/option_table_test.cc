@@ -72,13 +72,13 @@ TEST(OptionRanges, OfEachKind) {
                   "nan)"));
   EXPECT_THAT(
       FindOutOfRange(ManagerOptions{
-          .save_on_steps = {1, -2},
-          .auto_interval =
-              AutoInterval{.mtbf_seconds = 1, .overhead_budget = 1},
+          .save_policy = {.save_on_steps = {1, -2},
+                          .auto_interval = AutoInterval{.mtbf_seconds = 1,
+                                                        .overhead_budget = 1}},
           .async = AsyncOptions{.max_staging_bytes = -1},
           .end_time = infinite,
           .final_save_margin = infinite,
-          .keep_time_interval = 0}),
+          .retention = {.keep_time_interval = 0}}),
       ElementsAre(
           "save_on_steps is out of range (need at least 0, found -2)",
           "overhead_budget is out of range (need more than 0 and less than 1, "

@@ -26,15 +26,15 @@ class LoopCostTest : public ::testing::Test {
 };
 
 TEST_F(LoopCostTest, NothingIsKnownBeforeTheStepsAfterASave) {
-  EXPECT_FALSE(CostOfSave(loop_).has_value());
+  EXPECT_FALSE(EstimateCost(loop_).has_value());
   Steps(20);
-  EXPECT_FALSE(CostOfSave(loop_).has_value());
+  EXPECT_FALSE(EstimateCost(loop_).has_value());
   Save(3);
-  EXPECT_FALSE(CostOfSave(loop_).has_value());
+  EXPECT_FALSE(EstimateCost(loop_).has_value());
   Steps(7);
-  EXPECT_FALSE(CostOfSave(loop_).has_value());
+  EXPECT_FALSE(EstimateCost(loop_).has_value());
   Steps(1);
-  EXPECT_NEAR(*CostOfSave(loop_), 3, 1e-9);
+  EXPECT_NEAR(*EstimateCost(loop_), 3, 1e-9);
 }
 
 TEST_F(LoopCostTest, SlowerStepsAreACost) {
@@ -42,7 +42,7 @@ TEST_F(LoopCostTest, SlowerStepsAreACost) {
   Save(3);
   Steps(2, 1.5);
   Steps(20);
-  EXPECT_NEAR(*CostOfSave(loop_), 4, 1e-9);
+  EXPECT_NEAR(*EstimateCost(loop_), 4, 1e-9);
 }
 
 // All steps until it has ended count, however many they are.
@@ -50,9 +50,9 @@ TEST_F(LoopCostTest, ASaveInTheBackgroundCostsSlowerSteps) {
   Steps(20);
   Save(0.25);
   Steps(100, 1.125, true);
-  EXPECT_FALSE(CostOfSave(loop_).has_value());
+  EXPECT_FALSE(EstimateCost(loop_).has_value());
   Steps(1);
-  EXPECT_NEAR(*CostOfSave(loop_), 0.25 + 100 * 0.125, 1e-6);
+  EXPECT_NEAR(*EstimateCost(loop_), 0.25 + 100 * 0.125, 1e-6);
 }
 
 // Jitter never makes a save cheaper than its call.
@@ -60,7 +60,7 @@ TEST_F(LoopCostTest, NoLessThanTheCall) {
   Steps(20);
   Save(3);
   Steps(20, 0.5);
-  EXPECT_NEAR(*CostOfSave(loop_), 3, 1e-9);
+  EXPECT_NEAR(*EstimateCost(loop_), 3, 1e-9);
 }
 
 TEST_F(LoopCostTest, TheMedianOfTheLastFew) {
@@ -69,7 +69,7 @@ TEST_F(LoopCostTest, TheMedianOfTheLastFew) {
     Save(call);
     Steps(20);
   }
-  EXPECT_NEAR(*CostOfSave(loop_), 3, 1e-6);
+  EXPECT_NEAR(*EstimateCost(loop_), 3, 1e-6);
 }
 
 // The next one comes before its cost is sure: what is known counts.
@@ -79,7 +79,7 @@ TEST_F(LoopCostTest, SavesThatFollowEachOther) {
   Save(5);  // not even one step
   Steps(3);
   Save(1);
-  EXPECT_NEAR(*CostOfSave(loop_), 7, 1e-9);
+  EXPECT_NEAR(*EstimateCost(loop_), 7, 1e-9);
 }
 
 TEST_F(LoopCostTest, AValidationAfterEachSaveIsNoCostOfIt) {
@@ -89,16 +89,16 @@ TEST_F(LoopCostTest, AValidationAfterEachSaveIsNoCostOfIt) {
     Steps(1, 60);
     Steps(30);
   }
-  EXPECT_LE(*CostOfSave(loop_), 2 + 4);
+  EXPECT_LE(*EstimateCost(loop_), 2 + 4);
 }
 
 TEST_F(LoopCostTest, FirstSaveOfALoopIsNoMeasure) {
   Save(5);
   Steps(30);
-  EXPECT_FALSE(CostOfSave(loop_).has_value());
+  EXPECT_FALSE(EstimateCost(loop_).has_value());
   Save(2);
   Steps(30);
-  EXPECT_NEAR(*CostOfSave(loop_), 2, 1e-9);
+  EXPECT_NEAR(*EstimateCost(loop_), 2, 1e-9);
 }
 
 TEST_F(LoopCostTest, APauseIsNoStep) {
@@ -107,10 +107,10 @@ TEST_F(LoopCostTest, APauseIsNoStep) {
   NotePause(loop_);
   now_ += 1000;
   Steps(30);
-  EXPECT_FALSE(CostOfSave(loop_).has_value());
+  EXPECT_FALSE(EstimateCost(loop_).has_value());
   Save(2);
   Steps(30);
-  EXPECT_NEAR(*CostOfSave(loop_), 2, 1e-9);
+  EXPECT_NEAR(*EstimateCost(loop_), 2, 1e-9);
 }
 
 // A loop that becomes slower does not make its saves look expensive for long.
@@ -119,7 +119,7 @@ TEST_F(LoopCostTest, OlderStepsHaveLessWeight) {
   Steps(3000, 2);
   Save(4);
   Steps(8, 2);
-  EXPECT_NEAR(*CostOfSave(loop_), 4, 0.3);
+  EXPECT_NEAR(*EstimateCost(loop_), 4, 0.3);
 }
 
 }  // namespace

@@ -35,9 +35,9 @@ class Lifetimes {
             std::optional<Metrics> metrics = std::nullopt) {
     PutRecord({.step = step, .time = now, .metrics = metrics}, state_.steps);
     disk_.push_back(step);
-    const auto plan =
-        PlanRetention(PolicyOf(options_),
-                      options_.keep_checkpoint_every_n_hours, state_, now);
+    const auto plan = PlanRetention(
+        MakePolicy(options_.retention),
+        options_.retention.keep_checkpoint_every_n_hours, state_, now);
     ASSERT_EQ(plan.status(), absl::OkStatus());
     CarryOut(*plan, state_);
     for (const int64_t gone : plan->remove) std::erase(disk_, gone);
@@ -68,10 +68,10 @@ class Lifetimes {
 };
 
 TEST(RetentionTest, MaxToKeep) {
-  Lifetimes run({.max_to_keep = 2});
+  Lifetimes run({.retention = {.max_to_keep = 2}});
   for (int step = 0; step < 5; ++step) run.Save(step, step);
   EXPECT_THAT(run.disk(), ElementsAre(3, 4));
-  Lifetimes none({.max_to_keep = 0});
+  Lifetimes none({.retention = {.max_to_keep = 0}});
   for (int step = 0; step < 5; ++step) none.Save(step, step);
   EXPECT_THAT(none.disk(), ElementsAre());
   Lifetimes all({});
@@ -80,14 +80,14 @@ TEST(RetentionTest, MaxToKeep) {
 }
 
 TEST(RetentionTest, KeepPeriod) {
-  Lifetimes run({.max_to_keep = 2, .keep_period = 4});
+  Lifetimes run({.retention = {.max_to_keep = 2, .keep_period = 4}});
   for (int step = 0; step < 12; step += 2) run.Save(step, step);
   EXPECT_THAT(run.disk(), ElementsAre(0, 4, 8, 10));
 }
 
 TEST(RetentionTest, KeepTimeIntervalOverTwoLifetimes) {
-  const ManagerOptions options{.max_to_keep = 2,
-                               .keep_time_interval = 3 * kHour};
+  const ManagerOptions options{
+      .retention = {.max_to_keep = 2, .keep_time_interval = 3 * kHour}};
   Lifetimes run(options);
   for (int step = 0; step < 10; ++step) run.Save(step, step * kHour);
   EXPECT_THAT(run.disk(), ElementsAre(0, 3, 6, 8, 9));
@@ -97,17 +97,18 @@ TEST(RetentionTest, KeepTimeIntervalOverTwoLifetimes) {
 }
 
 TEST(RetentionTest, RulesTogether) {
-  Lifetimes run(
-      {.max_to_keep = 0, .keep_period = 3, .keep_time_interval = 5 * kHour});
+  Lifetimes run({.retention = {.max_to_keep = 0,
+                               .keep_period = 3,
+                               .keep_time_interval = 5 * kHour}});
   for (int step = 0; step < 9; ++step) run.Save(step, step * kHour);
   EXPECT_THAT(run.disk(), ElementsAre(0, 3, 5, 6));
 }
 
 TEST(RetentionTest, BestAndTimeInterval) {
-  Lifetimes run({.max_to_keep = 3,
-                 .keep_time_interval = 3 * kHour,
-                 .best_metric = "loss",
-                 .best_mode = "min"});
+  Lifetimes run({.retention = {.max_to_keep = 3,
+                               .keep_time_interval = 3 * kHour,
+                               .best_metric = "loss",
+                               .best_mode = BestMode::kMin}});
   for (int step = 0; step < 10; ++step) {
     run.Save(step, step * kHour, Metrics{{"loss", step}});
   }
@@ -116,20 +117,22 @@ TEST(RetentionTest, BestAndTimeInterval) {
 
 TEST(RetentionTest, BestOverTwoLifetimes) {
   const std::vector<double> losses = {5, 2, 4, 3, 7, 1, 10, 9, 7, 4};
-  for (const std::string mode : {"min", "max"}) {
-    const ManagerOptions options{
-        .max_to_keep = 2, .best_metric = "loss", .best_mode = mode};
+  for (const BestMode mode : {BestMode::kMin, BestMode::kMax}) {
+    const ManagerOptions options{.retention = {.max_to_keep = 2,
+                                               .best_metric = "loss",
+                                               .best_mode = mode}};
     Lifetimes run(options);
     for (int step = 0; step < 10; ++step) {
       if (step == 5) run.Restart(options, step);
       run.Save(step, step, Metrics{{"loss", losses[step]}});
     }
-    EXPECT_EQ(run.disk(), mode == "min" ? Steps({1, 5}) : Steps({6, 7}));
+    EXPECT_EQ(run.disk(),
+              mode == BestMode::kMin ? Steps({1, 5}) : Steps({6, 7}));
   }
 }
 
 TEST(RetentionTest, StepsWithoutMetricsStay) {
-  Lifetimes run({.max_to_keep = 3, .best_metric = "loss"});
+  Lifetimes run({.retention = {.max_to_keep = 3, .best_metric = "loss"}});
   for (int step = 0; step < 6; ++step) {
     std::optional<Metrics> metrics;
     if (step % 2 == 0) metrics = Metrics{{"loss", step}};
@@ -139,8 +142,8 @@ TEST(RetentionTest, StepsWithoutMetricsStay) {
 }
 
 TEST(RetentionTest, AUsersPolicy) {
-  Lifetimes run(
-      {.retention = AnyOfPolicies({LatestN(1), CustomSteps({0, 3})})});
+  Lifetimes run({.retention = {.preservation = AnyOfPolicies(
+                                   {LatestN(1), CustomSteps({0, 3})})}});
   for (int step = 0; step < 6; ++step) run.Save(step, step);
   EXPECT_THAT(run.disk(), ElementsAre(0, 3, 5));
 }
@@ -153,12 +156,12 @@ TEST(RetentionTest, ABadPolicyIsAnError) {
 // The example of tf.train.CheckpointManager, to the second.
 TEST(RetentionTest, KeepCheckpointEveryNHours) {
   Lifetimes run({});
-  run.Restart({.max_to_keep = 2}, 3);
+  run.Restart({.retention = {.max_to_keep = 2}}, 3);
   EXPECT_EQ(run.state().last_preserved, 2);
   run.Save(1, 10000);
   run.Save(2, 10000 + 3610);
-  const ManagerOptions hours{.max_to_keep = 2,
-                             .keep_checkpoint_every_n_hours = 1.5};
+  const ManagerOptions hours{
+      .retention = {.max_to_keep = 2, .keep_checkpoint_every_n_hours = 1.5}};
   run.Restart(hours, 14330);
   EXPECT_THAT(run.Active(), ElementsAre(1, 2));
   run.Save(3, 14330);
@@ -178,8 +181,8 @@ TEST(RetentionTest, KeepCheckpointEveryNHours) {
 }
 
 TEST(RetentionTest, ClockReset) {
-  const ManagerOptions options{.max_to_keep = 1,
-                               .keep_checkpoint_every_n_hours = 1};
+  const ManagerOptions options{
+      .retention = {.max_to_keep = 1, .keep_checkpoint_every_n_hours = 1}};
   Lifetimes run({});
   run.Restart(options, 10000);
   for (int save = 0; save < 3; ++save) run.Save(save + 1, 10000 + save * kHour);
@@ -204,23 +207,26 @@ double TimeOf(int64_t step) {
 }
 
 TEST(RetentionTest, AClockThatWasAheadDeletesNothingThatIsToBeKept) {
-  Lifetimes interval({.max_to_keep = 1, .keep_time_interval = kHour});
+  Lifetimes interval(
+      {.retention = {.max_to_keep = 1, .keep_time_interval = kHour}});
   for (int64_t step = 0; step < 12; ++step) interval.Save(step, TimeOf(step));
   EXPECT_THAT(interval.disk(), ElementsAre(0, 2, 4, 6, 8, 10, 11));
-  Lifetimes hours({.max_to_keep = 1, .keep_checkpoint_every_n_hours = 1});
+  Lifetimes hours(
+      {.retention = {.max_to_keep = 1, .keep_checkpoint_every_n_hours = 1}});
   for (int64_t step = 0; step < 12; ++step) hours.Save(step, TimeOf(step));
   EXPECT_THAT(hours.disk(), ElementsAre(2, 4, 6, 8, 10, 11));
 }
 
 TEST(RetentionTest, AClockThatWasAheadFromTheStart) {
   Lifetimes interval({});
-  const ManagerOptions seconds{.max_to_keep = 1, .keep_time_interval = kHour};
+  const ManagerOptions seconds{
+      .retention = {.max_to_keep = 1, .keep_time_interval = kHour}};
   interval.Restart(seconds, TimeOf(4));
   for (int64_t step = 4; step < 12; ++step) interval.Save(step, TimeOf(step));
   EXPECT_THAT(interval.disk(), ElementsAre(4, 6, 8, 10, 11));
   Lifetimes hours({});
-  const ManagerOptions each{.max_to_keep = 1,
-                            .keep_checkpoint_every_n_hours = 1};
+  const ManagerOptions each{
+      .retention = {.max_to_keep = 1, .keep_checkpoint_every_n_hours = 1}};
   hours.Restart(each, TimeOf(4));
   for (int64_t step = 4; step < 12; ++step) hours.Save(step, TimeOf(step));
   EXPECT_THAT(hours.disk(), ElementsAre(6, 8, 10, 11));
@@ -229,9 +235,9 @@ TEST(RetentionTest, AClockThatWasAheadFromTheStart) {
 // A best step that is given up late is older than the last preserved one, and
 // no clock was put back.
 TEST(RetentionTest, AnOldStepThatIsGivenUpIsNoReset) {
-  const ManagerOptions options{.max_to_keep = 1,
-                               .keep_checkpoint_every_n_hours = 2,
-                               .best_metric = "score"};
+  const ManagerOptions options{.retention = {.max_to_keep = 1,
+                                             .keep_checkpoint_every_n_hours = 2,
+                                             .best_metric = "score"}};
   Lifetimes run(options);
   for (int64_t step = 0; step < 6; ++step) {
     const double score = step == 1 ? 5 : step == 5 ? 9 : 0;
@@ -243,16 +249,16 @@ TEST(RetentionTest, AnOldStepThatIsGivenUpIsNoReset) {
 }
 
 TEST(RetentionTest, ANoteSaysThatTheClockWasPutBack) {
-  const ManagerOptions options{.keep_time_interval = kHour};
+  const ManagerOptions options{.retention = {.keep_time_interval = kHour}};
   const std::vector<StepRecord> records = {{.step = 1, .time = 9000},
                                            {.step = 2, .time = 9100},
                                            {.step = 5, .time = 100},
                                            {.step = 6, .time = 200}};
-  EXPECT_EQ(NoteOnClock(options, records, 5),
+  EXPECT_EQ(NoteOnClock(options.retention, records, 5),
             "the clock was put back by at least 9e+03 s between step 2 and "
             "step 5; rules about time begin anew with step 5");
   for (const int64_t step : {0, 1, 2, 4, 6, 7}) {
-    EXPECT_EQ(NoteOnClock(options, records, step), "") << step;
+    EXPECT_EQ(NoteOnClock(options.retention, records, step), "") << step;
   }
   EXPECT_EQ(NoteOnClock({.max_to_keep = 2}, records, 5), "");
 }
@@ -261,14 +267,14 @@ TEST(RetentionTest, UnmanagedStepsStay) {
   Lifetimes run({});
   run.AddUnmanaged(1);
   run.AddUnmanaged(2);
-  run.Restart({.max_to_keep = 1}, 10);
+  run.Restart({.retention = {.max_to_keep = 1}}, 10);
   EXPECT_THAT(run.Active(), ElementsAre());
   run.Save(3, 11);
   run.Save(4, 12);
   EXPECT_THAT(run.disk(), ElementsAre(1, 2, 4));
 }
 
-TEST(BestOfTest, TheBestStep) {
+TEST(FindBestTest, TheBestStep) {
   const auto record = [](int64_t step, std::optional<double> loss) {
     StepRecord made{.step = step};
     if (loss) made.metrics = Metrics{{"loss", *loss}};
@@ -277,18 +283,19 @@ TEST(BestOfTest, TheBestStep) {
   const std::vector<StepRecord> steps = {record(1, 3),  record(2, 1),
                                          record(3, {}), record(4, 1),
                                          record(5, 3),  record(6, NAN)};
-  const auto best = [&](const ManagerOptions& options,
+  const auto best = [&](const RetentionPolicy& retention,
                         const std::vector<StepRecord>& records) {
-    return BestOf(options, records).value();
+    return FindBest(retention, records).value();
   };
   EXPECT_EQ(best({.best_metric = "loss"}, steps), 5);
-  EXPECT_EQ(best({.best_metric = "loss", .best_mode = "min"}, steps), 4);
+  EXPECT_EQ(best({.best_metric = "loss", .best_mode = BestMode::kMin}, steps),
+            4);
   EXPECT_EQ(best({.best_metric = "accuracy"}, steps), std::nullopt);
   EXPECT_EQ(best({.best_metric = "loss"}, {record(3, {})}), std::nullopt);
   EXPECT_EQ(best({.best_metric = "loss"}, {record(0, 1)}), 0);
   EXPECT_EQ(best({.best_metric = "loss"}, {}), std::nullopt);
   const auto throws = [](const Metrics& metrics) { return metrics.at("x"); };
-  EXPECT_EQ(BestOf({.best_fn = throws}, steps).status().code(),
+  EXPECT_EQ(FindBest({.best_fn = throws}, steps).status().code(),
             absl::StatusCode::kInternal);
 }
 

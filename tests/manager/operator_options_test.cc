@@ -49,10 +49,10 @@ TEST(OperatorOptionsTest, NothingIsSet) {
                                {"BELAY_KEEP", ""},
                                {"BELAY_DURABLE", ""},
                                {"BELAY_TRANSFER", ""}}}) {
-    const Applied applied = Apply(variables, {.max_to_keep = 7});
+    const Applied applied = Apply(variables, {.retention = {.max_to_keep = 7}});
     EXPECT_EQ(applied.dir, "run");
-    EXPECT_EQ(applied.options.max_to_keep, 7);
-    EXPECT_EQ(applied.options.save_interval_steps, 1);
+    EXPECT_EQ(applied.options.retention.max_to_keep, 7);
+    EXPECT_EQ(applied.options.save_policy.save_interval_steps, 1);
     EXPECT_THAT(applied.notes, IsEmpty());
   }
 }
@@ -63,10 +63,10 @@ TEST(OperatorOptionsTest, AllAreSet) {
                                  {"BELAY_KEEP", "0"},
                                  {"BELAY_DURABLE", "0"},
                                  {"BELAY_TRANSFER", "two_phase"}},
-                                {.save_interval_steps = 10});
+                                {.save_policy = {.save_interval_steps = 10}});
   EXPECT_EQ(applied.dir, "/scratch/a b");
-  EXPECT_EQ(applied.options.save_interval_steps, 500);
-  EXPECT_EQ(applied.options.max_to_keep, 0);
+  EXPECT_EQ(applied.options.save_policy.save_interval_steps, 500);
+  EXPECT_EQ(applied.options.retention.max_to_keep, 0);
   EXPECT_FALSE(applied.options.save.durable);
   EXPECT_EQ(applied.options.save.transfer, Transfer::kTwoPhase);
   EXPECT_THAT(
@@ -93,7 +93,7 @@ TEST(OperatorOptionsTest, Values) {
   EXPECT_TRUE(Apply({{"BELAY_DURABLE", "1"}}, {.save = {.durable = false}})
                   .options.save.durable);
   EXPECT_EQ(Apply({{"BELAY_INTERVAL", "9223372036854775807"}})
-                .options.save_interval_steps,
+                .options.save_policy.save_interval_steps,
             INT64_MAX);
 }
 
@@ -121,18 +121,19 @@ TEST(OperatorOptionsTest, WhatCannotBeParsed) {
 // Otherwise the options would contradict each other.
 TEST(OperatorOptionsTest, RulesInWhosePlaceTheyAre) {
   const int64_t counter = 0;
-  ManagerOptions rules{.should_save = [](int64_t, auto) { return true; },
-                       .step_counter = &counter,
-                       .checkpoint_interval = 3,
-                       .auto_interval = AutoInterval{.mtbf_seconds = 60},
-                       .retention = LatestN(2)};
+  ManagerOptions rules{
+      .save_policy = {.should_save = [](int64_t, auto) { return true; },
+                      .step_counter = &counter,
+                      .checkpoint_interval = 3,
+                      .auto_interval = AutoInterval{.mtbf_seconds = 60}},
+      .retention = {.preservation = LatestN(2)}};
   const Applied applied =
       Apply({{"BELAY_INTERVAL", "5"}, {"BELAY_KEEP", "4"}}, rules);
-  EXPECT_EQ(applied.options.should_save, nullptr);
-  EXPECT_FALSE(applied.options.checkpoint_interval.has_value());
-  EXPECT_FALSE(applied.options.auto_interval.has_value());
-  EXPECT_FALSE(applied.options.retention.has_value());
-  EXPECT_EQ(applied.options.step_counter, &counter);
+  EXPECT_EQ(applied.options.save_policy.should_save, nullptr);
+  EXPECT_FALSE(applied.options.save_policy.checkpoint_interval.has_value());
+  EXPECT_FALSE(applied.options.save_policy.auto_interval.has_value());
+  EXPECT_FALSE(applied.options.retention.preservation.has_value());
+  EXPECT_EQ(applied.options.save_policy.step_counter, &counter);
   EXPECT_THAT(applied.notes,
               ElementsAre("BELAY_INTERVAL: save_interval_steps is 5 in place "
                           "of 1 and of should_save and of checkpoint_interval "
@@ -149,8 +150,8 @@ TEST(OperatorOptionsTest, AReaderTakesTheDirectoryAlone) {
                                  {"BELAY_TRANSFER", "hdf5"}},
                                 {.read_only = true});
   EXPECT_EQ(applied.dir, "other");
-  EXPECT_EQ(applied.options.save_interval_steps, 1);
-  EXPECT_FALSE(applied.options.max_to_keep.has_value());
+  EXPECT_EQ(applied.options.save_policy.save_interval_steps, 1);
+  EXPECT_FALSE(applied.options.retention.max_to_keep.has_value());
   EXPECT_THAT(applied.notes, ElementsAre(HasSubstr("BELAY_DIR")));
 }
 

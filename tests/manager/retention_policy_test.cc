@@ -37,9 +37,9 @@ std::vector<StepRecord> WithLoss(
   return records;
 }
 
-Steps Kept(const RetentionPolicy& policy,
+Steps Kept(const PreservationPolicy& policy,
            const std::vector<StepRecord>& records, double now = 0) {
-  const auto flags = ApplyRetention(policy, records, now);
+  const auto flags = ApplyPreservation(policy, records, now);
   EXPECT_EQ(flags.status(), absl::OkStatus());
   Steps kept;
   for (size_t i = 0; flags.ok() && i < records.size(); ++i) {
@@ -48,8 +48,8 @@ Steps Kept(const RetentionPolicy& policy,
   return kept;
 }
 
-Status ErrorOf(const RetentionPolicy& policy) {
-  return ApplyRetention(policy, {}, 0).status();
+Status ErrorOf(const PreservationPolicy& policy) {
+  return ApplyPreservation(policy, {}, 0).status();
 }
 
 const Steps kScattered = {0, 1, 2, 4, 5, 8, 9, 13, 14, 25};
@@ -230,7 +230,7 @@ TEST(RetentionPolicyTest, AnyOfPolicies) {
 }
 
 TEST(RetentionPolicyTest, AUsersOwnPolicy) {
-  const RetentionPolicy odd{
+  const PreservationPolicy odd{
       .description = "odd",
       .parameters = {},
       .keep = [](const std::vector<StepRecord>& steps, double) {
@@ -243,7 +243,7 @@ TEST(RetentionPolicyTest, AUsersOwnPolicy) {
 }
 
 TEST(RetentionPolicyTest, NothingIsKeptOfNothing) {
-  for (const RetentionPolicy& policy :
+  for (const PreservationPolicy& policy :
        {PreserveAll(), LatestN(3), EveryNSeconds(1), EveryNSteps(1),
         EveryNStepsClosest(2), CustomSteps({1}), BestN("loss", {.n = 1}),
         LatestDuration(1), AnyOfPolicies({LatestN(1)})}) {
@@ -252,23 +252,25 @@ TEST(RetentionPolicyTest, NothingIsKeptOfNothing) {
 }
 
 TEST(RetentionPolicyTest, BadParameters) {
-  EXPECT_EQ(ErrorOf(LatestN(-1)),
-            absl::InvalidArgumentError("retention policy \"LatestN\": n is out "
-                                       "of range (need at least 0, found -1)"));
   EXPECT_EQ(
-      ErrorOf(EveryNSteps(0)),
-      absl::InvalidArgumentError("retention policy \"EveryNSteps\": n is out "
-                                 "of range (need at least 1, found 0)"));
-  EXPECT_EQ(ErrorOf(EveryNSteps(1, {.max_to_keep = -2})),
+      ErrorOf(LatestN(-1)),
+      absl::InvalidArgumentError("preservation policy \"LatestN\": n is out "
+                                 "of range (need at least 0, found -1)"));
+  EXPECT_EQ(ErrorOf(EveryNSteps(0)),
             absl::InvalidArgumentError(
-                "retention policy \"EveryNSteps\": max_to_keep is out of range "
-                "(need at least 0, found -2)"));
-  for (const RetentionPolicy& policy :
+                "preservation policy \"EveryNSteps\": n is out "
+                "of range (need at least 1, found 0)"));
+  EXPECT_EQ(
+      ErrorOf(EveryNSteps(1, {.max_to_keep = -2})),
+      absl::InvalidArgumentError(
+          "preservation policy \"EveryNSteps\": max_to_keep is out of range "
+          "(need at least 0, found -2)"));
+  for (const PreservationPolicy& policy :
        {EveryNStepsClosest(0), EveryNStepsClosest(1, -1), EveryNSteps(-4),
         EveryNSeconds(-1), EveryNSeconds(NAN), LatestDuration(-1),
         LatestDuration(NAN), BestN("loss", {.n = -1}),
         BestN(MetricFunction(), {.n = 1}), AnyOfPolicies({}),
-        AnyOfPolicies({LatestN(1), EveryNSteps(0)}), RetentionPolicy{}}) {
+        AnyOfPolicies({LatestN(1), EveryNSteps(0)}), PreservationPolicy{}}) {
     EXPECT_EQ(ErrorOf(policy).code(), absl::StatusCode::kInvalidArgument)
         << policy.description;
   }
@@ -279,30 +281,33 @@ TEST(RetentionPolicyTest, AFunctionThatThrows) {
     return metrics.at("accuracy");
   };
   const auto thrown =
-      ApplyRetention(BestN(metric, {.n = 1}), WithLoss({1, 2}), 0).status();
+      ApplyPreservation(BestN(metric, {.n = 1}), WithLoss({1, 2}), 0).status();
   EXPECT_EQ(thrown.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(thrown.message()),
-              ::testing::StartsWith("retention policy \"BestN\": exception: "));
-  const RetentionPolicy odd{
+  EXPECT_THAT(
+      std::string(thrown.message()),
+      ::testing::StartsWith("preservation policy \"BestN\": exception: "));
+  const PreservationPolicy odd{
       .description = "odd",
       .parameters = {},
       .keep = [](const std::vector<StepRecord>&,
                  double) -> StatusOr<std::vector<bool>> { throw 7; }};
-  EXPECT_EQ(ErrorOf(odd), absl::InternalError("retention policy \"odd\": "
+  EXPECT_EQ(ErrorOf(odd), absl::InternalError("preservation policy \"odd\": "
                                               "exception of a type without "
                                               "text"));
 }
 
 TEST(RetentionPolicyTest, AFunctionThatGivesAnotherNumberOfFlags) {
-  const RetentionPolicy odd{.description = "odd",
-                            .parameters = {},
-                            .keep = [](const std::vector<StepRecord>&, double) {
-                              return std::vector<bool>(3);
-                            }};
-  EXPECT_EQ(ApplyRetention(odd, Records({1, 2}), 0).status(),
-            absl::InvalidArgumentError(
-                "retention policy \"odd\": wrong number of flags (need one for "
-                "each step, 2, found 3)"));
+  const PreservationPolicy odd{
+      .description = "odd",
+      .parameters = {},
+      .keep = [](const std::vector<StepRecord>&, double) {
+        return std::vector<bool>(3);
+      }};
+  EXPECT_EQ(
+      ApplyPreservation(odd, Records({1, 2}), 0).status(),
+      absl::InvalidArgumentError(
+          "preservation policy \"odd\": wrong number of flags (need one for "
+          "each step, 2, found 3)"));
 }
 
 // Ranks are compared by this.

@@ -77,29 +77,33 @@ TEST(SaveDecisionTest, NewerStepsThatAreGone) {
 }
 
 TEST(SaveDecisionTest, Interval) {
-  EXPECT_THAT(Saved({.save_interval_steps = 2}, Range(5)),
+  EXPECT_THAT(Saved({.save_policy = {.save_interval_steps = 2}}, Range(5)),
               ElementsAre(0, 2, 4));
-  EXPECT_THAT(Saved({.save_interval_steps = 2}, Range(6), {5}),
+  EXPECT_THAT(Saved({.save_policy = {.save_interval_steps = 2}}, Range(6), {5}),
               ElementsAre(0, 2, 4, 5));
   EXPECT_THAT(Saved({}, Range(3)), ElementsAre(0, 1, 2));
 }
 
 TEST(SaveDecisionTest, SaveOnSteps) {
-  EXPECT_THAT(Saved({.save_interval_steps = 10000, .save_on_steps = {1, 3, 5}},
+  EXPECT_THAT(Saved({.save_policy = {.save_interval_steps = 10000,
+                                     .save_on_steps = {1, 3, 5}}},
                     Range(8)),
               ElementsAre(0, 1, 3, 5));
-  EXPECT_THAT(
-      Saved({.save_interval_steps = 4, .save_on_steps = {3, 3}}, Range(6)),
-      ElementsAre(0, 3, 4));
+  EXPECT_THAT(Saved({.save_policy = {.save_interval_steps = 4,
+                                     .save_on_steps = {3, 3}}},
+                    Range(6)),
+              ElementsAre(0, 3, 4));
 }
 
 TEST(SaveDecisionTest, IntervalAndAForcedSave) {
-  EXPECT_THAT(Saved({.save_interval_steps = 4}, Range(10), {2}),
-              ElementsAre(0, 2, 4, 8));
+  EXPECT_THAT(
+      Saved({.save_policy = {.save_interval_steps = 4}}, Range(10), {2}),
+      ElementsAre(0, 2, 4, 8));
 }
 
 TEST(SaveDecisionTest, TheFirstStepIsAlwaysSaved) {
-  EXPECT_THAT(Saved({.save_interval_steps = 4}, {3, 5, 8}), ElementsAre(3, 8));
+  EXPECT_THAT(Saved({.save_policy = {.save_interval_steps = 4}}, {3, 5, 8}),
+              ElementsAre(3, 8));
 }
 
 TEST(SaveDecisionTest, StepsIncrease) {
@@ -122,8 +126,8 @@ TEST(SaveDecisionTest, AForcedSaveReplacesNothing) {
 
 // A program that has just started has nothing to lose.
 TEST(SaveDecisionTest, NotTheFirstStep) {
-  const ManagerOptions options{.save_interval_steps = 3,
-                               .save_first_step = false};
+  const ManagerOptions options{
+      .save_policy = {.save_interval_steps = 3, .save_first_step = false}};
   EXPECT_THAT(Saved(options, Range(8)), ElementsAre(3, 6));
   EXPECT_THAT(Saved(options, {1, 2, 3, 4}), ElementsAre(3));
   EXPECT_THAT(Saved(options, {7, 8, 9}), ElementsAre(9));
@@ -134,24 +138,25 @@ TEST(SaveDecisionTest, NotTheFirstStep) {
             "step 1 is neither a multiple of 3 nor in save_on_steps");
   EXPECT_EQ(Reason(options, {.steps = {20}}, {.step = 21}), "");
   EXPECT_EQ(Reason(options, {}, {.step = 0, .is_last = true}), "");
-  EXPECT_THAT(Saved({.save_interval_steps = 3,
-                     .save_on_steps = {0, 1},
-                     .save_first_step = false},
+  EXPECT_THAT(Saved({.save_policy = {.save_interval_steps = 3,
+                                     .save_on_steps = {0, 1},
+                                     .save_first_step = false}},
                     Range(5)),
               ElementsAre(0, 1, 3));
-  EXPECT_THAT(Saved({.save_first_step = false}, Range(4)),
+  EXPECT_THAT(Saved({.save_policy = {.save_first_step = false}}, Range(4)),
               ElementsAre(1, 2, 3));
-  EXPECT_THAT(Saved({.save_interval_steps = 3}, Range(8)),
+  EXPECT_THAT(Saved({.save_policy = {.save_interval_steps = 3}}, Range(8)),
               ElementsAre(0, 3, 6));
 }
 
 TEST(SaveDecisionTest, ShouldSave) {
   std::vector<std::pair<int64_t, std::optional<int64_t>>> asked;
   const ManagerOptions options{
-      .should_save = [&](int64_t step, std::optional<int64_t> latest) {
-        asked.emplace_back(step, latest);
-        return step % 3 == 1;
-      }};
+      .save_policy = {
+          .should_save = [&](int64_t step, std::optional<int64_t> latest) {
+            asked.emplace_back(step, latest);
+            return step % 3 == 1;
+          }}};
   EXPECT_THAT(Saved(options, Range(6), {5}), ElementsAre(1, 4, 5));
   EXPECT_THAT(
       asked, ElementsAre(std::pair(0, std::nullopt), std::pair(1, std::nullopt),
@@ -159,8 +164,8 @@ TEST(SaveDecisionTest, ShouldSave) {
 }
 
 TEST(SaveDecisionTest, AutoInterval) {
-  const ManagerOptions options{.auto_interval =
-                                   AutoInterval{.mtbf_seconds = 1}};
+  const ManagerOptions options{
+      .save_policy = {.auto_interval = AutoInterval{.mtbf_seconds = 1}}};
   EXPECT_EQ(Reason(options, {}, {.step = 1, .due_in = 9}), "");  // the first
   EXPECT_EQ(Reason(options, {.steps = {1}}, {.step = 2, .due_in = 9.25}),
             "auto_interval: the next save is due in 9.25 s");
@@ -177,10 +182,12 @@ TEST(SaveDecisionTest, TheLastSaveNeedsNoRule) {
   const auto never = [](int64_t, std::optional<int64_t>) { return false; };
   const int64_t counter = 5;
   for (const ManagerOptions& options :
-       {ManagerOptions{.save_interval_steps = 100},
-        ManagerOptions{.should_save = never},
-        ManagerOptions{.step_counter = &counter, .checkpoint_interval = 100},
-        ManagerOptions{.auto_interval = AutoInterval{.mtbf_seconds = 1}}}) {
+       {ManagerOptions{.save_policy = {.save_interval_steps = 100}},
+        ManagerOptions{.save_policy = {.should_save = never}},
+        ManagerOptions{.save_policy = {.step_counter = &counter,
+                                      .checkpoint_interval = 100}},
+        ManagerOptions{.save_policy = {.auto_interval =
+                                           AutoInterval{.mtbf_seconds = 1}}}}) {
     const SaveHistory history{.steps = {1}, .counter = 1};
     SaveRequest request{.step = 3, .counter = counter, .due_in = 9};
     EXPECT_NE(Reason(options, history, request), "");
@@ -197,28 +204,32 @@ TEST(SaveDecisionTest, TheLastSaveNeedsNoRule) {
 // The rules go on as if the save that failed had been made.
 TEST(SaveDecisionTest, AMissedSaveCountsAsMadeForTheRules) {
   const SaveHistory first{.missed = {{.step = 3}}};
-  EXPECT_EQ(Reason({.save_interval_steps = 4}, first, {.step = 5}),
-            "step 5 is neither a multiple of 4 nor in save_on_steps");
-  EXPECT_EQ(Reason({.save_interval_steps = 4}, first, {.step = 8}), "");
+  EXPECT_EQ(
+      Reason({.save_policy = {.save_interval_steps = 4}}, first, {.step = 5}),
+      "step 5 is neither a multiple of 4 nor in save_on_steps");
+  EXPECT_EQ(
+      Reason({.save_policy = {.save_interval_steps = 4}}, first, {.step = 8}),
+      "");
   EXPECT_EQ(Reason({}, first, {.step = 4}), "");
   std::optional<int64_t> told;
   const ManagerOptions asks{
-      .should_save = [&](int64_t, std::optional<int64_t> latest) {
-        told = latest;
-        return true;
-      }};
+      .save_policy = {
+          .should_save = [&](int64_t, std::optional<int64_t> latest) {
+            told = latest;
+            return true;
+          }}};
   EXPECT_EQ(Reason(asks, first, {.step = 9}), "");
   EXPECT_EQ(told, 3);
   EXPECT_EQ(Reason(asks, {.steps = {7}, .missed = {{.step = 8}}}, {.step = 9}),
             "");
   EXPECT_EQ(told, 8);
-  const ManagerOptions in_time{.auto_interval =
-                                   AutoInterval{.mtbf_seconds = 1}};
+  const ManagerOptions in_time{
+      .save_policy = {.auto_interval = AutoInterval{.mtbf_seconds = 1}}};
   EXPECT_EQ(Reason(in_time, first, {.step = 4, .due_in = 9}),
             "auto_interval: the next save is due in 9 s");
   int64_t counter = 0;
-  const ManagerOptions counts{.step_counter = &counter,
-                              .checkpoint_interval = 4};
+  const ManagerOptions counts{
+      .save_policy = {.step_counter = &counter, .checkpoint_interval = 4}};
   const SaveHistory at_six{.missed = {{.step = 1, .counter = 6}}};
   EXPECT_EQ(Reason(counts, at_six, {.counter = 9}),
             "step_counter has not grown by checkpoint_interval (need 4, found "
@@ -236,10 +247,12 @@ TEST(SaveDecisionTest, NoRuleIsAgainstMakingUp) {
   const auto never = [](int64_t, std::optional<int64_t>) { return false; };
   const int64_t counter = 5;
   for (const ManagerOptions& options :
-       {ManagerOptions{.save_interval_steps = 100},
-        ManagerOptions{.should_save = never},
-        ManagerOptions{.step_counter = &counter, .checkpoint_interval = 100},
-        ManagerOptions{.auto_interval = AutoInterval{.mtbf_seconds = 1}}}) {
+       {ManagerOptions{.save_policy = {.save_interval_steps = 100}},
+        ManagerOptions{.save_policy = {.should_save = never}},
+        ManagerOptions{.save_policy = {.step_counter = &counter,
+                                      .checkpoint_interval = 100}},
+        ManagerOptions{.save_policy = {.auto_interval =
+                                           AutoInterval{.mtbf_seconds = 1}}}}) {
     const SaveHistory history{
         .steps = {1}, .counter = 1, .missed = {{.step = 2, .counter = 4}}};
     SaveRequest request{.step = 3, .counter = counter, .due_in = 9};
@@ -253,9 +266,8 @@ TEST(SaveDecisionTest, NoRuleIsAgainstMakingUp) {
 
 TEST(SaveDecisionTest, ShouldSaveThatThrows) {
   const ManagerOptions options{
-      .should_save = [](int64_t, std::optional<int64_t>) -> bool {
-        throw std::runtime_error("no");
-      }};
+      .save_policy = {.should_save = [](int64_t, std::optional<int64_t>)
+                          -> bool { throw std::runtime_error("no"); }}};
   EXPECT_EQ(DecideSave(options, {}, {.step = 1}).status(),
             absl::InternalError("should_save: exception: no"));
 }
@@ -270,8 +282,8 @@ TEST(SaveDecisionTest, ReadOnly) {
 // testCheckpointInterval: the counter of the steps, not the number, counts.
 TEST(SaveDecisionTest, CheckpointInterval) {
   int64_t counter = 0;
-  const ManagerOptions options{.step_counter = &counter,
-                               .checkpoint_interval = 2};
+  const ManagerOptions options{
+      .save_policy = {.step_counter = &counter, .checkpoint_interval = 2}};
   const auto with = [](int64_t now, std::optional<int64_t> last,
                        bool force = false) {
     return std::pair(SaveHistory{.counter = last},
@@ -312,7 +324,7 @@ TEST(SaveDecisionTest, NoNumberIsLeft) {
 // The newest steps could not be restored, and the training went back.
 TEST(SaveDecisionTest, DamagedStepsAreReplaced) {
   const SaveHistory history{.steps = {1, 2, 3, 4}, .damaged = {3, 4}};
-  EXPECT_EQ(LatestOf(history), 2);
+  EXPECT_EQ(FindLatest(history), 2);
   const auto next = DecideSave({}, history, {.save_counter = 2});
   EXPECT_EQ(next->step, 3);
   EXPECT_TRUE(next->save);
@@ -322,11 +334,11 @@ TEST(SaveDecisionTest, DamagedStepsAreReplaced) {
   EXPECT_TRUE(forced->replaces_damaged);
   EXPECT_FALSE(DecideSave({}, history, {.step = 2})->save);
   EXPECT_FALSE(DecideSave({}, history, {.step = 5})->replaces_damaged);
-  EXPECT_EQ(LatestOf({.steps = {1}, .damaged = {1}}), std::nullopt);
+  EXPECT_EQ(FindLatest({.steps = {1}, .damaged = {1}}), std::nullopt);
 }
 
 TEST(SaveDecisionTest, RulesAboutStepsNeedAStep) {
-  const ManagerOptions options{.save_interval_steps = 2};
+  const ManagerOptions options{.save_policy = {.save_interval_steps = 2}};
   EXPECT_EQ(DecideSave(options, {}, {}).status(),
             absl::InvalidArgumentError(
                 "save_interval_steps, save_on_steps and save_first_step need "

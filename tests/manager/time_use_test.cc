@@ -17,10 +17,10 @@ TEST(TimeUseTest, RemembersTheLastFew) {
 }
 
 TEST(TimeUseTest, WhatASaveTakes) {
-  EXPECT_EQ(SecondsOfSave({}), std::nullopt);
-  EXPECT_EQ(SecondsOfSave({.restore = 3}), 3);
-  EXPECT_EQ(SecondsOfSave({.saves = {7}, .restore = 3}), 7);
-  EXPECT_EQ(SecondsOfSave({.saves = {7, 1, 90}}), 7);
+  EXPECT_EQ(EstimateSaveSeconds({}), std::nullopt);
+  EXPECT_EQ(EstimateSaveSeconds({.restore = 3}), 3);
+  EXPECT_EQ(EstimateSaveSeconds({.saves = {7}, .restore = 3}), 7);
+  EXPECT_EQ(EstimateSaveSeconds({.saves = {7, 1, 90}}), 7);
 }
 
 TEST(TimeUseTest, WhenToStop) {

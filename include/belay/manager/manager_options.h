@@ -30,11 +30,8 @@ enum class RestoreMatch : uint8_t {
   kConsumed = 3,         // AssertConsumed
 };
 
-struct ManagerOptions {
-  // Step directories are named <prefix>_<number>.
-  std::string prefix = "step";
-
-  // --- When to save ---
+// When to save.
+struct SavePolicy {
   // Save the first step (if there is none yet), multiples of
   // save_interval_steps, and the steps of save_on_steps.
   int64_t save_interval_steps = 1;
@@ -56,6 +53,13 @@ struct ManagerOptions {
   // Used instead of all these: save the first step, then as often as
   // AdviseInterval recommends for the saves and the restore of this manager.
   std::optional<AutoInterval> auto_interval = std::nullopt;
+};
+
+struct ManagerOptions {
+  // Step directories are named <prefix>_<number>.
+  std::string prefix = "step";
+
+  SavePolicy save_policy = {};
 
   // --- In the background ---
   // Save returns once the values are copied, and a thread writes them
@@ -89,24 +93,7 @@ struct ManagerOptions {
   // batch script.
   double final_save_margin = 30;
 
-  // --- Which steps to keep: those that any of these rules keeps ---
-  // The newest ones; with best_fn or best_metric, the best ones. Unset: all.
-  std::optional<int64_t> max_to_keep = std::nullopt;
-  // Multiples of this.
-  std::optional<int64_t> keep_period = std::nullopt;
-  // The first step, and each one this many seconds after the one kept before,
-  // or before it: a clock was put back, and the rule begins anew.
-  std::optional<double> keep_time_interval = std::nullopt;
-  // Of the steps that the rules above would delete, one per this many hours;
-  // begins anew in the same way.
-  std::optional<double> keep_checkpoint_every_n_hours = std::nullopt;
-  // How good a step is: a function of its metrics, or the name of one metric.
-  MetricFunction best_fn = nullptr;
-  std::string best_metric = {};
-  std::string best_mode = "max";  // or "min": smaller is better
-  bool keep_checkpoints_without_metrics = true;
-  // Used instead of all these.
-  std::optional<RetentionPolicy> retention = std::nullopt;
+  RetentionPolicy retention = {};
 
   // --- The rest ---
   // Save and delete nothing; needs no lease.

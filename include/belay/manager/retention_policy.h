@@ -1,9 +1,12 @@
-// Retention policies: which steps of a run are kept.
+// Which steps of a run are kept.
 //
-// A policy receives the steps that a manager may delete and returns which of
-// them to keep. Rules combine: a step that any of them keeps is kept.
+//   options.retention = {.max_to_keep = 3, .keep_period = 10000};
 //
-//   options.retention = AnyOfPolicies({LatestN(3), EveryNSteps(10000)});
+// A program may also pass a policy. It receives the steps that a manager may
+// delete and returns which of them to keep:
+//
+//   options.retention.preservation =
+//       AnyOfPolicies({LatestN(3), EveryNStepsClosest(10000)});
 //
 // (Orbax's preservation policies.)
 
@@ -42,7 +45,7 @@ struct StepRecord {
 
 // A policy is plain data and a function; programs may define their own. It is
 // called on rank 0 after each commit. An exception becomes an error.
-struct RetentionPolicy {
+struct PreservationPolicy {
   std::string description;  // names the policy in errors
   // Names and values of everything that the result depends on, in any fixed
   // order. They must be equal on all ranks.
@@ -56,16 +59,16 @@ struct RetentionPolicy {
 };
 
 // Keeps all steps. Local.
-RetentionPolicy PreserveAll();
+PreservationPolicy PreserveAll();
 
 // Keeps the `n` steps with the largest numbers; all if unset. Local.
 // Errors, when called: InvalidArgument - n is negative.
-RetentionPolicy LatestN(std::optional<int64_t> n);
+PreservationPolicy LatestN(std::optional<int64_t> n);
 
 // Keeps the first step, and each step that is at least `seconds` later than the
 // previous one kept, or earlier, by a clock that was put back. Local.
 // Errors, when called: InvalidArgument - not a number, or negative.
-RetentionPolicy EveryNSeconds(double seconds);
+PreservationPolicy EveryNSeconds(double seconds);
 
 // Which steps EveryNSteps keeps.
 struct EveryNStepsOptions {
@@ -78,17 +81,18 @@ struct EveryNStepsOptions {
 
 // Keeps steps at an interval of `n`. Local.
 // Errors, when called: InvalidArgument - n is below 1, max_to_keep negative.
-RetentionPolicy EveryNSteps(int64_t n, const EveryNStepsOptions& options = {});
+PreservationPolicy EveryNSteps(int64_t n,
+                               const EveryNStepsOptions& options = {});
 
 // Keeps, for each multiple of `n`, the step closest to it (on a tie, the larger
 // step), and the last step. A step belongs to the multiple that it is closest
 // to (on a tie, the even one). Local.
 // Errors, when called: InvalidArgument - as above.
-RetentionPolicy EveryNStepsClosest(
+PreservationPolicy EveryNStepsClosest(
     int64_t n, std::optional<int64_t> max_to_keep = std::nullopt);
 
 // Keeps these steps. Local.
-RetentionPolicy CustomSteps(const std::vector<int64_t>& steps);
+PreservationPolicy CustomSteps(const std::vector<int64_t>& steps);
 
 struct BestNOptions {
   // Unset: all.
@@ -102,28 +106,56 @@ struct BestNOptions {
 // Keeps the best steps as rated by `metric`; on a tie, the later ones. NaN is
 // worse than any number. If there are at most n steps, all are kept. Local.
 // Errors, when called: InvalidArgument - n is negative, or no function.
-RetentionPolicy BestN(MetricFunction metric, const BestNOptions& options);
+PreservationPolicy BestN(MetricFunction metric, const BestNOptions& options);
 
 // The same, rated by the metric of that name; a step that lacks it counts as
 // one without metrics. Local.
-RetentionPolicy BestN(const std::string& metric, const BestNOptions& options);
+PreservationPolicy BestN(const std::string& metric,
+                         const BestNOptions& options);
 
 // Keeps the first step that is at most `seconds` old, and all later steps. One
 // that was saved by a clock that was ahead is not old. Local.
 // Errors, when called: InvalidArgument - not a number, or negative.
-RetentionPolicy LatestDuration(double seconds);
+PreservationPolicy LatestDuration(double seconds);
 
 // Keeps what at least one of the policies keeps. Local.
 // Errors, when called: theirs; InvalidArgument - there are none.
-RetentionPolicy AnyOfPolicies(std::vector<RetentionPolicy> policies);
+PreservationPolicy AnyOfPolicies(std::vector<PreservationPolicy> policies);
+
+// How metrics rate a step.
+enum class BestMode : uint8_t {
+  kMax = 0,  // larger is better
+  kMin = 1,
+};
+
+// Which steps a manager keeps: those that any of these rules keeps.
+struct RetentionPolicy {
+  // The newest ones; with best_fn or best_metric, the best ones. Unset: all.
+  std::optional<int64_t> max_to_keep = std::nullopt;
+  // Multiples of this.
+  std::optional<int64_t> keep_period = std::nullopt;
+  // The first step, and each one this many seconds after the one kept before,
+  // or before it: a clock was put back, and the rule begins anew.
+  std::optional<double> keep_time_interval = std::nullopt;
+  // Of the steps that the rules above would delete, one per this many hours;
+  // begins anew in the same way.
+  std::optional<double> keep_checkpoint_every_n_hours = std::nullopt;
+  // How good a step is: a function of its metrics, or the name of one metric.
+  MetricFunction best_fn = nullptr;
+  std::string best_metric = {};
+  BestMode best_mode = BestMode::kMax;
+  bool keep_checkpoints_without_metrics = true;
+  // Used instead of all these.
+  std::optional<PreservationPolicy> preservation = std::nullopt;
+};
 
 // Calls a policy and checks its result. Local.
 // Errors: those of the policy, prefixed with its description; InvalidArgument -
 //   no function, or another number of flags than of steps; Internal - an
 //   exception, with its text.
-StatusOr<std::vector<bool>> ApplyRetention(const RetentionPolicy& policy,
-                                           const std::vector<StepRecord>& steps,
-                                           double now);
+StatusOr<std::vector<bool>> ApplyPreservation(
+    const PreservationPolicy& policy, const std::vector<StepRecord>& steps,
+    double now);
 
 }  // namespace belay
 
