@@ -110,7 +110,7 @@ Status TrainWithCheckpoints(TrainingLoop& loop) {
     if (!*due) continue;
     const StatusOr<ManagedSave> saved = manager->Save(i);
     if (!saved.ok()) return saved.status();
-    loop.saves += saved->saved ? 1 : 0;
+    loop.saves += saved->outcome == SaveOutcome::kSaved ? 1 : 0;
   }
   return absl::OkStatus();
 }

@@ -100,7 +100,7 @@ StatusOr<CheckpointManager> Manage(testing::Program& program,
 // A save and its end.
 StatusOr<ManagedSave> SaveStep(CheckpointManager& manager, int64_t step) {
   StatusOr<ManagedSave> saved = manager.Save(step);
-  if (!saved.ok() || !saved->begun) return saved;
+  if (!saved.ok() || saved->outcome != SaveOutcome::kBegun) return saved;
   auto ended = manager.Wait();
   if (!ended.ok()) return ended.status();
   if (!*ended) return absl::InternalError("nothing was under way");
@@ -122,7 +122,9 @@ void Live(std::string_view kind, const std::string& dir, int64_t calls) {
   program.Set(step + 1);
   const auto saved = SaveStep(*manager, step + 1);
   if (!saved.ok()) End(6, saved.status().ToString());
-  if (!saved->saved || !saved->notes.empty()) End(6, "not saved well");
+  if (saved->outcome != SaveOutcome::kSaved || !saved->notes.empty()) {
+    End(6, "not saved well");
+  }
   calls_left = 0;
   if (testing::WorldRank() == 0) {
     std::ofstream(reported, std::ios::app) << step + 1 << '\n';

@@ -62,7 +62,9 @@ class ManagerTest : public ::testing::Test {
   static int64_t SaveNext(CheckpointManager& manager) {
     const StatusOr<ManagedSave> saved = manager.Save();
     EXPECT_EQ(saved.status(), absl::OkStatus());
-    return saved.ok() && saved->saved ? saved->result.step : -1;
+    return saved.ok() && saved->outcome == SaveOutcome::kSaved
+               ? saved->result.step
+               : -1;
   }
 
   // The steps on disk. Collective.

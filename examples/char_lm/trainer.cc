@@ -129,7 +129,9 @@ belay::StatusOr<bool> SaveNow(belay::CheckpointManager& manager, int64_t step,
   const auto saved = manager.Save(step, how);
   if (!saved.ok()) return saved.status();
   if (saved->finished) progress.Saved(*saved->finished);
-  if (saved->saved) progress.Saved(saved->result);
+  if (saved->outcome == belay::SaveOutcome::kSaved) {
+    progress.Saved(saved->result);
+  }
   return saved->failure.has_value();
 }
 
@@ -165,7 +167,9 @@ belay::Status TrainLoop(const Ranks& ranks, const Options& options,
   }
   const auto ended = manager.Wait();
   if (!ended.ok()) return ended.status();
-  if (*ended && (*ended)->saved) progress.Saved((*ended)->result);
+  if (*ended && (*ended)->outcome == belay::SaveOutcome::kSaved) {
+    progress.Saved((*ended)->result);
+  }
   missed = missed || (*ended && (*ended)->failure);
   // The interval that belay chooses knows nothing of the last step, and no rule
   // asks again for a save that was missed. Being forced, this one must not

@@ -59,9 +59,19 @@ struct ManagedSaveOptions {
   std::optional<SaveOptions> save = std::nullopt;
 };
 
+// What a call of Save has done.
+enum class SaveOutcome : uint8_t {
+  kSkipped = 0,  // nothing: `reason` says why
+  kSaved = 1,    // the step is committed: `result`
+  // The values are copied, and a thread writes them (ManagerOptions::async): it
+  // may still fail.
+  kBegun = 2,
+  kFailed = 3,  // a save that is due has failed, which is tolerated: `failure`
+};
+
 // Result of Save; equal on all ranks.
 struct ManagedSave {
-  bool saved = false;
+  SaveOutcome outcome = SaveOutcome::kSkipped;
   std::string reason;            // why it was not saved
   SaveResult result;             // if it was saved
   std::vector<int64_t> deleted;  // steps, ascending
@@ -69,13 +79,10 @@ struct ManagedSave {
   // of the work on files that followed it; and that a step which is being saved
   // takes no new values.
   std::vector<std::string> notes;
-  // Set if the rules or the caller asked for this save and it failed, but the
-  // failure is tolerated: Unavailable, ResourceExhausted, Internal, or NotFound
-  // for what a node no longer sees.
+  // A failure that is tolerated, of this save or of the one in the background
+  // that has ended: Unavailable, ResourceExhausted, Internal, or NotFound for
+  // what a node no longer sees.
   std::optional<Status> failure;
-  // The values are copied, and a thread writes them: see
-  // ManagerOptions::async. `saved` is false, because it may still fail.
-  bool begun = false;
   // The save in the background that has ended in this call or since the call
   // before. `deleted`, `notes` and `failure` are about it as well.
   std::optional<SaveResult> finished = std::nullopt;

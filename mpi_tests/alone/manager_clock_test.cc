@@ -117,7 +117,10 @@ TEST_F(ManagerClockTest, AutoIntervalAndTheTimeLimitGoOn) {
       if (step == first + 5) g_ahead = ahead;
       const auto should = manager->ShouldSave(step);
       ASSERT_EQ(should.status(), absl::OkStatus());
-      if (*should) saves += SaveStep(*manager, step)->saved ? 1 : 0;
+      if (*should) {
+        saves +=
+            SaveStep(*manager, step)->outcome == SaveOutcome::kSaved ? 1 : 0;
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       EXPECT_EQ(manager->ShouldStop(), std::nullopt) << step;
     }

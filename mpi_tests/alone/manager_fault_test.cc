@@ -74,7 +74,7 @@ TEST_F(ManagerFaultTest, ANewestStepThatIsDamagedIsPassedOver) {
   // The training goes on from there, and the number is taken again.
   const auto saved = SaveStep(*manager, 3);
   ASSERT_EQ(saved.status(), absl::OkStatus());
-  EXPECT_TRUE(saved->saved) << saved->reason;
+  EXPECT_EQ(saved->outcome, SaveOutcome::kSaved) << saved->reason;
   EXPECT_THAT(saved->deleted, ElementsAre(1));
   EXPECT_EQ(manager->LatestStep(), 3);
   program_.Set(0);
@@ -194,7 +194,7 @@ TEST_F(ManagerFaultTest, AFailedSaveChangesNothing) {
   EXPECT_EQ(manager->Steps(), Steps({1}));
   EXPECT_EQ(program_.checkpoint().save_counter(), 1);
   OnRank0([&] { fs::remove(StepDir(2)); });
-  EXPECT_TRUE(SaveStep(*manager, 2)->saved);
+  EXPECT_EQ(SaveStep(*manager, 2)->outcome, SaveOutcome::kSaved);
 }
 
 // The step of the counter counts once it is committed, so it can be tried
@@ -207,8 +207,8 @@ TEST_F(ManagerFaultTest, MendsF1AFailedSaveIsTriedAgain) {
   OnRank0([&] { fs::create_directory(StepDir(1)); });
   SameError(manager->Save().status(), absl::StatusCode::kAlreadyExists);
   OnRank0([&] { fs::remove(StepDir(1)); });
-  EXPECT_TRUE(manager->Save()->saved);
-  EXPECT_FALSE(manager->Save()->saved);
+  EXPECT_EQ(manager->Save()->outcome, SaveOutcome::kSaved);
+  EXPECT_EQ(manager->Save()->outcome, SaveOutcome::kSkipped);
 }
 
 TEST_F(ManagerFaultTest, AFileOfSomebodyElseKeepsItsStep) {

@@ -57,7 +57,7 @@ TEST_F(ManagerMessagesTest, ASaveThatIsNotDueIsOneReduction) {
     const std::vector<std::string> calls = testing::CallsOf([&] {
       const StatusOr<ManagedSave> saved = manager->Save(step);
       ASSERT_EQ(saved.status(), absl::OkStatus());
-      EXPECT_FALSE(saved->saved);
+      EXPECT_EQ(saved->outcome, SaveOutcome::kSkipped);
       EXPECT_NE(saved->reason, "");
     });
     EXPECT_EQ(calls.size(), 1) << calls.back();
@@ -72,7 +72,7 @@ TEST_F(ManagerMessagesTest, ASaveThatIsNotDueIsOneReduction) {
     EXPECT_THAT(std::string(status.message()),
                 ::testing::HasSubstr("save: the step, step_counter or force"));
   }
-  EXPECT_TRUE(manager->Save(200)->saved);
+  EXPECT_EQ(manager->Save(200)->outcome, SaveOutcome::kSaved);
 }
 
 // The answer of rank 0 for the step itself is no more than that.

@@ -45,7 +45,7 @@ class ManagerOutageTest : public ManagerTest {
   // The same with its end, if that is in the background.
   StatusOr<ManagedSave> SaveWhole(CheckpointManager& manager, int64_t step) {
     StatusOr<ManagedSave> saved = SaveStep(manager, step);
-    if (!saved.ok() || !saved->begun) return saved;
+    if (!saved.ok() || saved->outcome != SaveOutcome::kBegun) return saved;
     program_.Set(-1);
     auto ended = manager.Wait();
     if (!ended.ok()) return ended.status();
@@ -77,21 +77,24 @@ class ManagerOutageTest : public ManagerTest {
                     const StatusOr<ManagedSave>& saved) {
     SameError(saved.status(), absl::StatusCode::kOk);
     ASSERT_EQ(saved.status(), absl::OkStatus());
-    EXPECT_EQ(saved->failure.has_value(), !saved->saved);
+    EXPECT_EQ(saved->failure.has_value(),
+              saved->outcome != SaveOutcome::kSaved);
     const Status failure = saved->failure.value_or(absl::OkStatus());
     const absl::StatusCode code = absl::IsNotFound(failure)
                                       ? absl::StatusCode::kNotFound
                                       : absl::StatusCode::kUnavailable;
-    SameError(failure, saved->saved ? absl::StatusCode::kOk : code);
+    SameError(failure, saved->outcome == SaveOutcome::kSaved
+                           ? absl::StatusCode::kOk
+                           : code);
     const auto next = SaveWhole(manager, 4);
     ASSERT_EQ(next.status(), absl::OkStatus());
-    EXPECT_TRUE(next->saved) << next->reason;
+    EXPECT_EQ(next->outcome, SaveOutcome::kSaved) << next->reason;
     EXPECT_FALSE(HasDebris()) << failure;
     const Steps disk = OnDisk();
     EXPECT_EQ(manager.Steps(), disk);
     EXPECT_EQ(Active(manager), disk);
     EXPECT_THAT(disk, Contains(2));
-    if (saved->saved) {
+    if (saved->outcome == SaveOutcome::kSaved) {
       EXPECT_THAT(disk, Contains(3));
     }
     program_.Set(0);
@@ -150,7 +153,7 @@ TEST_F(ManagerOutageTest, ItIsToldAndThePreviousStepsStay) {
   SaveAll(*manager, 1, 2);
   const auto missed = SaveAway(*manager, 2);
   ASSERT_EQ(missed.status(), absl::OkStatus());
-  EXPECT_FALSE(missed->saved);
+  EXPECT_EQ(missed->outcome, SaveOutcome::kFailed);
   ASSERT_TRUE(missed->failure.has_value());
   const std::string reason =
       "the save of step 2 failed, which is tolerated (missed 1 of at most 2 in "
@@ -165,7 +168,7 @@ TEST_F(ManagerOutageTest, ItIsToldAndThePreviousStepsStay) {
   EXPECT_EQ(manager->Steps(), Steps({1}));
   EXPECT_EQ(OnDisk(), Steps({1}));
   // The same step can be saved again.
-  EXPECT_TRUE(SaveStep(*manager, 2)->saved);
+  EXPECT_EQ(SaveStep(*manager, 2)->outcome, SaveOutcome::kSaved);
   EXPECT_EQ(OnDisk(), Steps({2}));
   EXPECT_THAT(manager->notes(),
               Contains("saving works again; missed in a row: 1"));
@@ -178,7 +181,8 @@ TEST_F(ManagerOutageTest, MoreInARowAreAnError) {
       EXPECT_TRUE(SaveAway(*manager, step)->failure.has_value());
     }
     if (first == 10) {
-      EXPECT_TRUE(SaveStep(*manager, 12)->saved);  // counts anew from here
+      EXPECT_EQ(SaveStep(*manager, 12)->outcome,
+                SaveOutcome::kSaved);  // counts anew from here
     }
   }
   for (int i = 0; i < 2; ++i) {
@@ -186,14 +190,14 @@ TEST_F(ManagerOutageTest, MoreInARowAreAnError) {
               absl::StatusCode::kUnavailable);
   }
   EXPECT_EQ(OnDisk(), Steps({12}));
-  EXPECT_TRUE(SaveStep(*manager, 24)->saved);
+  EXPECT_EQ(SaveStep(*manager, 24)->outcome, SaveOutcome::kSaved);
   EXPECT_TRUE(SaveAway(*manager, 25)->failure.has_value());
 }
 
 TEST_F(ManagerOutageTest, NoneIsToleratedUnlessAskedFor) {
   auto manager = Manage();
   SameError(SaveAway(*manager, 1).status(), absl::StatusCode::kUnavailable);
-  EXPECT_TRUE(SaveStep(*manager, 2)->saved);
+  EXPECT_EQ(SaveStep(*manager, 2)->outcome, SaveOutcome::kSaved);
 }
 
 // No rule would try it again: the program may end with it.
@@ -209,7 +213,7 @@ TEST_F(ManagerOutageTest, AForcedSaveFailsUnlessTheCallerToleratesIt) {
                   ->failure.has_value());
   SameError(SaveAway(*manager, 10, {.tolerate_failure = false}).status(),
             absl::StatusCode::kUnavailable);
-  EXPECT_TRUE(SaveStep(*manager, 20)->saved);
+  EXPECT_EQ(SaveStep(*manager, 20)->outcome, SaveOutcome::kSaved);
   EXPECT_FALSE(HasDebris());
 }
 
@@ -233,7 +237,7 @@ TEST_F(ManagerOutageTest, OnlyTheFileSystemIsTolerated) {
   program_.on_track = nullptr;
   OnRank0([&] { fs::create_directory(StepDir(1)); });
   SameError(SaveStep(*manager, 1).status(), absl::StatusCode::kAlreadyExists);
-  EXPECT_TRUE(SaveStep(*manager, 2)->saved);
+  EXPECT_EQ(SaveStep(*manager, 2)->outcome, SaveOutcome::kSaved);
 }
 
 // The rules ask for every tenth step; the missed one is made up for once ten
@@ -244,7 +248,7 @@ TEST_F(ManagerOutageTest, AMissedSaveIsMadeUpForLater) {
   SaveAll(*manager, 0, 1);
   EXPECT_TRUE(SaveAway(*manager, 10)->failure.has_value());
   time_ += 9;
-  EXPECT_FALSE(SaveStep(*manager, 11)->saved);
+  EXPECT_NE(SaveStep(*manager, 11)->outcome, SaveOutcome::kSaved);
   time_ += 1;
   // One that is to make up for it and fails as well does not count.
   for (int64_t step = 12; step < 15; ++step) {
@@ -254,8 +258,8 @@ TEST_F(ManagerOutageTest, AMissedSaveIsMadeUpForLater) {
                   " is neither a multiple of 10 nor in save_on_steps");
     time_ += 10;
   }
-  EXPECT_TRUE(SaveStep(*manager, 15)->saved);
-  EXPECT_FALSE(SaveStep(*manager, 16)->saved);
+  EXPECT_EQ(SaveStep(*manager, 15)->outcome, SaveOutcome::kSaved);
+  EXPECT_NE(SaveStep(*manager, 16)->outcome, SaveOutcome::kSaved);
   program_.on_track = [&] {  // how long it takes to fail
     time_ += 5;
     GoAway();
@@ -264,9 +268,9 @@ TEST_F(ManagerOutageTest, AMissedSaveIsMadeUpForLater) {
   ComeBack();
   program_.on_track = nullptr;
   time_ += 49;
-  EXPECT_FALSE(SaveStep(*manager, 21)->saved);
+  EXPECT_NE(SaveStep(*manager, 21)->outcome, SaveOutcome::kSaved);
   time_ += 1;
-  EXPECT_TRUE(SaveStep(*manager, 22)->saved);
+  EXPECT_EQ(SaveStep(*manager, 22)->outcome, SaveOutcome::kSaved);
 }
 
 TEST_F(ManagerOutageTest, ShouldSaveAsksForWhatWasMissed) {
@@ -288,7 +292,7 @@ TEST_F(ManagerOutageTest, ShouldSaveAsksForWhatWasMissed) {
   time_ += 10;
   EXPECT_FALSE(asks(15));
   EXPECT_TRUE(asks(16));
-  EXPECT_TRUE(SaveStep(*manager, 16)->saved);
+  EXPECT_EQ(SaveStep(*manager, 16)->outcome, SaveOutcome::kSaved);
   EXPECT_FALSE(asks(17));
   time_ += 100;
   EXPECT_FALSE(asks(18));
@@ -317,14 +321,14 @@ TEST_F(ManagerOutageTest, RulesOfOtherKindsAskAgainLaterToo) {
       return SaveAway(*manager, step);
     };
     EXPECT_TRUE(save_away(10)->failure.has_value());
-    EXPECT_FALSE(save(11)->saved);
-    EXPECT_FALSE(save(12)->saved);
+    EXPECT_NE(save(11)->outcome, SaveOutcome::kSaved);
+    EXPECT_NE(save(12)->outcome, SaveOutcome::kSaved);
     SameError(save_away(13).status(), absl::StatusCode::kUnavailable);
-    EXPECT_TRUE(save(14)->saved);
-    EXPECT_FALSE(save(15)->saved);
+    EXPECT_EQ(save(14)->outcome, SaveOutcome::kSaved);
+    EXPECT_NE(save(15)->outcome, SaveOutcome::kSaved);
     EXPECT_TRUE(save_away(17)->failure.has_value());
     time_ += 10;
-    EXPECT_TRUE(save(18)->saved);
+    EXPECT_EQ(save(18)->outcome, SaveOutcome::kSaved);
     manager = absl::UnknownError("ended");
     OnRank0([&] { fs::remove_all(Run()); });
   }
@@ -335,12 +339,12 @@ TEST_F(ManagerOutageTest, AnIntervalOfTimeBeginsAnew) {
       {.save_policy = {.auto_interval = AutoInterval{.mtbf_seconds = 1e4}},
        .tolerated_failures = 1});
   program_.on_track = [&] { time_ += 1; };
-  EXPECT_TRUE(SaveStep(*manager, 1)->saved);
+  EXPECT_EQ(SaveStep(*manager, 1)->outcome, SaveOutcome::kSaved);
   time_ += 1000;
   EXPECT_TRUE(SaveAway(*manager, 2)->failure.has_value());
   EXPECT_THAT(SaveStep(*manager, 3)->reason, HasSubstr("auto_interval"));
   time_ += 10;
-  EXPECT_TRUE(SaveStep(*manager, 4)->saved);
+  EXPECT_EQ(SaveStep(*manager, 4)->outcome, SaveOutcome::kSaved);
 }
 
 // The job is started again and goes on from the step before.
@@ -357,7 +361,7 @@ TEST_F(ManagerOutageTest, TheLastSaveIsMissed) {
   EXPECT_TRUE(manager->ShouldStop().has_value());
   // It is owed as long as the program goes on.
   EXPECT_TRUE(manager->ShouldSave(4).value());
-  EXPECT_TRUE(SaveStep(*manager, 4)->saved);
+  EXPECT_EQ(SaveStep(*manager, 4)->outcome, SaveOutcome::kSaved);
   EXPECT_FALSE(manager->ShouldSave(5).value());
 }
 

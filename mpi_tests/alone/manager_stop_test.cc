@@ -67,7 +67,7 @@ TEST_F(ManagerStopTest, ASignalToOneRank) {
     ASSERT_EQ(manager.status(), absl::OkStatus());
     const int64_t first = 1000 * rank;
     EXPECT_EQ(manager->ShouldSave(first).value(), true);
-    EXPECT_TRUE(SaveStep(*manager, first)->saved);
+    EXPECT_EQ(SaveStep(*manager, first)->outcome, SaveOutcome::kSaved);
     EXPECT_EQ(manager->ShouldSave(first + 1).value(), false);
     SignalTo(rank, SIGTERM);
     EXPECT_EQ(manager->ShouldSave(first + 2).value(), false);
@@ -75,9 +75,10 @@ TEST_F(ManagerStopTest, ASignalToOneRank) {
     EXPECT_EQ(manager->ShouldSave(first + 3).value(), true);
     EXPECT_EQ(ReasonOf(*manager), "SIGTERM on rank " + std::to_string(rank));
     const auto saved = SaveStep(*manager, first + 3);
-    EXPECT_TRUE(saved->saved) << saved->reason;
+    EXPECT_EQ(saved->outcome, SaveOutcome::kSaved) << saved->reason;
     EXPECT_EQ(manager->ShouldSave(first + 4).value(), false);
-    EXPECT_FALSE(manager->Save(first + 4)->saved);  // the rules again
+    EXPECT_EQ(manager->Save(first + 4)->outcome,
+              SaveOutcome::kSkipped);  // the rules again
     EXPECT_EQ(ReasonOf(*manager), "SIGTERM on rank " + std::to_string(rank));
     EXPECT_EQ(OnDisk().back(), first + 3);
   }
@@ -90,7 +91,7 @@ TEST_F(ManagerStopTest, SignalsToAllRanks) {
   EXPECT_EQ(manager->ShouldSave(2).value(), true);
   EXPECT_EQ(ReasonOf(*manager), "SIGUSR1 on rank 0");
   kill(getpid(), SIGUSR1);  // while it stops, another one is harmless
-  EXPECT_TRUE(SaveStep(*manager, 2)->saved);
+  EXPECT_EQ(SaveStep(*manager, 2)->outcome, SaveOutcome::kSaved);
 }
 
 // The step was saved already, by chance.
@@ -99,7 +100,8 @@ TEST_F(ManagerStopTest, TheLastSaveIsThereAlready) {
   EXPECT_TRUE(manager->ShouldSave(1).ok());
   SignalTo(WorldSize() - 1, SIGUSR1);
   EXPECT_TRUE(manager->ShouldSave(2).ok());
-  EXPECT_TRUE(SaveStep(*manager, 2)->saved);  // learns of the stop
+  EXPECT_EQ(SaveStep(*manager, 2)->outcome,
+            SaveOutcome::kSaved);  // learns of the stop
   EXPECT_NE(ReasonOf(*manager), "none");
   EXPECT_EQ(manager->ShouldSave(2).value(), false);
   EXPECT_EQ(manager->ShouldSave(3).value(), false);
@@ -127,7 +129,7 @@ TEST_F(ManagerStopTest, AFailedLastSaveCanBeRepeated) {
   fault::Disarm();
   program_.on_track = nullptr;
   EXPECT_EQ(manager->ShouldSave(2).value(), true);
-  EXPECT_TRUE(SaveStep(*manager, 2)->saved);
+  EXPECT_EQ(SaveStep(*manager, 2)->outcome, SaveOutcome::kSaved);
 }
 
 TEST_F(ManagerStopTest, TheTimeLimit) {
@@ -139,7 +141,8 @@ TEST_F(ManagerStopTest, TheTimeLimit) {
   int64_t step = 0;
   for (; !manager->ShouldStop(); ++step, time_ += 5) {
     ASSERT_LT(step, 100);
-    if (manager->ShouldSave(step).value() && SaveStep(*manager, step)->saved) {
+    if (manager->ShouldSave(step).value() &&
+        SaveStep(*manager, step)->outcome == SaveOutcome::kSaved) {
       saved_at.push_back(step);
     }
   }
@@ -157,7 +160,7 @@ TEST_F(ManagerStopTest, LongSavesAreBegunEarly) {
   for (; !manager->ShouldStop(); ++step, time_ += 5) {
     ASSERT_LT(step, 100);
     if (manager->ShouldSave(step).value()) {
-      EXPECT_TRUE(SaveStep(*manager, step)->saved);
+      EXPECT_EQ(SaveStep(*manager, step)->outcome, SaveOutcome::kSaved);
     }
   }
   EXPECT_THAT(manager->notes(), ElementsAre());
@@ -171,13 +174,13 @@ TEST_F(ManagerStopTest, ALastSaveThatCannotFinishIsLeftOut) {
                          .stop_signals = {SIGUSR1},
                          .end_time = time_ + 1000});
   SavesTake(60);
-  EXPECT_TRUE(SaveStep(*manager, 0)->saved);
+  EXPECT_EQ(SaveStep(*manager, 0)->outcome, SaveOutcome::kSaved);
   time_ += 895;  // 45 are left
   SignalTo(WorldSize() - 1, SIGUSR1);
   EXPECT_EQ(manager->ShouldSave(1).value(), false);
   EXPECT_EQ(manager->ShouldSave(2).value(), true);
   const auto saved = SaveStep(*manager, 2);
-  EXPECT_FALSE(saved->saved);
+  EXPECT_EQ(saved->outcome, SaveOutcome::kSkipped);
   const std::string why =
       "the time limit comes before its end (need 60 s, found 45 s)";
   EXPECT_EQ(saved->reason, why);
@@ -188,7 +191,8 @@ TEST_F(ManagerStopTest, ALastSaveThatCannotFinishIsLeftOut) {
   EXPECT_EQ(manager->ShouldSave(3).value(), false);
   EXPECT_EQ(OnDisk(), Steps({0}));
   // Who knows better may.
-  EXPECT_TRUE(SaveStep(*manager, 3, {.force = true})->saved);
+  EXPECT_EQ(SaveStep(*manager, 3, {.force = true})->outcome,
+            SaveOutcome::kSaved);
 }
 
 TEST_F(ManagerStopTest, TheVariableSaysWhenItEnds) {
@@ -259,7 +263,7 @@ TEST_F(ManagerStopTest, TheInterval) {
   for (int64_t step = 0; step < 1000; ++step, time_ += 10) {
     if (!manager->ShouldSave(step).value()) continue;
     saved_at.push_back(time_ - start);
-    EXPECT_TRUE(SaveStep(*manager, step)->saved);
+    EXPECT_EQ(SaveStep(*manager, step)->outcome, SaveOutcome::kSaved);
   }
   ASSERT_EQ(saved_at.size(), 4u);
   EXPECT_EQ(saved_at[0], 0);
@@ -273,13 +277,14 @@ TEST_F(ManagerStopTest, TheInterval) {
                                     "saves of 6 s and a failure every 864000 "
                                     "s")));
   const auto refused = manager->Save(1000);
-  EXPECT_FALSE(refused->saved);
+  EXPECT_EQ(refused->outcome, SaveOutcome::kSkipped);
   EXPECT_THAT(refused->reason,
               HasSubstr("auto_interval: the next save is due"));
   // Much slower saves are told of.
   SavesTake(600);
   for (int64_t step = 1001; step < 1004; ++step) {
-    EXPECT_TRUE(SaveStep(*manager, step, {.force = true})->saved);
+    EXPECT_EQ(SaveStep(*manager, step, {.force = true})->outcome,
+              SaveOutcome::kSaved);
   }
   EXPECT_EQ(manager->notes().size(), 2u);
 }
@@ -320,7 +325,7 @@ TEST_F(ManagerStopTest, ShouldSaveOfRank0) {
           OfRank0());
   SignalTo(0, SIGUSR1);
   EXPECT_EQ(manager->ShouldSave(8).value(), true);
-  EXPECT_TRUE(SaveStep(*manager, 8)->saved);
+  EXPECT_EQ(SaveStep(*manager, 8)->outcome, SaveOutcome::kSaved);
 }
 
 TEST_F(ManagerStopTest, RanksThatDisagreeOnTheStep) {

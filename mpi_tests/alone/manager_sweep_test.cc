@@ -118,13 +118,13 @@ TEST_F(ManagerSweepTest, ToleratedSave) {
         const Status failure = saved ? saved->failure.value_or(absl::OkStatus())
                                      : absl::OkStatus();
         EXPECT_THAT(GatherStatus(failure), Each(failure.ToString()));
-        const bool is_saved = saved && saved->saved;
+        const bool is_saved = saved && saved->outcome == SaveOutcome::kSaved;
         EXPECT_EQ(OnDisk().back(), is_saved ? 3 : 2) << failure;
         EXPECT_EQ(manager->Steps(), OnDisk());
         if (!failure.ok()) ++missed;
         const auto next = SaveStep(*manager, 4);
         EXPECT_EQ(next.status(), absl::OkStatus()) << failure;
-        EXPECT_TRUE(next->saved) << failure;
+        EXPECT_EQ(next->outcome, SaveOutcome::kSaved) << failure;
         ExpectNewest(manager, 4);
       });
   EXPECT_GT(missed, 50);

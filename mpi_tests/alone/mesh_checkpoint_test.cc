@@ -178,7 +178,7 @@ TEST_F(MeshTest, CheckpointManager) {
   ASSERT_EQ(manager.status(), absl::OkStatus());
   for (const float base : {1.0f, 2.0f}) {
     cut.Fill(base);
-    EXPECT_TRUE(Ok(manager->Save()).saved);
+    EXPECT_EQ(Ok(manager->Save()).outcome, SaveOutcome::kSaved);
   }
   cut.Zero();
   EXPECT_EQ(Ok(manager->RestoreOrInitialize()).step, 2);

@@ -146,7 +146,7 @@ TEST_F(TwoJobsTest, AnotherManagerIsRefusedWhileAStepIsWritten) {
     Ok(writer->Save(1));
     Ok(writer->Wait());
     values_.Fill(2);
-    EXPECT_TRUE(Ok(writer->Save(2)).begun);
+    EXPECT_EQ(Ok(writer->Save(2)).outcome, SaveOutcome::kBegun);
   }
   MPI_Barrier(MPI_COMM_WORLD);
   if (job_ == 1) {
@@ -161,7 +161,7 @@ TEST_F(TwoJobsTest, AnotherManagerIsRefusedWhileAStepIsWritten) {
   }
   MPI_Barrier(MPI_COMM_WORLD);
   if (job_ == 0) {
-    EXPECT_TRUE(testing::Ok(writer->Wait())->saved);
+    EXPECT_EQ(testing::Ok(writer->Wait())->outcome, SaveOutcome::kSaved);
     writer.reset();
   }
   MPI_Barrier(MPI_COMM_WORLD);

@@ -250,18 +250,20 @@ TEST_F(CheckpointManagerTest, CheckpointInterval) {
   ASSERT_EQ(manager.status(), absl::OkStatus());
   Steps saved_at;
   for (; counter < 3; ++counter) {
-    if (manager->Save()->saved) saved_at.push_back(counter);
+    if (manager->Save()->outcome == SaveOutcome::kSaved) {
+      saved_at.push_back(counter);
+    }
   }
   EXPECT_THAT(saved_at, ElementsAre(0, 2));
   counter = 2;
-  EXPECT_FALSE(manager->Save()->saved);
-  EXPECT_FALSE(manager->Save({}, {.force = true})->saved);
+  EXPECT_EQ(manager->Save()->outcome, SaveOutcome::kSkipped);
+  EXPECT_EQ(manager->Save({}, {.force = true})->outcome, SaveOutcome::kSkipped);
   counter = 3;
   EXPECT_EQ(manager->Save()->reason,
             "step_counter has not grown by checkpoint_interval (need 2, found "
             "1)");
   EXPECT_EQ(manager->ShouldSave().value(), false);
-  EXPECT_TRUE(manager->Save({}, {.force = true})->saved);
+  EXPECT_EQ(manager->Save({}, {.force = true})->outcome, SaveOutcome::kSaved);
   EXPECT_EQ(OnDisk(), Steps({1, 2, 3}));
   EXPECT_EQ(program_.checkpoint().save_counter(), 3);
 }
@@ -272,13 +274,13 @@ TEST_F(CheckpointManagerTest, CheckpointIntervalWithRestore) {
       .save_policy = {.step_counter = &counter, .checkpoint_interval = 1}};
   std::optional<CheckpointManager> manager = *Manage(options);
   counter = 5;
-  EXPECT_TRUE(manager->Save()->saved);
+  EXPECT_EQ(manager->Save()->outcome, SaveOutcome::kSaved);
   manager.reset();
   manager = *Manage(options);
   ASSERT_EQ(manager->RestoreOrInitialize()->step, 1);
   EXPECT_EQ(manager->Save()->reason, "step_counter is still 5");
   counter = 6;
-  EXPECT_TRUE(manager->Save()->saved);
+  EXPECT_EQ(manager->Save()->outcome, SaveOutcome::kSaved);
 }
 
 // The first step that was saved or restored counts, wherever it was.
@@ -287,13 +289,15 @@ TEST_F(CheckpointManagerTest, CheckpointIntervalWithLastCheckpointStep) {
   const ManagerOptions options{
       .save_policy = {.step_counter = &counter, .checkpoint_interval = 2}};
   std::optional<CheckpointManager> manager = *Manage(options);
-  EXPECT_TRUE(manager->Save()->saved);
+  EXPECT_EQ(manager->Save()->outcome, SaveOutcome::kSaved);
   manager.reset();
   manager = *Manage(options);
   ASSERT_EQ(manager->RestoreOrInitialize().status(), absl::OkStatus());
   Steps saved_at;
   for (; counter < 4; ++counter) {
-    if (manager->Save()->saved) saved_at.push_back(counter);
+    if (manager->Save()->outcome == SaveOutcome::kSaved) {
+      saved_at.push_back(counter);
+    }
   }
   EXPECT_THAT(saved_at, ElementsAre(3));
 }

@@ -39,7 +39,7 @@ TEST_F(FirstStepTest, IsLeftOut) {
     for (int64_t step = first; step < first + 5; ++step) {
       if (manager.ShouldSave(step).value()) {
         asked.push_back(step);
-        EXPECT_TRUE(SaveStep(manager, step)->saved);
+        EXPECT_EQ(SaveStep(manager, step)->outcome, SaveOutcome::kSaved);
       }
     }
     return asked;
@@ -69,7 +69,7 @@ TEST_F(FirstStepTest, AWarningSaysWhereNoStepIs) {
 TEST_F(FirstStepTest, IsNotSavedInAUsedDirectoryWhichAWarningSays) {
   std::optional<CheckpointManager> manager = *Manage();
   SaveAll(*manager, 0, 5);
-  EXPECT_FALSE(SaveStep(*manager, 4)->saved);
+  EXPECT_EQ(SaveStep(*manager, 4)->outcome, SaveOutcome::kSkipped);
   EXPECT_THAT(warnings_, IsEmpty());
   const std::string warning =
       "save \"" + Run() +
@@ -82,8 +82,11 @@ TEST_F(FirstStepTest, IsNotSavedInAUsedDirectoryWhichAWarningSays) {
     manager = *Manage();
     warnings_.clear();
     for (int64_t step = 0; step < 3; ++step) {
-      EXPECT_FALSE(asks ? manager->ShouldSave(step).value()
-                        : SaveStep(*manager, step)->saved);
+      if (asks) {
+        EXPECT_FALSE(manager->ShouldSave(step).value());
+      } else {
+        EXPECT_EQ(SaveStep(*manager, step)->outcome, SaveOutcome::kSkipped);
+      }
     }
     EXPECT_THAT(warnings_, WorldRank() == 0 ? std::vector<std::string>{warning}
                                             : std::vector<std::string>{});
@@ -93,7 +96,7 @@ TEST_F(FirstStepTest, IsNotSavedInAUsedDirectoryWhichAWarningSays) {
   manager = *Manage();
   warnings_.clear();
   EXPECT_EQ(manager->RestoreOrInitialize()->step, 4);
-  EXPECT_FALSE(SaveStep(*manager, 4)->saved);
+  EXPECT_EQ(SaveStep(*manager, 4)->outcome, SaveOutcome::kSkipped);
   EXPECT_THAT(warnings_, IsEmpty());
 }
 

@@ -54,8 +54,7 @@ TEST_F(ManagerAsyncTest, StepsCountOnceTheyAreCommitted) {
   for (int64_t step = 1; step <= 5; ++step) {
     const auto result = BeginStep(*manager, step);
     ASSERT_EQ(result.status(), absl::OkStatus());
-    EXPECT_FALSE(result->saved);
-    EXPECT_TRUE(result->begun);
+    EXPECT_EQ(result->outcome, SaveOutcome::kBegun);
     EXPECT_THAT(result->ToString(), HasSubstr("in the background"));
     EXPECT_NE(manager->LatestStep(), step);
     ASSERT_EQ(result->finished.has_value(), step > 1);
@@ -68,7 +67,7 @@ TEST_F(ManagerAsyncTest, StepsCountOnceTheyAreCommitted) {
   const auto last = manager->Wait();
   ASSERT_EQ(last.status(), absl::OkStatus());
   ASSERT_TRUE(last->has_value());
-  EXPECT_TRUE((*last)->saved);
+  EXPECT_EQ((*last)->outcome, SaveOutcome::kSaved);
   EXPECT_EQ((*last)->result.step, 5);
   EXPECT_EQ(OnDisk(), Steps({4, 5}));
   EXPECT_EQ(manager->Steps(), Steps({4, 5}));
@@ -82,13 +81,13 @@ TEST_F(ManagerAsyncTest, ShouldSaveNoticesTheEnd) {
       Manage({.save_policy = {.save_interval_steps = 10}, .async = kSlow});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   EXPECT_TRUE(manager->ShouldSave(10).value());
-  ASSERT_TRUE(BeginStep(*manager, 10)->begun);
+  ASSERT_EQ(BeginStep(*manager, 10)->outcome, SaveOutcome::kBegun);
   EXPECT_THAT(OnDisk(), IsEmpty());
   // The rules do not ask for it again, though it does not count yet.
   EXPECT_FALSE(manager->ShouldSave(10).value());
   const auto again = manager->Save(11);
   ASSERT_EQ(again.status(), absl::OkStatus());
-  EXPECT_FALSE(again->saved || again->begun);
+  EXPECT_EQ(again->outcome, SaveOutcome::kSkipped);
   EXPECT_TRUE(PollUntil(*manager, 10));
   EXPECT_EQ(OnDisk(), Steps({10}));
   EXPECT_EQ(manager->Save(11)->finished->step, 10);
@@ -100,7 +99,7 @@ TEST_F(ManagerAsyncTest, SaveAloneNoticesTheEndAsWell) {
   auto manager =
       Manage({.save_policy = {.save_interval_steps = 100}, .async = kSlow});
   ASSERT_EQ(manager.status(), absl::OkStatus());
-  ASSERT_TRUE(BeginStep(*manager, 100)->begun);
+  ASSERT_EQ(BeginStep(*manager, 100)->outcome, SaveOutcome::kBegun);
   int64_t step = 101;
   std::optional<SaveResult> finished;
   for (; !finished && step < 199; ++step) {
@@ -117,7 +116,7 @@ TEST_F(ManagerAsyncTest, SaveAloneNoticesTheEndAsWell) {
   EXPECT_EQ(finished->step, 100);
   EXPECT_EQ(manager->Steps(), Steps({100}));
   for (const int64_t next : {200, 300, 400}) {
-    ASSERT_TRUE(BeginStep(*manager, next)->begun);
+    ASSERT_EQ(BeginStep(*manager, next)->outcome, SaveOutcome::kBegun);
     EXPECT_FALSE(manager->ShouldSave(next).value());
     EXPECT_EQ(manager->Save(next + 1).status(), absl::OkStatus());
   }
@@ -127,13 +126,13 @@ TEST_F(ManagerAsyncTest, SaveAloneNoticesTheEndAsWell) {
 
 TEST_F(ManagerAsyncTest, ARestoreWaits) {
   auto manager = Manage({.async = kSlow});
-  ASSERT_TRUE(BeginStep(*manager, 3)->begun);
+  ASSERT_EQ(BeginStep(*manager, 3)->outcome, SaveOutcome::kBegun);
   EXPECT_EQ(*manager->RestoreLatest()->step, 3);
   EXPECT_TRUE(program_.Is(3));
-  ASSERT_TRUE(BeginStep(*manager, 4)->begun);
+  ASSERT_EQ(BeginStep(*manager, 4)->outcome, SaveOutcome::kBegun);
   EXPECT_EQ(manager->Delete(3), absl::OkStatus());
   EXPECT_EQ(manager->Steps(), Steps({4}));
-  ASSERT_TRUE(BeginStep(*manager, 5)->begun);
+  ASSERT_EQ(BeginStep(*manager, 5)->outcome, SaveOutcome::kBegun);
   EXPECT_EQ(manager->Reload(), absl::OkStatus());
   EXPECT_EQ(manager->Steps(), Steps({4, 5}));
 }
@@ -141,10 +140,10 @@ TEST_F(ManagerAsyncTest, ARestoreWaits) {
 TEST_F(ManagerAsyncTest, AForcedSaveIsComplete) {
   auto manager =
       Manage({.save_policy = {.save_interval_steps = 10}, .async = kSlow});
-  ASSERT_TRUE(BeginStep(*manager, 10)->begun);
+  ASSERT_EQ(BeginStep(*manager, 10)->outcome, SaveOutcome::kBegun);
   const auto forced = BeginStep(*manager, 11, {.force = true});
   ASSERT_EQ(forced.status(), absl::OkStatus());
-  EXPECT_TRUE(forced->saved);
+  EXPECT_EQ(forced->outcome, SaveOutcome::kSaved);
   EXPECT_EQ(forced->finished->step, 10);
   EXPECT_EQ(OnDisk(), Steps({10, 11}));
 }
@@ -160,7 +159,7 @@ TEST_P(ManagerAsyncSignalTest, TheLastSaveWaitsAndIsComplete) {
                          .stop_signals = {GetParam()}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   EXPECT_TRUE(manager->ShouldSave(10).value());
-  ASSERT_TRUE(BeginStep(*manager, 10)->begun);
+  ASSERT_EQ(BeginStep(*manager, 10)->outcome, SaveOutcome::kBegun);
   EXPECT_THAT(OnDisk(), IsEmpty());
   if (WorldRank() == WorldSize() - 1) kill(getpid(), GetParam());
   int64_t step = 11;
@@ -168,7 +167,7 @@ TEST_P(ManagerAsyncSignalTest, TheLastSaveWaitsAndIsComplete) {
   EXPECT_LE(step, 13);
   const auto last = BeginStep(*manager, step);
   ASSERT_EQ(last.status(), absl::OkStatus());
-  EXPECT_TRUE(last->saved);
+  EXPECT_EQ(last->outcome, SaveOutcome::kSaved);
   EXPECT_TRUE(manager->ShouldStop().has_value());
   EXPECT_EQ(OnDisk(), Steps({10, step}));
   manager = absl::CancelledError("ended");  // gives the lease back
@@ -186,7 +185,7 @@ TEST_F(ManagerAsyncTest, TheTimeLimitComesWhileAStepIsWritten) {
                          .end_time = time_ + 100,
                          .final_save_margin = 20});
   time_ += 78;
-  ASSERT_TRUE(BeginStep(*manager, 0)->begun);
+  ASSERT_EQ(BeginStep(*manager, 0)->outcome, SaveOutcome::kBegun);
   time_ += 5;  // that it takes
   int64_t step = 1;
   while (!manager->ShouldSave(step).value()) ++step;
@@ -195,7 +194,7 @@ TEST_F(ManagerAsyncTest, TheTimeLimitComesWhileAStepIsWritten) {
   EXPECT_EQ(manager->ShouldStop()->ToString(), "the time limit in 17 s");
   const auto last = BeginStep(*manager, step);
   ASSERT_EQ(last.status(), absl::OkStatus());
-  EXPECT_TRUE(last->saved);
+  EXPECT_EQ(last->outcome, SaveOutcome::kSaved);
   EXPECT_EQ(last->finished->step, 0);
   EXPECT_EQ(OnDisk(), Steps({0, step}));
   EXPECT_EQ(*manager->RestoreLatest()->step, step);
@@ -207,14 +206,14 @@ TEST_F(ManagerAsyncTest, TheThreadMayCopyTheValues) {
       Manage({.async = AsyncOptions{.snapshot = SnapshotMode::kLazy}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   for (int64_t step = 1; step <= 3; ++step) {
-    ASSERT_TRUE(SaveStep(*manager, step)->begun);
+    ASSERT_EQ(SaveStep(*manager, step)->outcome, SaveOutcome::kBegun);
     for (int i = 0; i < 5; ++i) Ok(manager->ShouldSave(step));
     EXPECT_THAT(OnDisk(), ::testing::Not(::testing::Contains(step)));
     EXPECT_EQ(manager->WaitForSnapshot(), absl::OkStatus());
     program_.Set(-1);
     EXPECT_TRUE(PollUntil(*manager, step));
   }
-  ASSERT_TRUE(SaveStep(*manager, 4)->begun);
+  ASSERT_EQ(SaveStep(*manager, 4)->outcome, SaveOutcome::kBegun);
   const Status status = SaveStep(*manager, 5).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_EQ(OnDisk(), Steps({1, 2, 3}));
@@ -225,22 +224,22 @@ TEST_F(ManagerAsyncTest, TheThreadMayCopyTheValues) {
 
 TEST_F(ManagerAsyncTest, AFailureIsAnErrorOfALaterCall) {
   auto manager = Manage({.async = AsyncOptions()});
-  ASSERT_TRUE(BeginStep(*manager, 1)->begun);
+  ASSERT_EQ(BeginStep(*manager, 1)->outcome, SaveOutcome::kBegun);
   ManagedSaveOptions refused{.save = SaveOptions()};
   refused.save->durable = false;
   refused.save->before_commit = [](const std::string&, int64_t) {
     return absl::AbortedError("not this one");
   };
-  ASSERT_TRUE(BeginStep(*manager, 2, refused)->begun);
+  ASSERT_EQ(BeginStep(*manager, 2, refused)->outcome, SaveOutcome::kBegun);
   EXPECT_THAT(SameError(manager->Wait().status(), absl::StatusCode::kAborted),
               HasSubstr("not this one"));
   EXPECT_EQ(OnDisk(), Steps({1}));
   EXPECT_EQ(manager->Steps(), Steps({1}));
-  ASSERT_TRUE(BeginStep(*manager, 2)->begun);
+  ASSERT_EQ(BeginStep(*manager, 2)->outcome, SaveOutcome::kBegun);
   EXPECT_EQ(manager->Wait().status(), absl::OkStatus());
   EXPECT_EQ(OnDisk(), Steps({1, 2}));
   // What a restore does not depend on is a note.
-  ASSERT_TRUE(BeginStep(*manager, 3, refused)->begun);
+  ASSERT_EQ(BeginStep(*manager, 3, refused)->outcome, SaveOutcome::kBegun);
   EXPECT_EQ(*manager->RestoreLatest()->step, 2);
   EXPECT_THAT(manager->notes().back(), HasSubstr("not this one"));
 }
@@ -248,12 +247,12 @@ TEST_F(ManagerAsyncTest, AFailureIsAnErrorOfALaterCall) {
 TEST_F(ManagerAsyncTest, AManagerThatEndsGivesUpTheStep) {
   {
     auto manager = Manage({.async = AsyncOptions{.max_bytes_per_second = 1}});
-    ASSERT_TRUE(BeginStep(*manager, 1)->begun);
+    ASSERT_EQ(BeginStep(*manager, 1)->outcome, SaveOutcome::kBegun);
   }
   auto manager = Manage({.async = AsyncOptions()});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   EXPECT_THAT(manager->Steps(), IsEmpty());
-  ASSERT_TRUE(BeginStep(*manager, 1)->begun);
+  ASSERT_EQ(BeginStep(*manager, 1)->outcome, SaveOutcome::kBegun);
   EXPECT_EQ(manager->Wait().status(), absl::OkStatus());
   EXPECT_EQ(OnDisk(), Steps({1}));
 }
@@ -267,12 +266,12 @@ TEST_F(ManagerAsyncTest, AForcedSaveOfTheStepUnderWayWaitsForIt) {
     auto manager = Manage({.async = async});
     const int64_t step = 20 + static_cast<int64_t>(mode);
     program_.Set(step);
-    ASSERT_TRUE(manager->Save(step)->begun);
+    ASSERT_EQ(manager->Save(step)->outcome, SaveOutcome::kBegun);
     EXPECT_NE(manager->LatestStep(), step);
     ASSERT_EQ(manager->WaitForSnapshot(), absl::OkStatus());
     const auto last = manager->Save(step, {.force = true});
     ASSERT_EQ(last.status(), absl::OkStatus());
-    EXPECT_TRUE(last->saved);
+    EXPECT_EQ(last->outcome, SaveOutcome::kSaved);
     EXPECT_EQ(last->result.step, step);
     EXPECT_EQ(last->finished->step, step);
     EXPECT_THAT(last->notes, Contains(HasSubstr("this call took no new ones")));
@@ -280,7 +279,7 @@ TEST_F(ManagerAsyncTest, AForcedSaveOfTheStepUnderWayWaitsForIt) {
     // And once it is committed.
     const auto again = manager->Save(step, {.force = true});
     ASSERT_EQ(again.status(), absl::OkStatus());
-    EXPECT_TRUE(again->saved);
+    EXPECT_EQ(again->outcome, SaveOutcome::kSaved);
     EXPECT_EQ(again->result.path, last->result.path);
     EXPECT_FALSE(again->finished.has_value());
     program_.Set(-1);
@@ -289,10 +288,10 @@ TEST_F(ManagerAsyncTest, AForcedSaveOfTheStepUnderWayWaitsForIt) {
     // It may have other values now.
     EXPECT_EQ(manager->Save(step, {.force = true}).status().code(),
               absl::StatusCode::kAlreadyExists);
-    EXPECT_TRUE(
-        SaveStep(*manager, step,
-                 {.force = true, .save = SaveOptions{.overwrite = true}})
-            ->saved);
+    EXPECT_EQ(SaveStep(*manager, step,
+                       {.force = true, .save = SaveOptions{.overwrite = true}})
+                  ->outcome,
+              SaveOutcome::kSaved);
   }
 }
 
@@ -303,7 +302,7 @@ TEST_F(ManagerAsyncTest, AForcedSaveOfAStepThatNobodyHasWaitedForSavesItAgain) {
   for (const bool is_last : {false, true}) {
     SCOPED_TRACE(is_last);
     const int64_t step = is_last ? 7 : 6;
-    ASSERT_TRUE(BeginStep(*manager, step)->begun);
+    ASSERT_EQ(BeginStep(*manager, step)->outcome, SaveOutcome::kBegun);
     for (int i = 0; i < 5; ++i) Ok(manager->ShouldSave(step));
     if (is_last) {
       if (WorldRank() == 0) kill(getpid(), SIGUSR1);
@@ -312,7 +311,7 @@ TEST_F(ManagerAsyncTest, AForcedSaveOfAStepThatNobodyHasWaitedForSavesItAgain) {
     program_.Set(step + 10);
     const auto last = manager->Save(step, {.force = !is_last});
     ASSERT_EQ(last.status(), absl::OkStatus());
-    EXPECT_TRUE(last->saved);
+    EXPECT_EQ(last->outcome, SaveOutcome::kSaved);
     EXPECT_EQ(last->result.step, step);
     EXPECT_FALSE(last->finished.has_value());
     EXPECT_THAT(manager->notes(), ::testing::Contains(HasSubstr(absl::StrCat(
@@ -327,7 +326,7 @@ TEST_F(ManagerAsyncTest, AForcedSaveOfAStepThatNobodyHasWaitedForSavesItAgain) {
 TEST_F(ManagerAsyncTest, SoDoesTheLastSaveBeforeAStop) {
   auto manager = Manage({.async = kSlow, .stop_signals = {SIGUSR1}});
   program_.Set(5);
-  ASSERT_TRUE(manager->Save(5)->begun);
+  ASSERT_EQ(manager->Save(5)->outcome, SaveOutcome::kBegun);
   EXPECT_FALSE(manager->ShouldSave(5).value());
   if (WorldRank() == 0) kill(getpid(), SIGUSR1);
   while (!manager->ShouldStop()) {
@@ -335,7 +334,7 @@ TEST_F(ManagerAsyncTest, SoDoesTheLastSaveBeforeAStop) {
   }
   const auto last = manager->Save(5);
   ASSERT_EQ(last.status(), absl::OkStatus());
-  EXPECT_TRUE(last->saved);
+  EXPECT_EQ(last->outcome, SaveOutcome::kSaved);
   for (const std::string& note : manager->notes()) {
     EXPECT_THAT(note, ::testing::Not(HasSubstr("left out")));
   }
@@ -344,7 +343,7 @@ TEST_F(ManagerAsyncTest, SoDoesTheLastSaveBeforeAStop) {
 
 TEST_F(ManagerAsyncTest, ARuleNamesTheStepUnderWay) {
   auto manager = Manage({.async = kSlow});
-  ASSERT_TRUE(BeginStep(*manager, 5)->begun);
+  ASSERT_EQ(BeginStep(*manager, 5)->outcome, SaveOutcome::kBegun);
   const auto again = manager->Save(5);
   ASSERT_EQ(again.status(), absl::OkStatus());
   EXPECT_EQ(again->reason, "step 5 is being saved in the background");
@@ -356,12 +355,13 @@ TEST_F(ManagerAsyncTest, ARuleNamesTheStepUnderWay) {
 // Somebody has deleted it by hand: it is saved again.
 TEST_F(ManagerAsyncTest, AForcedSaveLooksWhetherTheStepIsThere) {
   auto manager = Manage({.async = AsyncOptions()});
-  ASSERT_TRUE(BeginStep(*manager, 5)->begun);
+  ASSERT_EQ(BeginStep(*manager, 5)->outcome, SaveOutcome::kBegun);
   ASSERT_EQ(manager->Wait().status(), absl::OkStatus());
   MPI_Barrier(MPI_COMM_WORLD);
   if (WorldRank() == 0) std::filesystem::remove_all(manager->StepPath(5));
   MPI_Barrier(MPI_COMM_WORLD);
-  EXPECT_TRUE(SaveStep(*manager, 5, {.force = true})->saved);
+  EXPECT_EQ(SaveStep(*manager, 5, {.force = true})->outcome,
+            SaveOutcome::kSaved);
   EXPECT_EQ(OnDisk(), Steps({5}));
 }
 
@@ -369,14 +369,14 @@ TEST_F(ManagerAsyncTest, AForcedSaveLooksWhetherTheStepIsThere) {
 TEST_F(ManagerAsyncTest, WhatTheCleanupMeetsIsANoteOfTheNextSave) {
   namespace fs = std::filesystem;
   auto manager = Manage({.async = AsyncOptions()});
-  ASSERT_TRUE(BeginStep(*manager, 1)->begun);
+  ASSERT_EQ(BeginStep(*manager, 1)->outcome, SaveOutcome::kBegun);
   const fs::path state = fs::path(Run()) / "step.manager.json";
   const fs::path aside = fs::path(Run()) / "aside";
   if (program_.comm().rank() == 0) {  // no file takes the place of a directory
     fs::rename(state, aside);
     fs::create_directory(state);
   }
-  ASSERT_TRUE((*manager->Wait())->saved);
+  ASSERT_EQ((*manager->Wait())->outcome, SaveOutcome::kSaved);
   if (program_.comm().rank() == 0) {
     fs::remove(state);
     fs::rename(aside, state);
@@ -394,7 +394,7 @@ TEST_F(ManagerAsyncTest, AStateIsSavedAlike) {
   ASSERT_EQ(manager.status(), absl::OkStatus());
   for (int64_t step = 1; step <= 4; ++step) {
     program_.Set(step);
-    ASSERT_TRUE(manager->Save()->begun);
+    ASSERT_EQ(manager->Save()->outcome, SaveOutcome::kBegun);
   }
   EXPECT_EQ((*manager->Wait())->result.step, 4);
   EXPECT_EQ(OnDisk(), Steps({3, 4}));
@@ -408,7 +408,7 @@ TEST_F(ManagerAsyncTest, ASaveInTheForegroundSaysWhy) {
       {.async = AsyncOptions(), .save = {.transfer = Transfer::kTwoPhase}});
   const auto saved = BeginStep(*manager, 1);
   ASSERT_EQ(saved.status(), absl::OkStatus());
-  EXPECT_TRUE(saved->saved);
+  EXPECT_EQ(saved->outcome, SaveOutcome::kSaved);
   EXPECT_THAT(saved->notes, ElementsAre(HasSubstr("in the foreground")));
 }
 

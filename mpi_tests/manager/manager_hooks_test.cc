@@ -23,9 +23,10 @@ TEST_F(ManagerHooksTest, OptionsOfOneSave) {
                                 .checksums = false,
                                 .durable = false,
                                 .deadline_seconds = 60};
-  ASSERT_TRUE(SaveStep(*manager, 1)->saved);
-  ASSERT_TRUE(SaveStep(*manager, 2, {.save = per_task})->saved);
-  ASSERT_TRUE(SaveStep(*manager, 3)->saved);
+  ASSERT_EQ(SaveStep(*manager, 1)->outcome, SaveOutcome::kSaved);
+  ASSERT_EQ(SaveStep(*manager, 2, {.save = per_task})->outcome,
+            SaveOutcome::kSaved);
+  ASSERT_EQ(SaveStep(*manager, 3)->outcome, SaveOutcome::kSaved);
   for (const int64_t step : {1, 2, 3}) {
     const StatusOr<CheckpointInfo> info = ReadCheckpointInfo(StepDir(step));
     ASSERT_EQ(info.status(), absl::OkStatus());
@@ -43,9 +44,9 @@ TEST_F(ManagerHooksTest, MetadataOfTheRunAndOfAStep) {
   options.save.metadata = {{"phase", "first"}};
   auto manager = Manage(options);
   ASSERT_EQ(manager.status(), absl::OkStatus());
-  ASSERT_TRUE(SaveStep(*manager, 1)->saved);
-  ASSERT_TRUE(
-      SaveStep(*manager, 2, {.metadata = {{"phase", "second"}}})->saved);
+  ASSERT_EQ(SaveStep(*manager, 1)->outcome, SaveOutcome::kSaved);
+  ASSERT_EQ(SaveStep(*manager, 2, {.metadata = {{"phase", "second"}}})->outcome,
+            SaveOutcome::kSaved);
   EXPECT_EQ(ReadMetadata(StepDir(1)).value(), options.metadata);
   EXPECT_EQ(ReadMetadata(Run()).value(),
             (Metadata{{"commit", "1a2b"}, {"phase", "second"}}));
@@ -54,7 +55,7 @@ TEST_F(ManagerHooksTest, MetadataOfTheRunAndOfAStep) {
 TEST_F(ManagerHooksTest, AStepThatIsPinnedStaysUntilTheNextSave) {
   auto manager = Manage({.retention = {.max_to_keep = 1}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
-  ASSERT_TRUE(SaveStep(*manager, 1)->saved);
+  ASSERT_EQ(SaveStep(*manager, 1)->outcome, SaveOutcome::kSaved);
   std::optional<StepPin> pin;
   OnRank0([&] { pin = StepPin::Take(Run()).value(); });
   const StatusOr<ManagedSave> second = SaveStep(*manager, 2);
@@ -80,7 +81,7 @@ TEST_F(ManagerHooksTest, AStepThatIsPinnedStaysUntilTheNextSave) {
 TEST_F(ManagerHooksTest, AStepThatIsPinnedIsNotReplaced) {
   auto manager = Manage();
   ASSERT_EQ(manager.status(), absl::OkStatus());
-  ASSERT_TRUE(SaveStep(*manager, 1)->saved);
+  ASSERT_EQ(SaveStep(*manager, 1)->outcome, SaveOutcome::kSaved);
   std::optional<StepPin> pin;
   OnRank0([&] { pin = StepPin::Take(StepDir(1)).value(); });
   SaveOptions how = {.overwrite = true, .durable = false};

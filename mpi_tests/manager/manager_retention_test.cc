@@ -66,7 +66,7 @@ TEST_F(ManagerRetentionTest, TheStepThatStaysIsTheNewestManagedOne) {
                           "deleted"));
   EXPECT_THAT(SaveStep(*manager, 51)->deleted, ElementsAre());
   const auto newer = SaveStep(*manager, 60);
-  EXPECT_TRUE(newer->saved);
+  EXPECT_EQ(newer->outcome, SaveOutcome::kSaved);
   EXPECT_THAT(newer->deleted, ElementsAre(51));
   EXPECT_THAT(newer->notes,
               ElementsAre(HasSubstr("step 60 stays: no other managed step")));
@@ -229,14 +229,15 @@ TEST_F(ManagerRetentionTest, ForcedSaves) {
   SaveHourly(*manager, 0, 5);
   EXPECT_EQ(OnDisk(), Steps({0, 2, 4}));
   const auto refused = SaveStep(*manager, 5);
-  EXPECT_FALSE(refused->saved);
+  EXPECT_EQ(refused->outcome, SaveOutcome::kSkipped);
   EXPECT_EQ(refused->reason,
             "step 5 is neither a multiple of 2 nor in save_on_steps");
-  EXPECT_TRUE(SaveStep(*manager, 5, {.force = true})->saved);
+  EXPECT_EQ(SaveStep(*manager, 5, {.force = true})->outcome,
+            SaveOutcome::kSaved);
   EXPECT_EQ(OnDisk(), Steps({0, 2, 4, 5}));
   const auto again = SaveStep(*manager, 5, {.force = true});
   EXPECT_EQ(again.status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_FALSE(SaveStep(*manager, 4)->saved);
+  EXPECT_EQ(SaveStep(*manager, 4)->outcome, SaveOutcome::kSkipped);
   EXPECT_EQ(manager->Steps(), Steps({0, 2, 4, 5}));
 }
 
@@ -290,7 +291,7 @@ TEST_F(ManagerRetentionTest, ReadOnlyManagersFollow) {
   EXPECT_EQ(reader->WaitForNewStep(2, 0, 0.01).value(), std::nullopt);
   EXPECT_EQ(reader->Steps(), Steps({1, 2}));
   EXPECT_EQ(reader->BestStep().value(), 2);
-  EXPECT_FALSE(reader->Save()->saved);
+  EXPECT_EQ(reader->Save()->outcome, SaveOutcome::kSkipped);
   EXPECT_EQ(reader->Delete(1).code(), absl::StatusCode::kFailedPrecondition);
   program_.Set(0);
   EXPECT_EQ(reader->RestoreLatest()->step, 2);

@@ -82,7 +82,7 @@ TEST_F(ManagerRollBackTest, ToSaveOverNewerStepsIsAnErrorAtFirst) {
   // Behind the newest one it is a step as any other.
   const StatusOr<ManagedSave> behind = SaveStep(manager, 5);
   ASSERT_EQ(behind.status(), absl::OkStatus());
-  EXPECT_TRUE(behind->saved);
+  EXPECT_EQ(behind->outcome, SaveOutcome::kSaved);
   EXPECT_THAT(behind->notes,
               ElementsAre(HasSubstr("step 2 was restored, and the newer steps "
                                     "3, 4 stay before step 5")));
@@ -91,7 +91,7 @@ TEST_F(ManagerRollBackTest, ToSaveOverNewerStepsIsAnErrorAtFirst) {
   // Who has the newest again goes on as before.
   ASSERT_EQ(manager.Restore(2).status(), absl::OkStatus());
   ASSERT_EQ(manager.RestoreLatest().status(), absl::OkStatus());
-  EXPECT_FALSE(SaveStep(manager, 3)->saved);
+  EXPECT_EQ(SaveStep(manager, 3)->outcome, SaveOutcome::kSkipped);
 }
 
 TEST_F(ManagerRollBackTest, NewerStepsThatSomebodyDeletesAreNotLeft) {
@@ -101,14 +101,14 @@ TEST_F(ManagerRollBackTest, NewerStepsThatSomebodyDeletesAreNotLeft) {
   ASSERT_EQ(manager.Delete(4), absl::OkStatus());
   const StatusOr<ManagedSave> saved = SaveStep(manager, 3);
   ASSERT_EQ(saved.status(), absl::OkStatus());
-  EXPECT_TRUE(saved->saved);
+  EXPECT_EQ(saved->outcome, SaveOutcome::kSaved);
   EXPECT_THAT(saved->notes, IsEmpty());
   // By hand, which the manager sees when it looks.
   ASSERT_EQ(manager.Restore(2).status(), absl::OkStatus());
   OnRank0([&] { fs::remove_all(File("step_00000003")); });
   const StatusOr<ManagedSave> forced = manager.Save(3, {.force = true});
   ASSERT_EQ(forced.status(), absl::OkStatus());
-  EXPECT_TRUE(forced->saved);
+  EXPECT_EQ(forced->outcome, SaveOutcome::kSaved);
   EXPECT_THAT(forced->notes, IsEmpty());
 }
 
@@ -137,7 +137,7 @@ TEST_F(ManagerRollBackTest, NewerStepsAreSetAside) {
   EXPECT_EQ(manager->Steps(), Steps({1, 2}));
   EXPECT_EQ(OnDisk(), Steps({1, 2}));
   program_.Set(30);
-  ASSERT_TRUE(manager->Save(3)->saved);
+  ASSERT_EQ(manager->Save(3)->outcome, SaveOutcome::kSaved);
   // The branch that was given up is still there.
   Checkpoint& checkpoint = program_.checkpoint();
   ASSERT_EQ(checkpoint.Restore(restored->aside).status(), absl::OkStatus());
@@ -172,7 +172,8 @@ TEST_F(ManagerRollBackTest, WhatIsGivenUpCountsForNoRule) {
   ASSERT_EQ(manager.status(), absl::OkStatus());
   for (int64_t step = 1; step <= 3; ++step) {
     const Metrics metrics = {{"accuracy", static_cast<double>(step)}};
-    ASSERT_TRUE(SaveStep(*manager, step, {.metrics = metrics})->saved);
+    ASSERT_EQ(SaveStep(*manager, step, {.metrics = metrics})->outcome,
+              SaveOutcome::kSaved);
   }
   EXPECT_EQ(manager->BestStep().value(), 3);
   ASSERT_EQ(manager->Restore(1).status(), absl::OkStatus());
@@ -187,7 +188,7 @@ TEST_F(ManagerRollBackTest, NothingIsNewer) {
   ASSERT_EQ(restored.status(), absl::OkStatus());
   EXPECT_THAT(restored->set_aside, IsEmpty());
   EXPECT_FALSE(fs::exists(File("step.aside_0001")));
-  EXPECT_TRUE(SaveStep(manager, 5)->saved);
+  EXPECT_EQ(SaveStep(manager, 5)->outcome, SaveOutcome::kSaved);
 }
 
 // Rank 0 fails wherever it touches the file system (BELAY_SWEEP_STRIDE=1; else
@@ -204,7 +205,7 @@ TEST_F(ManagerRollBackTest, ACrashLeavesTheOldBranchOrTheNewOne) {
     EXPECT_EQ(next->Steps(), steps);
     ASSERT_EQ(next->RestoreOrInitialize().status(), absl::OkStatus());
     EXPECT_TRUE(program_.Is(steps.back()));
-    EXPECT_TRUE(SaveStep(*next, steps.back() + 1)->saved);
+    EXPECT_EQ(SaveStep(*next, steps.back() + 1)->outcome, SaveOutcome::kSaved);
   });
 }
 
@@ -216,7 +217,7 @@ TEST_F(ManagerRollBackTest, AFailureIsMadeUpForByTheNextSave) {
     EXPECT_TRUE(latest == 2 || latest == 4) << latest;
     const StatusOr<ManagedSave> saved = SaveStep(*manager, latest + 1);
     ASSERT_EQ(saved.status(), absl::OkStatus());
-    EXPECT_TRUE(saved->saved);
+    EXPECT_EQ(saved->outcome, SaveOutcome::kSaved);
     EXPECT_EQ(OnDisk(),
               latest == 2 ? Steps({1, 2, 3}) : Steps({1, 2, 3, 4, 5}));
     ASSERT_EQ(manager->RestoreLatest().status(), absl::OkStatus());

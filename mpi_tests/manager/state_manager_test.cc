@@ -130,7 +130,7 @@ TEST_F(StateManagerTest, Numbers) {
   ASSERT_EQ(manager.status(), absl::OkStatus());
   ASSERT_EQ(manager->RestoreLatest()->step, 32);
   EXPECT_EQ(SaveNext(*manager), 33);
-  EXPECT_FALSE(SaveStep(*manager, 33)->saved);
+  EXPECT_EQ(SaveStep(*manager, 33)->outcome, SaveOutcome::kSkipped);
   EXPECT_EQ(manager->ShouldSave(34).value(), true);
 }
 
@@ -238,7 +238,7 @@ TEST_F(StateManagerTest, EveryFaultOfASave) {
     program_.Set(0);
     ASSERT_EQ(manager->Restore(1).status(), absl::OkStatus());
     EXPECT_TRUE(program_.Is(1));
-    EXPECT_TRUE(SaveStep(*manager, 3)->saved);
+    EXPECT_EQ(SaveStep(*manager, 3)->outcome, SaveOutcome::kSaved);
     program_.Set(0);
     ASSERT_EQ(manager->RestoreLatest()->step, 3);
     EXPECT_TRUE(program_.Is(3));
@@ -256,7 +256,7 @@ TEST_F(StateManagerTest, AReaderBesideIt) {
   EXPECT_EQ(reader->WaitForNewStep(3, 0).value(), 4);
   ASSERT_EQ(reader->RestoreLatest()->step, 4);
   EXPECT_TRUE(other.Is(4));
-  EXPECT_FALSE(reader->Save(9)->saved);
+  EXPECT_EQ(reader->Save(9)->outcome, SaveOutcome::kSkipped);
 }
 
 }  // namespace

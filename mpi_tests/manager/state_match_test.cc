@@ -55,7 +55,7 @@ TEST_F(StateMatchTest, ADamagedStepIsPassedOver) {
   EXPECT_EQ(restored->skipped[1].step, 3);
   EXPECT_THAT(restored->ToString(), HasSubstr("\nskipped step 4: DATA_LOSS: "));
   // A save takes the number again.
-  EXPECT_TRUE(SaveStep(*manager, 3)->saved);
+  EXPECT_EQ(SaveStep(*manager, 3)->outcome, SaveOutcome::kSaved);
 }
 
 // As after a purge of old files, or a copy that was not complete.
@@ -65,7 +65,7 @@ TEST_F(StateMatchTest, AStepWithoutItsIndexIsReplaced) {
   auto manager = Manage();
   ASSERT_EQ(manager.status(), absl::OkStatus());
   EXPECT_EQ(manager->RestoreOrInitialize()->step, 3);
-  EXPECT_TRUE(SaveStep(*manager, 4)->saved);
+  EXPECT_EQ(SaveStep(*manager, 4)->outcome, SaveOutcome::kSaved);
   EXPECT_EQ(manager->RestoreLatest()->step, 4);
 }
 

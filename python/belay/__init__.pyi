@@ -149,13 +149,12 @@ class RestoreResult:
   counters: dict[str, Any]
 
 class ManagedSave:
-  saved: bool
+  outcome: Literal["skipped", "saved", "begun", "failed"]
   reason: str
   result: Optional[SaveResult]
   deleted: list[int]
   notes: list[str]
   failure: Optional[Error]
-  begun: bool
   finished: Optional[SaveResult]
 
 class ManagedRestore:

@@ -260,7 +260,9 @@ class ManagedSave:
 
   Attributes
   ----------
-  saved : bool
+  outcome : {"skipped", "saved", "begun", "failed"}
+      "begun": the values are copied, and are written in the background.
+      "failed": a save that was due has failed, which is tolerated.
   reason : str
       Why it was not saved.
   result : SaveResult or None
@@ -269,14 +271,12 @@ class ManagedSave:
   notes : list of str
       Failures after the commit.
   failure : Error or None
-      Of a save that was asked for and has failed, if that is tolerated.
-  begun : bool
-      The values are copied and are written in the background.
+      That is tolerated, of this save or of the one in the background before.
   finished : SaveResult or None
       Of a save in the background that has ended since the call before.
   """
 
-  saved: bool
+  outcome: str
   reason: str
   result: Any
   deleted: list

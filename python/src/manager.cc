@@ -24,13 +24,14 @@ py::object ValueClass(const char* name) {
 
 py::object ManagedSaveOf(const ManagedSave& saved) {
   py::dict fields;
-  fields["saved"] = saved.saved;
+  constexpr const char* kOutcomes[] = {"skipped", "saved", "begun", "failed"};
+  const bool is_saved = saved.outcome == SaveOutcome::kSaved;
+  fields["outcome"] = kOutcomes[static_cast<size_t>(saved.outcome)];
   fields["reason"] = saved.reason;
-  fields["result"] = saved.saved ? py::cast(saved.result) : py::none();
+  fields["result"] = is_saved ? py::cast(saved.result) : py::none();
   fields["deleted"] = saved.deleted;
   fields["notes"] = saved.notes;
   fields["failure"] = saved.failure ? ErrorOf(*saved.failure) : py::none();
-  fields["begun"] = saved.begun;
   fields["finished"] = saved.finished;
   return ValueClass("ManagedSave")(**fields);
 }
@@ -97,7 +98,8 @@ class StateManager {
         bound->state(), [&] { return manager_->Save(number, options); });
     // What is copied later must stay as it is until then.
     bound_ = nullptr;
-    if (saved.begun && is_lazy_) bound_ = saved_.Take();
+    if (saved.outcome == SaveOutcome::kBegun && is_lazy_)
+      bound_ = saved_.Take();
     ThrowPendingExit();
     return ManagedSaveOf(saved);
   }

@@ -19,7 +19,7 @@ state = {"w": belay.Piece(np.full((1, 50000), comm.rank, np.float32),
 options = {"max_bytes_per_second": 500000}  # for some tenths of a second
 if kind == "manager":
   manager = belay.CheckpointManager(comm, directory, async_save=options)
-  assert manager.save(1, state).begun
+  assert manager.save(1, state).outcome == "begun"
 else:
   if kind == "lazy":
     options["snapshot"] = "lazy"

@@ -36,10 +36,10 @@ class ManagerTest(MpiCase):
         if manager.should_save(step):
           asked.append(step)
           saved = manager.save(step, self.state(step))
-          self.assertTrue(saved.saved)
+          self.assertEqual(saved.outcome, "saved")
           self.assertEqual(saved.result.step, step)
       self.assertEqual(asked, [0, 3, 6, 9])
-      self.assertFalse(manager.save(10, self.state(10)).saved)
+      self.assertEqual(manager.save(10, self.state(10)).outcome, "skipped")
       self.assertEqual(manager.steps(), [6, 9])
       self.assertEqual(manager.latest_step(), 9)
       self.assertIsNone(manager.should_stop())
@@ -107,7 +107,7 @@ class ManagerTest(MpiCase):
         for step in range(5):
           state = self.state(step)
           saved = manager.save(step, state)
-          self.assertTrue(saved.begun)
+          self.assertEqual(saved.outcome, "begun")
           del state
           gc.collect()
           manager.wait_for_snapshot()
@@ -170,7 +170,7 @@ class ManagerTest(MpiCase):
                         manager.save, "x" if last else 0, {"a": 1})
       self.assert_fails("INVALID_ARGUMENT", "unknown option", manager.save, 0,
                         {"a": 1}, loud=True)
-      self.assertTrue(manager.save(0, {"a": 1}).saved)
+      self.assertEqual(manager.save(0, {"a": 1}).outcome, "saved")
       self.assert_fails("NOT_FOUND", "", manager.restore, {"b": 1})
     self.assert_fails("FAILED_PRECONDITION", "closed", manager.save, 1, {})
     self.assert_fails("INVALID_ARGUMENT", "max_to_keep", self.open,

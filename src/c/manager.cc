@@ -180,7 +180,8 @@ int belay_manager_save(belay_manager* manager, int64_t step, int force,
     if (!manager->metrics.empty()) options.metrics = manager->metrics;
     const auto result = manager->manager->Save(step, options);
     if (!result.ok()) return result.status();
-    const bool is_saved = result->saved || result->begun;
+    const bool is_saved = result->outcome == belay::SaveOutcome::kSaved ||
+                          result->outcome == belay::SaveOutcome::kBegun;
     if (is_saved) manager->metrics.clear();
     Give(saved, is_saved);
     return absl::OkStatus();

@@ -72,7 +72,7 @@ Agreed<> Impl::EndUnderWay(Agreed<SaveResult> saved) {
                                   MissSave(ended.attempt, saved.error()));
     return {};
   }
-  ManagedSave result{.saved = true};
+  ManagedSave result{.outcome = SaveOutcome::kSaved};
   result.result = *std::move(saved);
   if (!ended.note.empty()) result.notes.push_back(ended.note);
   // The program has not waited for it, so its clocks continue.
@@ -217,7 +217,8 @@ Agreed<> Impl::SettleUnderWay() {
 void Impl::TellOfEnded(ManagedSave& result) {
   if (!ended_) return;
   ManagedSave ended = *std::exchange(ended_, std::nullopt);
-  if (ended.saved) result.finished = std::move(ended.result);
+  if (ended.outcome == SaveOutcome::kSaved)
+    result.finished = std::move(ended.result);
   result.deleted.insert(result.deleted.end(), ended.deleted.begin(),
                         ended.deleted.end());
   std::sort(result.deleted.begin(), result.deleted.end());

@@ -217,15 +217,16 @@ Agreed<ManagedSave> Impl::SaveAsOrdered(const SaveOrder& order,
   if (!begun.ok()) return MissSave(attempt, begun.error());
   if (order.steps) SetSteps(*order.steps);
   const std::string note = NoteOnMetrics(options_.retention, order.record);
-  ManagedSave result{.saved = begun->saved.has_value()};
-  if (result.saved) {
+  ManagedSave result;
+  if (begun->saved) {
+    result.outcome = SaveOutcome::kSaved;
     result.result = *std::move(begun->saved);
     stopping_.is_last_save_owed = false;
     if (!note.empty()) result.notes.push_back(note);
     if (!begun->note.empty()) result.notes.push_back(begun->note);
     FinishStep(order.record, order.began, request.counter, false, result);
   } else {
-    result.begun = true;
+    result.outcome = SaveOutcome::kBegun;
     result.reason = absl::StrFormat("step %d is saved in the background",
                                     order.decision.step);
     under_way_ = {.attempt = attempt,
@@ -245,7 +246,7 @@ Agreed<ManagedSave> Impl::SaveAsOrdered(const SaveOrder& order,
 // Returns the result of a step that this manager has saved already.
 ManagedSave Impl::SavedAlready() {
   stopping_.is_last_save_owed = false;
-  ManagedSave result{.saved = true, .result = *last_saved_};
+  ManagedSave result{.outcome = SaveOutcome::kSaved, .result = *last_saved_};
   result.notes.push_back(absl::StrFormat(
       "step %d has the values of the save in the background that began before: "
       "this call took no new ones; to save them, give overwrite or another "
@@ -321,8 +322,11 @@ StatusOr<ManagedSave> CheckpointManager::Save(
 
 std::string ManagedSave::ToString() const {
   std::string text = reason;
-  if (saved) text = result.ToString();
-  if (!saved && !begun) text = Cat("not saved: ", reason);
+  if (outcome == SaveOutcome::kSaved) {
+    text = result.ToString();
+  } else if (outcome != SaveOutcome::kBegun) {
+    text = Cat("not saved: ", reason);
+  }
   if (finished) text += Cat("\nin the background: ", finished->ToString());
   if (!deleted.empty()) {
     text += Cat("\ndeleted: ", absl::StrJoin(deleted, ", "));
@@ -483,7 +487,7 @@ void Impl::NoteTimesOfFailure(double began, bool makes_up) {
 // made, unless it was a retry.
 ManagedSave Impl::Missed(const SaveAttempt& attempt, const SaveFailure& failure,
                          const Status& status) {
-  ManagedSave result{.failure = status};
+  ManagedSave result{.outcome = SaveOutcome::kFailed, .failure = status};
   result.reason = absl::StrFormat(
       "the save of step %d failed, which is tolerated (missed %d of at most %d "
       "in a row): %s",
