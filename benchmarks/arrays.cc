@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "belay/extend/state.h"
 
 namespace belay::bench {
 namespace {
@@ -118,12 +119,12 @@ Status CheckContents(const Arrays& arrays, const std::vector<char>& buffer) {
 State MakeState(const Arrays& arrays, std::vector<char>& buffer) {
   State state;
   for (const Piece& piece : arrays.pieces) {
-    state.AddShard({.key = piece.key,
-                    .dtype = piece.dtype,
-                    .global_shape = piece.global_shape,
-                    .box = piece.box,
-                    .replica = piece.replica,
-                    .data = buffer.data() + piece.offset});
+    AddShard(state, {.key = piece.key,
+                     .dtype = piece.dtype,
+                     .global_shape = piece.global_shape,
+                     .box = piece.box,
+                     .replica = piece.replica,
+                     .data = buffer.data() + piece.offset});
   }
   return state;
 }

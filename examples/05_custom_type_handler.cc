@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/handlers/type_handler_registry.h"
+#include "belay/extend/type_handler_registry.h"
 #include "belay/save_restore.h"
 
 namespace {

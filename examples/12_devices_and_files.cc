@@ -21,7 +21,8 @@
 #include <vector>
 
 #include "belay/checkpoint.h"
-#include "belay/handlers/type_handler_registry.h"
+#include "belay/extend/state.h"
+#include "belay/extend/type_handler_registry.h"
 
 namespace {
 
@@ -53,12 +54,12 @@ class TableHandler : public belay::Handler<Table> {
 
   belay::Status ListForSave(Table& table, belay::State& parts) const override {
     for (int device = 0; device < kDevices; ++device) {
-      parts.AddShard({.key = "",
-                      .dtype = belay::DType::kF32,
-                      .global_shape = {table.num_rows, kColumns},
-                      .box = table.boxes[device],
-                      .device = {.device_type = "GPU", .device_index = device},
-                      .data = table.on_device[device].data()});
+      AddShard(parts, {.key = "",
+                       .dtype = belay::DType::kF32,
+                       .global_shape = {table.num_rows, kColumns},
+                       .box = table.boxes[device],
+                       .device = {.device_type = "GPU", .device_index = device},
+                       .data = table.on_device[device].data()});
     }
     return absl::OkStatus();
   }

@@ -43,7 +43,7 @@
 #include "belay/async_saver.h"
 #include "belay/check.h"
 #include "belay/checkpoint_manager.h"
-#include "belay/handlers/type_handler_registry.h"
+#include "belay/extend/type_handler_registry.h"
 #include "belay/handlers/value_tree.h"
 #include "small_state.h"
 

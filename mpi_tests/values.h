@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "belay/extend/state.h"
 #include "belay/save_restore.h"
 #include "file_bytes.h"
 #include "mpi_test.h"
@@ -106,14 +107,14 @@ class Values {
     State state;
     for (Piece& piece : pieces_) {
       const bool is_text = piece.dtype == DType::kString;
-      state.AddShard({.key = piece.key,
-                      .dtype = piece.dtype,
-                      .global_shape = piece.shape,
-                      .box = piece.box,
-                      .replica = piece.replica,
-                      .data = is_text ? nullptr : piece.bytes.data(),
-                      .text = is_text ? &piece.bytes : nullptr,
-                      .layout = piece.layout});
+      AddShard(state, {.key = piece.key,
+                       .dtype = piece.dtype,
+                       .global_shape = piece.shape,
+                       .box = piece.box,
+                       .replica = piece.replica,
+                       .data = is_text ? nullptr : piece.bytes.data(),
+                       .text = is_text ? &piece.bytes : nullptr,
+                       .layout = piece.layout});
     }
     return state;
   }

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "belay/handlers/type_handler.h"
-#include "belay/handlers/type_handler_registry.h"
+#include "belay/extend/type_handler.h"
+#include "belay/extend/type_handler_registry.h"
 #include "belay/state.h"
 
 namespace belay::testing {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "belay/arrays/box.h"
+#include "belay/extend/transform_function.h"
 #include "belay/values/transform.h"
 #include "core/strided_copy.h"
 #include "state/transform.h"

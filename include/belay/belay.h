@@ -11,7 +11,7 @@
 #include "belay/checkpoint_manager.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/comm.h"
-#include "belay/handlers/type_handler_registry.h"
+#include "belay/extend/type_handler_registry.h"
 #include "belay/handlers/value_tree.h"
 #include "belay/log.h"
 #include "belay/objects/trackable.h"

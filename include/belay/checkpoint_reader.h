@@ -21,7 +21,7 @@
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
 #include "belay/arrays/tensor.h"
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/type_handler.h"
 #include "belay/handlers/value_tree.h"
 #include "belay/objects/object_info.h"
 #include "belay/options.h"
@@ -82,8 +82,8 @@ struct CheckpointInfo {
   int64_t file_bytes = 0;  // of the data files
   int64_t bytes = 0;
   bool has_checksums = false;
-  bool has_graph = false;         // saved with objects
-  std::vector<ArrayInfo> arrays;  // ascending by key
+  bool has_graph = false;           // saved with objects
+  std::vector<ArrayInfo> arrays;    // ascending by key
   std::vector<StoredPiece> pieces;  // by file, then by key
 };
 

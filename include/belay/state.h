@@ -28,8 +28,9 @@
 #include "belay/arrays/flat_buffer.h"
 #include "belay/arrays/layout.h"
 #include "belay/arrays/memory.h"
-#include "belay/arrays/shard.h"
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/row_shards.h"
+#include "belay/extend/shard.h"
+#include "belay/extend/type_handler.h"
 #include "belay/rows.h"
 #include "belay/status.h"
 
@@ -102,7 +103,7 @@ class State {
                     "belay has no value of this type: it stores numbers of at "
                     "most 8 bytes, texts, contiguous ranges of numbers, and "
                     "objects of classes that have a handler");
-      AddValue(key, RefTo(value), StandardHandler<U>::Get());
+      AddTyped(key, RefTo(value), StandardHandler<U>::Get());
     }
   }
 
@@ -311,36 +312,6 @@ class State {
   // variable may be restored with any other components. Local.
   void AddShardedVariable(std::string_view key, ShardedVariable& variable);
 
-  // Adds a shard as it is. Save sets the unset parts of its device. Local.
-  void AddShard(Shard shard);
-
-  // Adds a value for the handler of its type. If the registry has none,
-  // `handler` stores it. Local.
-  void AddValue(std::string_view key, const ValueRef& value,
-                TypeHandlerPtr handler = nullptr);
-
-  // Keeps an object alive until the save or the restore of this State has
-  // returned and the State is destroyed. For objects that a handler creates and
-  // lists. Local.
-  template <typename T>
-  T& Own(std::shared_ptr<T> object) {
-    T& kept = *object;
-    kept_.push_back(std::move(object));
-    return kept;
-  }
-  // Returns the owned object with this index, which must be a T. The `more` of
-  // TypeHandler::Received has the objects that were owned when the value was
-  // listed. Local.
-  template <typename T>
-  T& Owned(size_t number) const {
-    return *static_cast<T*>(kept_.at(number).get());
-  }
-
-  // Changes where the elements of shards()[number] begin, the ghost cells
-  // before them included: for memory that was added by its address, and that
-  // lies elsewhere now. Local.
-  void SetAddress(size_t number, void* begin);
-
   // Returns the added shards, in order. Local.
   const std::vector<Shard>& shards() const { return shards_; }
 
@@ -351,6 +322,15 @@ class State {
   const Status& status() const { return status_; }
 
  private:
+  // belay/extend/state.h
+  friend void AddShard(State& state, Shard shard);
+  friend void AddValue(State& state, std::string_view key,
+                       const ValueRef& value, TypeHandlerPtr handler);
+  template <typename T>
+  friend T& Own(State& state, std::shared_ptr<T> object);
+  template <typename T>
+  friend T& Owned(const State& state, size_t number);
+  friend void SetAddress(State& state, size_t number, void* begin);
   friend struct OwnedObjects;
   friend struct StateVersion;
 
@@ -389,6 +369,9 @@ class State {
     shard.key = std::string(key);
     AddShard(std::move(shard));
   }
+  void AddShard(Shard shard);
+  void AddTyped(std::string_view key, const ValueRef& value,
+                TypeHandlerPtr handler);
   // Adds a shard that lacks only its memory.
   void AddMemory(Shard shard, const Memory& memory);
   // Marks what was added since there were so many.

@@ -4,7 +4,8 @@
 
 #include <memory>
 
-#include "belay/handlers/type_handler_registry.h"
+#include "belay/extend/state.h"
+#include "belay/extend/type_handler_registry.h"
 #include "values.h"
 
 namespace belay::sparse_handler_test {
@@ -55,7 +56,7 @@ class SparseHandler : public Handler<SparseRows> {
   static void AddRows(SparseRows& m, State& parts) {
     if (m.first_row == 0) {
       parts.AddPiece("row_ends", {m.num_rows + 1}, {{0}, {1}},
-                     AtAddress(&parts.Own(std::make_shared<int64_t>(0))));
+                     AtAddress(&Own(parts, std::make_shared<int64_t>(0))));
     }
     parts.AddPiece("row_ends", {m.num_rows + 1},
                    {{m.first_row + 1}, {std::ssize(m.row_ends)}},

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "belay/checkpoint_reader.h"
+#include "belay/extend/state.h"
 #include "handler_testing.h"
 #include "values.h"
 
@@ -301,8 +302,8 @@ TEST_F(TypeHandlerTest, AHandlerThatAValueCameWithNeedsNoEntry) {
   const auto handler = std::make_shared<Counting>();
   Polynomial value{{1, 2}, "x"}, found;
   State state, wanted;
-  state.AddValue("p", {&value, typeid(Polynomial)}, handler);
-  wanted.AddValue("p", {&found, typeid(Polynomial)}, handler);
+  AddValue(state, "p", {&value, typeid(Polynomial)}, handler);
+  AddValue(wanted, "p", {&found, typeid(Polynomial)}, handler);
   ASSERT_EQ(SaveOne(state, none), absl::OkStatus());
   ASSERT_EQ(RestoreOne(wanted, none), absl::OkStatus());
   EXPECT_EQ(found, value);
@@ -315,7 +316,7 @@ TEST_F(TypeHandlerTest, AnEntryForAVectorTakesPrecedence) {
    public:
     std::string typestr() const override { return "halved"; }
     Status ListForSave(std::vector<float>& value, State& parts) const override {
-      auto& half = parts.Own(std::make_shared<std::vector<float>>(value));
+      auto& half = Own(parts, std::make_shared<std::vector<float>>(value));
       half.resize(value.size() / 2);
       parts.Add("half", half);
       return absl::OkStatus();

@@ -56,7 +56,7 @@ TEST_F(ManagerPageTest, ATrainingLoop) {
 
 Status ComputeAndKeep(const belay::Comm& comm, const std::string& dir,
                       int64_t steps,
-                      const std::function<void(double&)>& Compute) {
+                      const std::function<void(double&)>& Advance) {
   const belay::Box box = {.offset = {comm.rank()}, .shape = {1}};
   std::vector<double> u(1);
   belay::State state;
@@ -69,7 +69,7 @@ Status ComputeAndKeep(const belay::Comm& comm, const std::string& dir,
   auto restored = manager->RestoreOrInitialize();
   if (!restored.ok()) return restored.status();
   for (int64_t step = restored->step.value_or(-1) + 1; step < steps; ++step) {
-    Compute(u[0]);
+    Advance(u[0]);
     auto saved = manager->Save(step);
     if (!saved.ok()) return saved.status();
   }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "belay/extend/state.h"
 #include "values.h"
 
 namespace belay::bad_input_test {
@@ -215,10 +216,10 @@ TEST_F(BadInputTest, ValuesThatStateRemembers) {
   ExpectSaveRefused(no_text, absl::InvalidArgumentError(absl::StrCat(
                                  "add \"text\": the pointer is null", By(0))));
   State unknown;
-  unknown.AddShard({.key = "a",
-                    .dtype = static_cast<DType>(99),
-                    .replica = State::kReplicaIsRank,
-                    .data = &value});
+  AddShard(unknown, {.key = "a",
+                     .dtype = static_cast<DType>(99),
+                     .replica = State::kReplicaIsRank,
+                     .data = &value});
   ExpectSaveRefused(unknown,
                     absl::InvalidArgumentError(absl::StrCat(
                         "add \"a\": unknown dtype (found number 99)", By(0))));

@@ -7,7 +7,9 @@
 
 #include <complex>
 
+#include "belay/arrays/indexing.h"
 #include "belay/checkpoint.h"
+#include "belay/extend/transform_function.h"
 #include "values.h"
 
 namespace belay::transform_test {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "belay/checkpoint_reader.h"
+#include "belay/extend/state.h"
 #include "converted_matrix.h"
 #include "h5_testing.h"
 
@@ -184,11 +185,11 @@ TEST_F(ConversionTest, WhatDoesNotConvertIsRefusedOnAllRanks) {
                         const Shape& shape) {
     static double memory[8];
     State state;
-    state.AddShard({.key = key,
-                    .dtype = dtype,
-                    .global_shape = shape,
-                    .box = WholeBox(shape),
-                    .data = memory});
+    AddShard(state, {.key = key,
+                     .dtype = dtype,
+                     .global_shape = shape,
+                     .box = WholeBox(shape),
+                     .data = memory});
     return state;
   };
   ExpectRefused(want("complex", DType::kF32, {}), kBoth,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "belay/arrays/indexing.h"
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/reader/copy_checkpoint.h"

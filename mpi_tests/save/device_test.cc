@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "belay/checkpoint.h"
+#include "belay/extend/state.h"
 #include "policy_fixture.h"
 
 namespace belay::device_test {
@@ -39,12 +40,12 @@ class DeviceTest : public testing::PolicyTest {
   // Saves one array "w" of a row per rank with these devices.
   StatusOr<SaveResult> SaveRow(const DeviceSpec& device) {
     State state;
-    state.AddShard({.key = "w",
-                    .dtype = DType::kF32,
-                    .global_shape = {size_},
-                    .box = {{rank_}, {1}},
-                    .device = device,
-                    .data = &row_});
+    AddShard(state, {.key = "w",
+                     .dtype = DType::kF32,
+                     .global_shape = {size_},
+                     .box = {{rank_}, {1}},
+                     .device = device,
+                     .data = &row_});
     seen_.clear();
     auto saved = Save(comm_, run(), 1, state, options_);
     EXPECT_TRUE(IsSameEverywhere(saved.status().ToString()));

@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "belay/arrays/tensor.h"
 #include "belay/async_saver.h"
+#include "belay/extend/state.h"
 #include "values.h"
 
 namespace belay::kept_listing_test {
@@ -160,8 +162,8 @@ TEST_F(KeptListingTest, AValueInAnotherThatHasMoved) {
   Pointer pointer;
   State state;
   state.Add("held", held);
-  state.AddValue("pointer", RefTo(pointer),
-                 std::make_shared<const PointerHandler>());
+  AddValue(state, "pointer", RefTo(pointer),
+           std::make_shared<const PointerHandler>());
   for (int64_t step = 1; step <= 3; ++step) {
     const auto value = static_cast<double>(step);
     held.emplace(static_cast<size_t>(step), value);

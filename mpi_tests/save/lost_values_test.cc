@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "belay/async_saver.h"
+#include "belay/extend/transform_function.h"
 #include "belay/log.h"
 #include "belay/reader/copy_checkpoint.h"
 #include "belay/values/restore_values.h"

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
+#include "belay/extend/state.h"
 #include "converted_matrix.h"
 #include "core/element_conversion.h"
 #include "h5_testing.h"
@@ -130,18 +131,18 @@ TEST_F(SaveArgsTest, EveryCast) {
     ConvertElements(from, memory.back().data(), to, need.back().data(), count);
     args.push_back({key, {.dtype = to}});
     const Box all = WholeBox({count});
-    saved.AddShard({.key = key,
-                    .dtype = from,
-                    .global_shape = {count},
-                    .box = all,
-                    .replica = State::kReplicaIsRank,
-                    .data = memory.back().data()});
-    restored.AddShard({.key = key,
-                       .dtype = to,
-                       .global_shape = {count},
-                       .box = all,
-                       .replica = State::kReplicaIsRank,
-                       .data = found.back().data()});
+    AddShard(saved, {.key = key,
+                     .dtype = from,
+                     .global_shape = {count},
+                     .box = all,
+                     .replica = State::kReplicaIsRank,
+                     .data = memory.back().data()});
+    AddShard(restored, {.key = key,
+                        .dtype = to,
+                        .global_shape = {count},
+                        .box = all,
+                        .replica = State::kReplicaIsRank,
+                        .data = found.back().data()});
   }
   ForEachWay([&](SaveOptions options) {
     options.args = args;

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/type_handler.h"
 
 namespace belay::python {
 

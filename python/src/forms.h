@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/type_handler.h"
 #include "belay/handlers/value_tree.h"
 #include "plan/stored_values.h"
 
@@ -73,8 +73,8 @@ struct StoredForms {
 // Functions of belay._kinds.
 py::object Kinds(const char* function);
 
-// Calls one with a form that a checkpoint stores. Throws a StatusError with code
-// DataLoss if the form makes it raise.
+// Calls one with a form that a checkpoint stores. Throws a StatusError with
+// code DataLoss if the form makes it raise.
 py::object FromStored(const char* function, const std::string& form);
 
 // A kind of the container `value`, which is none of the four most usual ones,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "belay/extend/state.h"
 #include "errors.h"
 #include "log.h"
 #include "names.h"
@@ -206,7 +207,7 @@ void BoundState::AddForm(std::string form_key, const std::string& typestr) {
   if (purpose_ != Purpose::kSave || !keys_.insert(form_key).second) return;
   TypeHandlerPtr& handler = form_handlers_[typestr];
   if (handler == nullptr) handler = FormHandler(typestr);
-  state_.AddValue(form_key, RefTo(none), handler);
+  AddValue(state_, form_key, RefTo(none), handler);
 }
 
 void BoundState::AddKind(const std::string& key, py::handle container) {

@@ -21,8 +21,8 @@
 
 #include "arrays.h"
 #include "belay/comm.h"
+#include "belay/extend/row_shards.h"
 #include "belay/handlers/value_tree.h"
-#include "belay/rows.h"
 #include "belay/state.h"
 #include "big_int.h"
 #include "forms.h"

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "belay/extend/state.h"
 #include "errors.h"
 #include "names.h"
 #include "state.h"
@@ -94,7 +95,7 @@ void BoundState::BindInt(const std::string& key, py::handle value,
   if (per_rank != nullptr) {
     state_.AddPerRank(key, *bound.digits, *per_rank);
   } else {
-    state_.AddValue(key, RefTo(bound), IntHandler());
+    AddValue(state_, key, RefTo(bound), IntHandler());
   }
 }
 
@@ -140,7 +141,9 @@ char NumbersIn(py::handle list) {
 void BoundState::BindNumbers(const std::string& key, const py::tuple& numbers) {
   const char kind = NumbersIn(numbers);
   const py::array array = py::module_::import("numpy").attr("array")(
-      numbers, kind == 'i' ? "int64" : kind == 'd' ? "float64" : "bool");
+      numbers, kind == 'i'   ? "int64"
+               : kind == 'd' ? "float64"
+                             : "bool");
   const BoundArray bound = BindArray(Purpose::kSave, key, {array});
   const NumpyScalarCell& cell = NewCell(NumpyScalarCell{bound.memory});
   void* const data = const_cast<void*>(cell.array.data());
@@ -151,8 +154,8 @@ void BoundState::BindNumbers(const std::string& key, const py::tuple& numbers) {
 bool BoundState::SetNumbers(size_t number, py::handle list) {
   auto* const cell = std::get_if<NumpyScalarCell>(&cells_.at(number));
   if (cell == nullptr || cell->array.ndim() != 1) return false;
-  const py::object values = py::module_::import("numpy").attr("array")(
-      list, cell->array.dtype());
+  const py::object values =
+      py::module_::import("numpy").attr("array")(list, cell->array.dtype());
   std::memcpy(cell->array.mutable_data(), py::array(values).data(),
               static_cast<size_t>(cell->array.nbytes()));
   return true;

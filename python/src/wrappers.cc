@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "belay/arrays/layout.h"
+#include "belay/extend/state.h"
 #include "errors.h"
 #include "log.h"
 #include "names.h"
@@ -336,13 +337,13 @@ void BoundState::BindPiece(const std::string& key, py::handle wrapper) {
     return;
   }
   if (has_ghosts) Refuse(key, "a replica of a piece has no ghost cells");
-  state_.AddShard({.key = key,
-                   .dtype = bound.dtype,
-                   .global_shape = shape,
-                   .box = box,
-                   .replica = replica,
-                   .data = const_cast<void*>(bound.memory.data()),
-                   .strides = {bound.strides.begin(), bound.strides.end()}});
+  AddShard(state_, {.key = key,
+                    .dtype = bound.dtype,
+                    .global_shape = shape,
+                    .box = box,
+                    .replica = replica,
+                    .data = const_cast<void*>(bound.memory.data()),
+                    .strides = {bound.strides.begin(), bound.strides.end()}});
 }
 
 void BoundState::BindFlatRange(const std::string& key, py::handle range) {
@@ -437,7 +438,7 @@ void BoundState::BindRows(const std::string& key, const GivenArray& given,
     shard.object = &cell;
     shard.access = &kRowsAccess;
   }
-  state_.AddShard(std::move(shard));
+  AddShard(state_, std::move(shard));
 }
 
 void BoundState::BindRowsById(const std::string& key, py::handle rows) {

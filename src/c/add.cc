@@ -12,13 +12,14 @@
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
 #include "belay/arrays/memory.h"
-#include "belay/arrays/shard.h"
 #include "belay/belay_c.h"
-#include "belay/rows.h"
+#include "belay/extend/row_shards.h"
+#include "belay/extend/shard.h"
 #include "belay/state.h"
 #include "belay/status.h"
 #include "c/error.h"
 #include "c/handles.h"
+#include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
 
@@ -53,9 +54,8 @@ StatusOr<Shape> NumbersOf(const std::string& key, const char* name, int ndim,
 // The elements of a box at this address.
 StatusOr<Memory> MemoryOf(DType dtype, const Shape& shape,
                           const int64_t* strides, void* data) {
-  const StatusOr<int64_t> elements = CheckedNumElements(shape);
-  if (!elements.ok()) return elements.status();
-  Memory memory(data, dtype, *elements, {data, 0});
+  BELAY_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(shape));
+  Memory memory(data, dtype, elements, {data, 0});
   if (strides != nullptr && !shape.empty()) {
     memory.size = -1;  // it holds more than the box
     memory.layout = std::make_shared<const MemoryLayout>(MemoryLayout{
@@ -77,7 +77,6 @@ using belay::c::Call;
 using belay::c::DTypeOf;
 using belay::c::MemoryOf;
 using belay::c::Mistake;
-using belay::c::NullArgument;
 using belay::c::NumbersOf;
 
 Status AddString(belay_state& state, const std::string& key, char* buffer,
@@ -98,14 +97,12 @@ int AddWhole(belay_state* state, const char* key, int dtype, int ndim,
              const int64_t* shape, const int64_t* strides, void* data,
              AddArray add) {
   return Add(state, key, [&](const std::string& name) -> Status {
-    const StatusOr<DType> type = DTypeOf(name, dtype);
-    if (!type.ok()) return type.status();
-    const StatusOr<Shape> lengths = NumbersOf(name, "shape", ndim, shape);
-    if (!lengths.ok()) return lengths.status();
-    const StatusOr<belay::Memory> memory =
-        MemoryOf(*type, *lengths, strides, data);
-    if (!memory.ok()) return memory.status();
-    add(name, *lengths, *memory);
+    BELAY_ASSIGN_OR_RETURN(const DType type, DTypeOf(name, dtype));
+    BELAY_ASSIGN_OR_RETURN(const Shape lengths,
+                           NumbersOf(name, "shape", ndim, shape));
+    BELAY_ASSIGN_OR_RETURN(const belay::Memory memory,
+                           MemoryOf(type, lengths, strides, data));
+    add(name, lengths, memory);
     return absl::OkStatus();
   });
 }
@@ -113,8 +110,7 @@ int AddWhole(belay_state* state, const char* key, int dtype, int ndim,
 }  // namespace
 
 int belay_state_create(belay_state** result) {
-  return Call([&]() -> Status {
-    if (result == nullptr) return NullArgument("result");
+  return Call({{"result", result}}, [&]() -> Status {
     *result = nullptr;
     *result = new belay_state();
     return absl::OkStatus();
@@ -126,8 +122,7 @@ void belay_state_free(belay_state** state) {
 }
 
 int belay_state_clear(belay_state* state) {
-  return Call([&]() -> Status {
-    if (state == nullptr) return NullArgument("state");
+  return Call({{"state", state}}, [&]() -> Status {
     state->state = {};
     state->status = absl::OkStatus();
     state->strings.clear();
@@ -166,18 +161,16 @@ int belay_state_add_piece(belay_state* state, const char* key, int dtype,
                           const int64_t* offset, const int64_t* shape,
                           const int64_t* strides, void* data) {
   return Add(state, key, [&](const std::string& name) -> Status {
-    const StatusOr<DType> type = DTypeOf(name, dtype);
-    if (!type.ok()) return type.status();
-    const auto whole = NumbersOf(name, "global_shape", ndim, global_shape);
-    if (!whole.ok()) return whole.status();
-    const auto begin = NumbersOf(name, "offset", ndim, offset);
-    if (!begin.ok()) return begin.status();
-    const auto lengths = NumbersOf(name, "shape", ndim, shape);
-    if (!lengths.ok()) return lengths.status();
-    const StatusOr<belay::Memory> memory =
-        MemoryOf(*type, *lengths, strides, data);
-    if (!memory.ok()) return memory.status();
-    state->state.AddPiece(name, *whole, {*begin, *lengths}, *memory);
+    BELAY_ASSIGN_OR_RETURN(const DType type, DTypeOf(name, dtype));
+    BELAY_ASSIGN_OR_RETURN(const auto whole,
+                           NumbersOf(name, "global_shape", ndim, global_shape));
+    BELAY_ASSIGN_OR_RETURN(const auto begin,
+                           NumbersOf(name, "offset", ndim, offset));
+    BELAY_ASSIGN_OR_RETURN(const auto lengths,
+                           NumbersOf(name, "shape", ndim, shape));
+    BELAY_ASSIGN_OR_RETURN(const belay::Memory memory,
+                           MemoryOf(type, lengths, strides, data));
+    state->state.AddPiece(name, whole, {begin, lengths}, memory);
     return absl::OkStatus();
   });
 }
@@ -185,8 +178,7 @@ int belay_state_add_piece(belay_state* state, const char* key, int dtype,
 int belay_state_add_per_rank(belay_state* state, const char* key, int dtype,
                              int64_t count, void* data, int other_ranks) {
   return Add(state, key, [&](const std::string& name) -> Status {
-    const StatusOr<DType> type = DTypeOf(name, dtype);
-    if (!type.ok()) return type.status();
+    BELAY_ASSIGN_OR_RETURN(const DType type, DTypeOf(name, dtype));
     if (count < 0) {
       return Mistake(name, absl::StrFormat("negative count (found %d)", count));
     }
@@ -199,11 +191,11 @@ int belay_state_add_per_rank(belay_state* state, const char* key, int dtype,
           name, absl::StrFormat("unknown other_ranks (found %d)", other_ranks));
     }
     belay::Shard shard = belay::rows::ShardOf(
-        {.dtype = *type}, data, count,
+        {.dtype = type}, data, count,
         {.is_per_rank = true,
          .other_ranks = static_cast<belay::OtherRanks>(other_ranks)});
     shard.key = name;
-    state->state.AddShard(std::move(shard));
+    AddShard(state->state, std::move(shard));
     return absl::OkStatus();
   });
 }
@@ -223,8 +215,7 @@ int belay_state_add_padded_string(belay_state* state, const char* key,
 }
 
 int belay_state_fail(belay_state* state, int code, const char* message) {
-  return Call([&]() -> Status {
-    if (state == nullptr) return NullArgument("state");
+  return Call({{"state", state}}, [&]() -> Status {
     const bool is_known = code != BELAY_OK && *belay_code_name(code) != '\0';
     Status status(
         static_cast<absl::StatusCode>(is_known ? code : BELAY_UNKNOWN),
@@ -336,9 +327,9 @@ Status SetBuffer(BufferedString& string, const Found* found, void* data) {
 
 Status SetAddress(belay_state& state, const std::string& key, int64_t piece,
                   const Found* found, void* data) {
-  const StatusOr<size_t> number = FindShard(state.state, key, piece);
-  if (!number.ok()) return number.status();
-  const Shard& shard = state.state.shards()[*number];
+  BELAY_ASSIGN_OR_RETURN(const size_t number,
+                         FindShard(state.state, key, piece));
+  const Shard& shard = state.state.shards()[number];
   if (shard.object != nullptr) {
     return AddressMistake(
         key,
@@ -354,10 +345,9 @@ Status SetAddress(belay_state& state, const std::string& key, int64_t piece,
     if (shard.text == &string.value) return SetBuffer(string, found, data);
   }
   if (found != nullptr) {
-    Status status = CheckSame(shard, *found);
-    if (!status.ok()) return status;
+    BELAY_RETURN_IF_ERROR(CheckSame(shard, *found));
   }
-  state.state.SetAddress(*number, data);
+  SetAddress(state.state, number, data);
   return absl::OkStatus();
 }
 
@@ -374,9 +364,9 @@ int belay_state_set_array(belay_state* state, const char* key, int64_t piece,
                           int dtype, int ndim, const int64_t* shape,
                           const int64_t* strides, void* data) {
   return Add(state, key, [&](const std::string& name) -> Status {
-    const StatusOr<Shape> lengths = NumbersOf(name, "shape", ndim, shape);
-    if (!lengths.ok()) return lengths.status();
-    Found found{.dtype = dtype, .shape = *lengths};
+    BELAY_ASSIGN_OR_RETURN(const Shape lengths,
+                           NumbersOf(name, "shape", ndim, shape));
+    Found found{.dtype = dtype, .shape = lengths};
     if (strides != nullptr) found.strides.emplace(strides, strides + ndim);
     return SetAddress(*state, name, piece, &found, data);
   });

@@ -15,7 +15,6 @@
 
 using belay::Status;
 using belay::c::Call;
-using belay::c::NullArgument;
 
 int belay_comm_create(MPI_Comm comm, belay_comm** result) {
   return belay_comm_create_with_options(comm, nullptr, result);
@@ -23,8 +22,7 @@ int belay_comm_create(MPI_Comm comm, belay_comm** result) {
 
 int belay_comm_create_with_options(MPI_Comm comm, const belay_options* options,
                                    belay_comm** result) {
-  return Call([&]() -> Status {
-    if (result == nullptr) return NullArgument("result");
+  return Call({{"result", result}}, [&]() -> Status {
     *result = nullptr;
     auto handle = std::make_unique<belay_comm>();
     handle->deadline_seconds = belay::c::DeadlineOf(options);
@@ -54,16 +52,14 @@ int belay_comm_free(belay_comm** comm) {
 }
 
 int belay_comm_rank(const belay_comm* comm, int* rank) {
-  return Call([&]() -> Status {
-    if (comm == nullptr) return NullArgument("comm");
+  return Call({{"comm", comm}}, [&]() -> Status {
     belay::c::Give(rank, comm->comm.rank());
     return absl::OkStatus();
   });
 }
 
 int belay_comm_size(const belay_comm* comm, int* size) {
-  return Call([&]() -> Status {
-    if (comm == nullptr) return NullArgument("comm");
+  return Call({{"comm", comm}}, [&]() -> Status {
     belay::c::Give(size, comm->comm.size());
     return absl::OkStatus();
   });

@@ -4,6 +4,7 @@
 #define BELAY_C_ERROR_H_
 
 #include <exception>
+#include <initializer_list>
 #include <new>
 #include <string>
 #include <string_view>
@@ -38,6 +39,23 @@ int Call(Function function) noexcept {
 
 // Returns an InvalidArgument for an argument that must not be null.
 Status NullArgument(std::string_view name);
+
+// A pointer that the program must give.
+struct Needed {
+  std::string_view name;
+  const void* pointer;
+};
+
+// As Call, for a function that needs these pointers.
+template <typename Function>
+int Call(std::initializer_list<Needed> all, Function function) noexcept {
+  return Call([&]() -> Status {
+    for (const Needed& needed : all) {
+      if (needed.pointer == nullptr) return NullArgument(needed.name);
+    }
+    return function();
+  });
+}
 
 // Does nothing if the pointer for a result is null.
 template <typename T, typename U>

@@ -21,6 +21,7 @@
 #include "c/error.h"
 #include "c/handles.h"
 #include "c/options.h"
+#include "core/status_macros.h"
 #include "core/text.h"
 
 namespace {
@@ -75,11 +76,10 @@ StatusOr<Layout> LayoutOf(const char* text) {
 // The piece of a rank.
 StatusOr<Box> BoxOf(const char* text, int ndim, const int64_t* global_shape,
                     int rank) {
-  const StatusOr<Layout> layout = LayoutOf(text);
-  if (!layout.ok()) return layout.status();
-  const auto whole = NumbersOf(text, "global_shape", ndim, global_shape);
-  if (!whole.ok()) return whole.status();
-  return layout->LocalBox(*whole, rank);
+  BELAY_ASSIGN_OR_RETURN(const Layout layout, LayoutOf(text));
+  BELAY_ASSIGN_OR_RETURN(const auto whole,
+                         NumbersOf(text, "global_shape", ndim, global_shape));
+  return layout.LocalBox(whole, rank);
 }
 
 }  // namespace
@@ -89,17 +89,16 @@ int belay_state_add_piece_with_ghosts(
     const int64_t* global_shape, const int64_t* offset, const int64_t* shape,
     const int64_t* strides, const belay_ghosts* ghosts, void* data) {
   return Add(state, key, [&](const std::string& name) -> Status {
-    const StatusOr<DType> type = DTypeOf(name, dtype);
-    if (!type.ok()) return type.status();
-    const auto whole = NumbersOf(name, "global_shape", ndim, global_shape);
-    if (!whole.ok()) return whole.status();
-    const auto begin = NumbersOf(name, "offset", ndim, offset);
-    if (!begin.ok()) return begin.status();
-    const auto lengths = NumbersOf(name, "shape", ndim, shape);
-    if (!lengths.ok()) return lengths.status();
-    const auto memory = MemoryWith(name, *type, ndim, strides, ghosts, data);
-    if (!memory.ok()) return memory.status();
-    state->state.AddPiece(name, *whole, {*begin, *lengths}, *memory);
+    BELAY_ASSIGN_OR_RETURN(const DType type, DTypeOf(name, dtype));
+    BELAY_ASSIGN_OR_RETURN(const auto whole,
+                           NumbersOf(name, "global_shape", ndim, global_shape));
+    BELAY_ASSIGN_OR_RETURN(const auto begin,
+                           NumbersOf(name, "offset", ndim, offset));
+    BELAY_ASSIGN_OR_RETURN(const auto lengths,
+                           NumbersOf(name, "shape", ndim, shape));
+    BELAY_ASSIGN_OR_RETURN(const auto memory,
+                           MemoryWith(name, type, ndim, strides, ghosts, data));
+    state->state.AddPiece(name, whole, {begin, lengths}, memory);
     return absl::OkStatus();
   });
 }
@@ -110,19 +109,18 @@ int belay_state_add_laid_out(belay_state* state, const char* key, int dtype,
                              const int64_t* strides, const belay_ghosts* ghosts,
                              void* data) {
   return Add(state, key, [&](const std::string& name) -> Status {
-    const StatusOr<DType> type = DTypeOf(name, dtype);
-    if (!type.ok()) return type.status();
+    BELAY_ASSIGN_OR_RETURN(const DType type, DTypeOf(name, dtype));
     const StatusOr<Layout> laid_out = LayoutOf(layout);
     if (!laid_out.ok()) {
       return Status(laid_out.status().code(),
                     belay::Cat("add \"", name, "\": ",
                                std::string(laid_out.status().message())));
     }
-    const auto whole = NumbersOf(name, "global_shape", ndim, global_shape);
-    if (!whole.ok()) return whole.status();
-    const auto memory = MemoryWith(name, *type, ndim, strides, ghosts, data);
-    if (!memory.ok()) return memory.status();
-    state->state.AddLaidOut(name, *laid_out, *whole, rank, *memory);
+    BELAY_ASSIGN_OR_RETURN(const auto whole,
+                           NumbersOf(name, "global_shape", ndim, global_shape));
+    BELAY_ASSIGN_OR_RETURN(const auto memory,
+                           MemoryWith(name, type, ndim, strides, ghosts, data));
+    state->state.AddLaidOut(name, *laid_out, whole, rank, memory);
     return absl::OkStatus();
   });
 }
@@ -130,11 +128,11 @@ int belay_state_add_laid_out(belay_state* state, const char* key, int dtype,
 int belay_layout_box(const char* layout, int ndim, const int64_t* global_shape,
                      int rank, int64_t* offset, int64_t* shape) {
   return Call([&]() -> Status {
-    const StatusOr<Box> box = BoxOf(layout, ndim, global_shape, rank);
-    if (!box.ok()) return box.status();
-    for (size_t i = 0; i < box->shape.size(); ++i) {
-      if (offset != nullptr) offset[i] = box->offset[i];
-      if (shape != nullptr) shape[i] = box->shape[i];
+    BELAY_ASSIGN_OR_RETURN(const Box box,
+                           BoxOf(layout, ndim, global_shape, rank));
+    for (size_t i = 0; i < box.shape.size(); ++i) {
+      if (offset != nullptr) offset[i] = box.offset[i];
+      if (shape != nullptr) shape[i] = box.shape[i];
     }
     return absl::OkStatus();
   });
@@ -143,15 +141,14 @@ int belay_layout_box(const char* layout, int ndim, const int64_t* global_shape,
 int belay_layout_on_ranks(const char* layout, int num_ranks, char* buffer,
                           int64_t capacity) {
   return Call([&]() -> Status {
-    const StatusOr<Layout> laid_out = LayoutOf(layout);
-    if (!laid_out.ok()) return laid_out.status();
+    BELAY_ASSIGN_OR_RETURN(const Layout laid_out, LayoutOf(layout));
     if (num_ranks <= 0) {
       return absl::InvalidArgumentError(
           absl::StrFormat("layout \"%s\": no ranks (need at least 1, found %d)",
                           layout, num_ranks));
     }
     if (buffer == nullptr) return NullArgument("buffer");
-    const std::string text = laid_out->OnRanks(num_ranks).ToString();
+    const std::string text = laid_out.OnRanks(num_ranks).ToString();
     const auto needed = static_cast<int64_t>(text.size()) + 1;
     if (needed > capacity) {
       return absl::OutOfRangeError(absl::StrFormat(
@@ -235,16 +232,16 @@ Status AddToGroup(belay_grouping& grouping, int64_t group, int64_t piece,
     const size_t ndim = part.global_shape.size();
     part.box.offset.assign(offset, offset + ndim);
     part.box.shape.assign(shape, shape + ndim);
-    const StatusOr<int64_t> elements = CheckedNumElements(part.box.shape);
-    if (!elements.ok()) return elements.status();
+    BELAY_ASSIGN_OR_RETURN(const int64_t elements,
+                           CheckedNumElements(part.box.shape));
     const int64_t size = DTypeSize(part.dtype);
-    if (*elements > part.bytes / size) {
+    if (elements > part.bytes / size) {
       return absl::InvalidArgumentError(absl::StrFormat(
           "key \"%s\": the box is larger than the piece (need at most %d "
           "elements, found %d)",
-          part.key, part.bytes / size, *elements));
+          part.key, part.bytes / size, elements));
     }
-    part.bytes = *elements * size;
+    part.bytes = elements * size;
   }
   if (std::ssize(grouping.groups) <= group) {
     grouping.groups.resize(static_cast<size_t>(group) + 1);
@@ -261,32 +258,32 @@ int belay_options_set_sharding_policy(belay_options* options,
                                       const char* parameters,
                                       belay_group_function group,
                                       void* context) {
-  return belay::c::Call([&]() -> belay::Status {
-    if (options == nullptr) return belay::c::NullArgument("options");
-    if (description == nullptr) return belay::c::NullArgument("description");
-    if (group == nullptr) return belay::c::NullArgument("group");
-    belay::ShardingPolicy policy{
-        .description = description,
-        .parameters = {},
-        .group = belay::c::GroupFunction(group, context)};
-    if (policy.description.empty()) {
-      return absl::InvalidArgumentError(
-          "the sharding policy has no description, which names it in errors "
-          "(need a text, found \"\")");
-    }
-    if (parameters != nullptr) {
-      policy.parameters = {{"parameters", parameters}};
-    }
-    options->values[belay::c::kPolicyOption] = policy.description;
-    options->sharding_policy = std::move(policy);
-    return absl::OkStatus();
-  });
+  return belay::c::Call(
+      {{"options", options},
+       {"description", description},
+       {"group", reinterpret_cast<const void*>(group)}},
+      [&]() -> belay::Status {
+        belay::ShardingPolicy policy{
+            .description = description,
+            .parameters = {},
+            .group = belay::c::GroupFunction(group, context)};
+        if (policy.description.empty()) {
+          return absl::InvalidArgumentError(
+              "the sharding policy has no description, which names it in "
+              "errors (need a text, found \"\")");
+        }
+        if (parameters != nullptr) {
+          policy.parameters = {{"parameters", parameters}};
+        }
+        options->values[belay::c::kPolicyOption] = policy.description;
+        options->sharding_policy = std::move(policy);
+        return absl::OkStatus();
+      });
 }
 
 int belay_grouping_add(belay_grouping* grouping, int64_t group, int64_t piece,
                        const int64_t* offset, const int64_t* shape) {
-  return belay::c::Call([&]() -> belay::Status {
-    if (grouping == nullptr) return belay::c::NullArgument("grouping");
+  return belay::c::Call({{"grouping", grouping}}, [&]() -> belay::Status {
     belay::Status status =
         belay::c::AddToGroup(*grouping, group, piece, offset, shape);
     grouping->status.Update(status);

@@ -15,6 +15,7 @@
 #include "c/error.h"
 #include "c/handles.h"
 #include "c/options.h"
+#include "core/status_macros.h"
 
 namespace {
 
@@ -74,11 +75,9 @@ Status Finish(const belay_manager& manager,
 template <typename F>
 int Restore(belay_manager* manager, const belay_options* options, int64_t* step,
             F function) {
-  return Call([&]() -> Status {
-    if (manager == nullptr) return NullArgument("manager");
+  return Call({{"manager", manager}}, [&]() -> Status {
     RestoreOptions restore;
-    Status status = Prepare(*manager, "restore", options, &restore);
-    if (!status.ok()) return status;
+    BELAY_RETURN_IF_ERROR(Prepare(*manager, "restore", options, &restore));
     return Finish(*manager, function(*manager->manager, restore), step);
   });
 }
@@ -151,8 +150,7 @@ int belay_manager_restore(belay_manager* manager, int64_t step,
 
 int belay_manager_should_save(belay_manager* manager, int64_t step,
                               int* should_save) {
-  return Call([&]() -> Status {
-    if (manager == nullptr) return NullArgument("manager");
+  return Call({{"manager", manager}}, [&]() -> Status {
     const StatusOr<bool> answer = manager->manager->ShouldSave(step);
     if (answer.ok()) Give(should_save, *answer);
     return answer.status();
@@ -161,9 +159,7 @@ int belay_manager_should_save(belay_manager* manager, int64_t step,
 
 int belay_manager_set_metric(belay_manager* manager, const char* name,
                              double value) {
-  return Call([&]() -> Status {
-    if (manager == nullptr) return NullArgument("manager");
-    if (name == nullptr) return NullArgument("name");
+  return Call({{"manager", manager}, {"name", name}}, [&]() -> Status {
     manager->metrics[name] = value;
     return absl::OkStatus();
   });
@@ -171,17 +167,15 @@ int belay_manager_set_metric(belay_manager* manager, const char* name,
 
 int belay_manager_save(belay_manager* manager, int64_t step, int force,
                        int* saved) {
-  return Call([&]() -> Status {
-    if (manager == nullptr) return NullArgument("manager");
-    Status status = Prepare(*manager, "save", nullptr, nullptr);
-    if (!status.ok()) return status;
+  return Call({{"manager", manager}}, [&]() -> Status {
+    BELAY_RETURN_IF_ERROR(Prepare(*manager, "save", nullptr, nullptr));
     belay::ManagedSaveOptions options;
     options.force = force != 0;
     if (!manager->metrics.empty()) options.metrics = manager->metrics;
-    const auto result = manager->manager->Save(step, options);
-    if (!result.ok()) return result.status();
-    const bool is_saved = result->outcome == belay::SaveOutcome::kSaved ||
-                          result->outcome == belay::SaveOutcome::kBegun;
+    BELAY_ASSIGN_OR_RETURN(const auto result,
+                           manager->manager->Save(step, options));
+    const bool is_saved = result.outcome == belay::SaveOutcome::kSaved ||
+                          result.outcome == belay::SaveOutcome::kBegun;
     if (is_saved) manager->metrics.clear();
     Give(saved, is_saved);
     return absl::OkStatus();
@@ -189,33 +183,27 @@ int belay_manager_save(belay_manager* manager, int64_t step, int force,
 }
 
 int belay_manager_should_stop(const belay_manager* manager, int* should_stop) {
-  return Call([&]() -> Status {
-    if (manager == nullptr) return NullArgument("manager");
+  return Call({{"manager", manager}}, [&]() -> Status {
     Give(should_stop, manager->manager->ShouldStop().has_value());
     return absl::OkStatus();
   });
 }
 
 int belay_manager_latest_step(const belay_manager* manager, int64_t* step) {
-  return Call([&]() -> Status {
-    if (manager == nullptr) return NullArgument("manager");
+  return Call({{"manager", manager}}, [&]() -> Status {
     Give(step, manager->manager->LatestStep().value_or(BELAY_NO_STEP));
     return absl::OkStatus();
   });
 }
 
 int belay_manager_wait(belay_manager* manager) {
-  return Call([&]() -> Status {
-    if (manager == nullptr) return NullArgument("manager");
-    return manager->manager->Wait().status();
-  });
+  return Call({{"manager", manager}},
+              [&]() -> Status { return manager->manager->Wait().status(); });
 }
 
 int belay_manager_wait_for_snapshot(belay_manager* manager) {
-  return Call([&]() -> Status {
-    if (manager == nullptr) return NullArgument("manager");
-    return manager->manager->WaitForSnapshot();
-  });
+  return Call({{"manager", manager}},
+              [&]() -> Status { return manager->manager->WaitForSnapshot(); });
 }
 
 int belay_manager_close(belay_manager** manager) {

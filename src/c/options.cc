@@ -82,8 +82,7 @@ Status OptionReader::Finish() const {
 }  // namespace belay::c
 
 int belay_options_create(belay_options** result) {
-  return belay::c::Call([&]() -> belay::Status {
-    if (result == nullptr) return belay::c::NullArgument("result");
+  return belay::c::Call({{"result", result}}, [&]() -> belay::Status {
     *result = nullptr;
     *result = new belay_options();
     return absl::OkStatus();
@@ -92,13 +91,12 @@ int belay_options_create(belay_options** result) {
 
 int belay_options_set(belay_options* options, const char* name,
                       const char* value) {
-  return belay::c::Call([&]() -> belay::Status {
-    if (options == nullptr) return belay::c::NullArgument("options");
-    if (name == nullptr) return belay::c::NullArgument("name");
-    if (value == nullptr) return belay::c::NullArgument("value");
-    options->values[name] = value;
-    return absl::OkStatus();
-  });
+  return belay::c::Call(
+      {{"options", options}, {"name", name}, {"value", value}},
+      [&]() -> belay::Status {
+        options->values[name] = value;
+        return absl::OkStatus();
+      });
 }
 
 void belay_options_free(belay_options** options) {

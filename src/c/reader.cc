@@ -17,6 +17,7 @@
 #include "belay/status.h"
 #include "c/error.h"
 #include "c/handles.h"
+#include "core/status_macros.h"
 
 namespace {
 
@@ -67,8 +68,7 @@ Status ReadBox(const belay::CheckpointReader& reader, const std::string& key,
 }  // namespace
 
 int belay_reader_open(const char* path, belay_reader** result) {
-  return Call([&]() -> Status {
-    if (result == nullptr) return NullArgument("result");
+  return Call({{"result", result}}, [&]() -> Status {
     *result = nullptr;
     if (path == nullptr) return NullArgument("path");
     StatusOr<belay::CheckpointReader> reader =
@@ -84,24 +84,21 @@ void belay_reader_close(belay_reader** reader) {
 }
 
 int belay_reader_step(const belay_reader* reader, int64_t* step) {
-  return Call([&]() -> Status {
-    if (reader == nullptr) return NullArgument("reader");
+  return Call({{"reader", reader}}, [&]() -> Status {
     Give(step, reader->reader.info().step);
     return absl::OkStatus();
   });
 }
 
 int belay_reader_time(const belay_reader* reader, int64_t* seconds) {
-  return Call([&]() -> Status {
-    if (reader == nullptr) return NullArgument("reader");
+  return Call({{"reader", reader}}, [&]() -> Status {
     Give(seconds, reader->reader.info().time);
     return absl::OkStatus();
   });
 }
 
 int belay_reader_num_arrays(const belay_reader* reader, int64_t* count) {
-  return Call([&]() -> Status {
-    if (reader == nullptr) return NullArgument("reader");
+  return Call({{"reader", reader}}, [&]() -> Status {
     Give(count, reader->reader.info().arrays.size());
     return absl::OkStatus();
   });
@@ -109,8 +106,7 @@ int belay_reader_num_arrays(const belay_reader* reader, int64_t* count) {
 
 int belay_reader_key(const belay_reader* reader, int64_t index,
                      const char** key) {
-  return Call([&]() -> Status {
-    if (reader == nullptr) return NullArgument("reader");
+  return Call({{"reader", reader}}, [&]() -> Status {
     const std::vector<belay::ArrayInfo>& arrays = reader->reader.info().arrays;
     const auto count = static_cast<int64_t>(arrays.size());
     if (index < 0 || index >= count) {
@@ -125,16 +121,14 @@ int belay_reader_key(const belay_reader* reader, int64_t index,
 
 int belay_reader_describe(const belay_reader* reader, const char* key,
                           int* dtype, int* ndim, int capacity, int64_t* shape) {
-  return Call([&]() -> Status {
-    if (reader == nullptr) return NullArgument("reader");
-    if (key == nullptr) return NullArgument("key");
+  return Call({{"reader", reader}, {"key", key}}, [&]() -> Status {
     if (shape == nullptr && capacity > 0) return NullArgument("shape");
-    const StatusOr<belay::ArrayInfo> array = reader->reader.Find(key);
-    if (!array.ok()) return array.status();
-    Give(dtype, array->dtype);
-    Give(ndim, array->shape.size());
-    const auto axes = static_cast<int>(array->shape.size());
-    std::copy_n(array->shape.begin(), std::clamp(capacity, 0, axes), shape);
+    BELAY_ASSIGN_OR_RETURN(const belay::ArrayInfo array,
+                           reader->reader.Find(key));
+    Give(dtype, array.dtype);
+    Give(ndim, array.shape.size());
+    const auto axes = static_cast<int>(array.shape.size());
+    std::copy_n(array.shape.begin(), std::clamp(capacity, 0, axes), shape);
     return absl::OkStatus();
   });
 }
@@ -142,36 +136,31 @@ int belay_reader_describe(const belay_reader* reader, const char* key,
 int belay_reader_read(const belay_reader* reader, const char* key, int dtype,
                       int ndim, const int64_t* offset, const int64_t* shape,
                       void* data) {
-  return Call([&]() -> Status {
-    if (reader == nullptr) return NullArgument("reader");
-    if (key == nullptr) return NullArgument("key");
-    const StatusOr<belay::ArrayInfo> array = reader->reader.Find(key);
-    if (!array.ok()) return array.status();
-    if (dtype != static_cast<int>(array->dtype)) {
-      return absl::FailedPreconditionError(
-          absl::StrFormat("read \"%s\": wrong dtype (need %d for %s, found %d)",
-                          key, static_cast<int>(array->dtype),
-                          belay::DTypeName(array->dtype), dtype));
+  return Call({{"reader", reader}, {"key", key}}, [&]() -> Status {
+    BELAY_ASSIGN_OR_RETURN(const belay::ArrayInfo array,
+                           reader->reader.Find(key));
+    if (dtype != static_cast<int>(array.dtype)) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "read \"%s\": wrong dtype (need %d for %s, found %d)", key,
+          static_cast<int>(array.dtype), belay::DTypeName(array.dtype), dtype));
     }
-    const StatusOr<belay::Box> box = BoxOf(*array, ndim, offset, shape);
-    if (!box.ok()) return box.status();
-    if (data == nullptr && !belay::IsEmpty(*box)) return NullArgument("data");
-    return ReadBox(reader->reader, array->key, *box, data);
+    BELAY_ASSIGN_OR_RETURN(const belay::Box box,
+                           BoxOf(array, ndim, offset, shape));
+    if (data == nullptr && !belay::IsEmpty(box)) return NullArgument("data");
+    return ReadBox(reader->reader, array.key, box, data);
   });
 }
 
 int belay_reader_read_string(const belay_reader* reader, const char* key,
                              char* buffer, int64_t capacity, int64_t* length) {
-  return Call([&]() -> Status {
-    if (reader == nullptr) return NullArgument("reader");
-    if (key == nullptr) return NullArgument("key");
+  return Call({{"reader", reader}, {"key", key}}, [&]() -> Status {
     if (buffer == nullptr && capacity > 0) return NullArgument("buffer");
-    const StatusOr<std::string> text = reader->reader.ReadText(key);
-    if (!text.ok()) return text.status();
-    const auto found = static_cast<int64_t>(text->size());
+    BELAY_ASSIGN_OR_RETURN(const std::string text,
+                           reader->reader.ReadText(key));
+    const auto found = static_cast<int64_t>(text.size());
     if (capacity > 0) {
       std::memset(buffer, 0, static_cast<size_t>(capacity));
-      std::memcpy(buffer, text->data(),
+      std::memcpy(buffer, text.data(),
                   static_cast<size_t>(std::min(capacity, found)));
     }
     Give(length, found);
@@ -182,22 +171,19 @@ int belay_reader_read_string(const belay_reader* reader, const char* key,
 int belay_verify(const char* path,
                  void (*progress)(void* context, int64_t done, int64_t total),
                  void* context) {
-  return Call([&]() -> Status {
-    if (path == nullptr) return NullArgument("path");
-    const StatusOr<std::string> step = belay::ResolveStep(path);
-    if (!step.ok()) return step.status();
+  return Call({{"path", path}}, [&]() -> Status {
+    BELAY_ASSIGN_OR_RETURN(const std::string step, belay::ResolveStep(path));
     std::function<void(int64_t, int64_t)> report;
     if (progress != nullptr) {
       report = [&](int64_t done, int64_t total) {
         progress(context, done, total);
       };
     }
-    const StatusOr<belay::VerifyResult> result =
-        belay::VerifyCheckpoint(*step, report);
-    if (!result.ok()) return result.status();
-    if (result->damage.empty()) return absl::OkStatus();
+    BELAY_ASSIGN_OR_RETURN(const belay::VerifyResult result,
+                           belay::VerifyCheckpoint(step, report));
+    if (result.damage.empty()) return absl::OkStatus();
     return absl::DataLossError(absl::StrFormat(
-        "verify \"%s\": damaged (found %d places)\n%s", *step,
-        result->damage.size(), absl::StrJoin(result->damage, "\n")));
+        "verify \"%s\": damaged (found %d places)\n%s", step,
+        result.damage.size(), absl::StrJoin(result.damage, "\n")));
   });
 }

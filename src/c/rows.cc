@@ -11,10 +11,10 @@
 
 #include "absl/strings/str_format.h"
 #include "belay/arrays/box.h"
-#include "belay/arrays/shard.h"
 #include "belay/belay_c.h"
 #include "belay/checkpoint_reader.h"
-#include "belay/rows.h"
+#include "belay/extend/row_shards.h"
+#include "belay/extend/shard.h"
 #include "belay/save_restore.h"
 #include "belay/state.h"
 #include "belay/status.h"
@@ -22,6 +22,7 @@
 #include "c/error.h"
 #include "c/handles.h"
 #include "c/options.h"
+#include "core/agreed.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -95,16 +96,14 @@ StatusOr<rows::RowForm> FormOf(const std::string& key,
     form.shape = {form.structs->stored_bytes};
     return form;
   }
-  const StatusOr<DType> dtype = DTypeOf(key, given.dtype);
-  if (!dtype.ok()) return dtype.status();
-  const StatusOr<Shape> shape =
-      NumbersOf(key, "shape", given.ndim, given.shape);
-  if (!shape.ok()) return shape.status();
-  const StatusOr<int64_t> width = CheckedNumElements(*shape);
+  BELAY_ASSIGN_OR_RETURN(const DType dtype, DTypeOf(key, given.dtype));
+  BELAY_ASSIGN_OR_RETURN(const Shape shape,
+                         NumbersOf(key, "shape", given.ndim, given.shape));
+  const StatusOr<int64_t> width = CheckedNumElements(shape);
   if (!width.ok() || *width == 0) {
-    return Mistake(key, Cat("rows have no numbers: ", ShapeText(*shape)));
+    return Mistake(key, Cat("rows have no numbers: ", ShapeText(shape)));
   }
-  return rows::RowForm{.dtype = *dtype, .shape = *shape};
+  return rows::RowForm{.dtype = dtype, .shape = shape};
 }
 
 Status CheckIds(const std::string& key, const belay_rows& given, bool has_ids) {
@@ -166,26 +165,25 @@ int AddRows(belay_state* state, const char* key, const belay_rows* rows,
     Status status = CheckGiven(name, *rows);
     status.Update(CheckIds(name, *rows, has_ids));
     if (!status.ok()) return status;
-    const StatusOr<rows::RowForm> form = FormOf(name, *rows);
-    if (!form.ok()) return form.status();
+    BELAY_ASSIGN_OR_RETURN(const rows::RowForm form, FormOf(name, *rows));
     ProgramRows& added =
         state->rows.emplace_back(ProgramRows{.key = name,
                                              .given = *rows,
-                                             .dtype = form->dtype,
-                                             .width = NumElements(form->shape),
+                                             .dtype = form.dtype,
+                                             .width = NumElements(form.shape),
                                              .has_ids = has_ids});
-    added.row_bytes = added.width * DTypeSize(form->dtype);
+    added.row_bytes = added.width * DTypeSize(form.dtype);
     if (rows->fields != nullptr) {
       added.row_bytes = std::max(added.row_bytes, rows->fields->bytes);
     }
     added.given.shape = nullptr;
     added.given.fields = nullptr;
-    Shard shard = rows::ShardOf(*form, nullptr, 0,
+    Shard shard = rows::ShardOf(form, nullptr, 0,
                                 has_ids ? RowsWithIds(&added) : RankRows());
     shard.key = name;
     shard.object = &added;
     shard.access = &kProgramRows;
-    state->state.AddShard(std::move(shard));
+    AddShard(state->state, std::move(shard));
     return absl::OkStatus();
   });
 }
@@ -329,8 +327,7 @@ using belay::c::Call;
 using belay::c::NullArgument;
 
 int belay_fields_create(int64_t bytes, belay_fields** result) {
-  return Call([&]() -> Status {
-    if (result == nullptr) return NullArgument("result");
+  return Call({{"result", result}}, [&]() -> Status {
     *result = nullptr;
     *result = new belay_fields{.bytes = bytes};
     return absl::OkStatus();
@@ -339,24 +336,21 @@ int belay_fields_create(int64_t bytes, belay_fields** result) {
 
 int belay_fields_add(belay_fields* fields, const char* name, int dtype,
                      int ndim, const int64_t* shape, int64_t offset) {
-  return Call([&]() -> Status {
-    if (fields == nullptr) return NullArgument("fields");
-    if (name == nullptr) return NullArgument("name");
-    const StatusOr<belay::DType> type = belay::c::DTypeOf(name, dtype);
-    if (!type.ok()) return type.status();
-    const StatusOr<belay::Shape> lengths =
-        belay::c::NumbersOf(name, "shape", ndim, shape);
-    if (!lengths.ok()) return lengths.status();
-    const StatusOr<int64_t> elements = belay::CheckedNumElements(*lengths);
-    if (!elements.ok()) return elements.status();
-    const int64_t bytes = *elements * belay::DTypeSize(*type);
+  return Call({{"fields", fields}, {"name", name}}, [&]() -> Status {
+    BELAY_ASSIGN_OR_RETURN(const belay::DType type,
+                           belay::c::DTypeOf(name, dtype));
+    BELAY_ASSIGN_OR_RETURN(const belay::Shape lengths,
+                           belay::c::NumbersOf(name, "shape", ndim, shape));
+    BELAY_ASSIGN_OR_RETURN(const int64_t elements,
+                           belay::CheckedNumElements(lengths));
+    const int64_t bytes = elements * belay::DTypeSize(type);
     if (offset < 0 || bytes > fields->bytes - offset) {
       return belay::c::Mistake(
           name, absl::StrFormat("the field is not inside its struct (need %d "
                                 "bytes from %d on, found %d in all)",
                                 bytes, offset, fields->bytes));
     }
-    fields->fields.push_back({name, *type, *lengths, offset});
+    fields->fields.push_back({name, type, lengths, offset});
     return absl::OkStatus();
   });
 }
@@ -404,14 +398,12 @@ StatusOr<RootMessages> CountsOfRanks(const Wanted& wanted, int num_ranks) {
   const std::string path = wanted.step == BELAY_LATEST_STEP
                                ? wanted.dir
                                : belay::StepPath(wanted.dir, wanted.step);
-  const StatusOr<belay::CheckpointReader> reader =
-      belay::CheckpointReader::Open(path);
-  if (!reader.ok()) return reader.status();
-  const StatusOr<std::vector<int64_t>> counts =
-      reader->RowCounts(wanted.key, num_ranks);
-  if (!counts.ok()) return counts.status();
+  BELAY_ASSIGN_OR_RETURN(const belay::CheckpointReader reader,
+                         belay::CheckpointReader::Open(path));
+  BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> counts,
+                         reader.RowCounts(wanted.key, num_ranks));
   RootMessages messages;
-  for (const int64_t count : *counts) {
+  for (const int64_t count : counts) {
     belay::WireWriter out;
     out.Put(count);
     messages.parts.push_back(out.Take());
@@ -429,21 +421,20 @@ StatusOr<int64_t> CountTogether(const belay_comm& handle, const Wanted& wanted,
                       belay::c::OperationOn("count rows", wanted.dir.c_str()),
                       /*watchdog=*/false)};
   context.deadline.Enter("count rows");
-  Status status = belay::AgreeSame(context, "directory, step or key",
-                                   FingerprintOf(wanted), mine);
-  if (!status.ok()) return status;
-  const StatusOr<belay::RootMessage> message = belay::FromRootInParts(
-      context, [&] { return CountsOfRanks(wanted, comm.size()); });
-  if (!message.ok()) return message.status();
-  return belay::WireReader(message->part).Get<int64_t>();
+  BELAY_RETURN_IF_AGREED(belay::AgreeSame(context, "directory, step or key",
+                                          FingerprintOf(wanted), mine));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const belay::RootMessage message,
+                                belay::FromRootInParts(context, [&] {
+                                  return CountsOfRanks(wanted, comm.size());
+                                }));
+  return belay::WireReader(message.part).Get<int64_t>();
 }
 
 }  // namespace
 
 int belay_count_rows(belay_comm* comm, const char* dir, int64_t step,
                      const char* key, int64_t* count) {
-  return belay::c::Call([&]() -> Status {
-    if (comm == nullptr) return NullArgument("comm");
+  return belay::c::Call({{"comm", comm}}, [&]() -> Status {
     Wanted wanted{.step = step};
     Status mine = belay::c::TakeText("dir", dir, wanted.dir);
     mine.Update(belay::c::TakeText("key", key, wanted.key));
@@ -452,9 +443,9 @@ int belay_count_rows(belay_comm* comm, const char* dir, int64_t step,
           belay::Cat("count rows \"", wanted.dir, "\": a negative step (found ",
                      step, ")")));
     }
-    const StatusOr<int64_t> found = CountTogether(*comm, wanted, mine);
-    if (!found.ok()) return found.status();
-    belay::c::Give(count, *found);
+    BELAY_ASSIGN_OR_RETURN(const int64_t found,
+                           CountTogether(*comm, wanted, mine));
+    belay::c::Give(count, found);
     return absl::OkStatus();
   });
 }

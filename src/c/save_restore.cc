@@ -17,6 +17,7 @@
 #include "c/error.h"
 #include "c/handles.h"
 #include "c/options.h"
+#include "core/status_macros.h"
 
 namespace {
 
@@ -50,12 +51,35 @@ Status FinishRestore(const belay_comm& comm, const char* dir,
                          [&] { return belay::c::GiveValues(missing, state); });
 }
 
+// Restores by `function`, which gets the directory and the options. Collective.
+template <typename F>
+int Restore(belay_comm* comm, const char* dir, belay_state* state,
+            const belay_options* options, int64_t* step, F function) {
+  return Call({{"comm", comm}}, [&]() -> Status {
+    std::string path;
+    belay::RestoreOptions restore;
+    BELAY_RETURN_IF_ERROR(
+        PrepareRestore(*comm, dir, state, options, path, restore));
+    const StatusOr<std::optional<belay::RestoreResult>> restored =
+        function(path, restore);
+    if (!restored.ok()) {
+      belay::c::GiveCountsOfResized(state->rows);
+      return restored.status();
+    }
+    if (*restored) {
+      BELAY_RETURN_IF_ERROR(
+          FinishRestore(*comm, dir, (*restored)->missing, *state, options));
+    }
+    Give(step, *restored ? (*restored)->step : BELAY_NO_STEP);
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 int belay_save(belay_comm* comm, const char* dir, int64_t step,
                belay_state* state, const belay_options* options) {
-  return Call([&]() -> Status {
-    if (comm == nullptr) return NullArgument("comm");
+  return Call({{"comm", comm}}, [&]() -> Status {
     std::string path;
     belay::SaveOptions save;
     Status status =
@@ -75,59 +99,33 @@ int belay_save(belay_comm* comm, const char* dir, int64_t step,
 int belay_restore(belay_comm* comm, const char* dir, int64_t step,
                   belay_state* state, const belay_options* options,
                   int64_t* restored_step) {
-  return Call([&]() -> Status {
-    if (comm == nullptr) return NullArgument("comm");
-    std::string path;
-    belay::RestoreOptions restore;
-    Status status = PrepareRestore(*comm, dir, state, options, path, restore);
-    if (!status.ok()) return status;
-    std::optional<int64_t> number;
-    if (step != BELAY_LATEST_STEP) number = step;
-    const StatusOr<belay::RestoreResult> restored =
-        belay::Restore(comm->comm, path, number, state->state, restore);
-    if (!restored.ok()) {
-      belay::c::GiveCountsOfResized(state->rows);
-      return restored.status();
-    }
-    status = FinishRestore(*comm, dir, restored->missing, *state, options);
-    if (status.ok()) Give(restored_step, restored->step);
-    return status;
-  });
+  return Restore(
+      comm, dir, state, options, restored_step,
+      [&](const std::string& path, const belay::RestoreOptions& restore)
+          -> StatusOr<std::optional<belay::RestoreResult>> {
+        std::optional<int64_t> number;
+        if (step != BELAY_LATEST_STEP) number = step;
+        return belay::Restore(comm->comm, path, number, state->state, restore);
+      });
 }
 
 int belay_restore_latest(belay_comm* comm, const char* dir, belay_state* state,
                          const belay_options* options, int64_t* restored_step) {
-  return Call([&]() -> Status {
-    if (comm == nullptr) return NullArgument("comm");
-    std::string path;
-    belay::RestoreOptions restore;
-    Status status = PrepareRestore(*comm, dir, state, options, path, restore);
-    if (!status.ok()) return status;
-    const StatusOr<std::optional<belay::RestoreResult>> restored =
-        belay::RestoreLatest(comm->comm, path, state->state, restore);
-    if (!restored.ok()) {
-      belay::c::GiveCountsOfResized(state->rows);
-      return restored.status();
-    }
-    if (*restored) {
-      status = FinishRestore(*comm, dir, (*restored)->missing, *state, options);
-    }
-    if (!status.ok()) return status;
-    Give(restored_step, *restored ? (*restored)->step : BELAY_NO_STEP);
-    return absl::OkStatus();
-  });
+  return Restore(
+      comm, dir, state, options, restored_step,
+      [&](const std::string& path, const belay::RestoreOptions& restore) {
+        return belay::RestoreLatest(comm->comm, path, state->state, restore);
+      });
 }
 
 int belay_list_steps(const char* dir, int64_t capacity, int64_t* steps,
                      int64_t* count) {
-  return Call([&]() -> Status {
-    if (dir == nullptr) return NullArgument("dir");
+  return Call({{"dir", dir}}, [&]() -> Status {
     if (steps == nullptr && capacity > 0) return NullArgument("steps");
-    const StatusOr<std::vector<int64_t>> listed = belay::ListSteps(dir);
-    if (!listed.ok()) return listed.status();
-    const auto found = static_cast<int64_t>(listed->size());
-    std::copy_n(listed->begin(), std::clamp<int64_t>(capacity, 0, found),
-                steps);
+    BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> listed,
+                           belay::ListSteps(dir));
+    const auto found = static_cast<int64_t>(listed.size());
+    std::copy_n(listed.begin(), std::clamp<int64_t>(capacity, 0, found), steps);
     Give(count, found);
     return absl::OkStatus();
   });
@@ -175,8 +173,7 @@ int belay_saver_create(belay_comm* comm, const belay_options* options,
 
 int belay_saver_save(belay_saver* saver, const char* dir, int64_t step,
                      belay_state* state, const belay_options* options) {
-  return Call([&]() -> Status {
-    if (saver == nullptr) return NullArgument("saver");
+  return Call({{"saver", saver}}, [&]() -> Status {
     std::string path;
     belay::SaveOptions save;
     Status status =
@@ -188,18 +185,16 @@ int belay_saver_save(belay_saver* saver, const char* dir, int64_t step,
                           return mine;
                         });
     if (!status.ok()) return status;
-    const StatusOr<belay::PendingSave> pending =
-        saver->saver.Save(path, step, state->state, save);
-    if (!pending.ok()) return pending.status();
-    Note(*saver, pending->finished);
-    Note(*saver, pending->saved);
+    BELAY_ASSIGN_OR_RETURN(const belay::PendingSave pending,
+                           saver->saver.Save(path, step, state->state, save));
+    Note(*saver, pending.finished);
+    Note(*saver, pending.saved);
     return absl::OkStatus();
   });
 }
 
 int belay_saver_poll(belay_saver* saver, int* is_pending) {
-  return Call([&]() -> Status {
-    if (saver == nullptr) return NullArgument("saver");
+  return Call({{"saver", saver}}, [&]() -> Status {
     const auto ended = saver->saver.Poll();
     belay::c::Give(is_pending, saver->saver.is_pending());
     if (ended.ok()) Note(*saver, *ended);
@@ -208,8 +203,7 @@ int belay_saver_poll(belay_saver* saver, int* is_pending) {
 }
 
 int belay_saver_wait(belay_saver* saver) {
-  return Call([&]() -> Status {
-    if (saver == nullptr) return NullArgument("saver");
+  return Call({{"saver", saver}}, [&]() -> Status {
     const auto ended = saver->saver.Wait();
     if (ended.ok()) Note(*saver, *ended);
     return ended.status();
@@ -217,15 +211,12 @@ int belay_saver_wait(belay_saver* saver) {
 }
 
 int belay_saver_wait_for_snapshot(belay_saver* saver) {
-  return Call([&]() -> Status {
-    if (saver == nullptr) return NullArgument("saver");
-    return saver->saver.WaitForSnapshot();
-  });
+  return Call({{"saver", saver}},
+              [&]() -> Status { return saver->saver.WaitForSnapshot(); });
 }
 
 int belay_saver_committed_step(const belay_saver* saver, int64_t* step) {
-  return Call([&]() -> Status {
-    if (saver == nullptr) return NullArgument("saver");
+  return Call({{"saver", saver}}, [&]() -> Status {
     belay::c::Give(step, saver->committed_step);
     return absl::OkStatus();
   });

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "belay/extend/transform_function.h"
 #include "core/option_table.h"
 #include "core/text.h"
 #include "core/wire.h"

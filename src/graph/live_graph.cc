@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "belay/arrays/tensor.h"
+#include "belay/extend/state.h"
 #include "belay/sharded_variable.h"
 #include "core/catch_exceptions.h"
 #include "core/layout.h"
@@ -120,12 +121,12 @@ std::string TrackedValue::LayoutText() const {
 
 Status TrackedValue::List(std::string_view key, int rank, State& state) const {
   if (text_ != nullptr) {
-    state.AddShard({.key = std::string(key),
-                    .dtype = DType::kString,
-                    .replica = State::kReplicaIsRank,
-                    .text = text_,
-                    .is_const = is_const_,
-                    .from_rank0 = from_rank0_});
+    AddShard(state, {.key = std::string(key),
+                     .dtype = DType::kString,
+                     .replica = State::kReplicaIsRank,
+                     .text = text_,
+                     .is_const = is_const_,
+                     .from_rank0 = from_rank0_});
     return state.status();
   }
   if (from_rank0_ && !whole_) {
@@ -139,7 +140,7 @@ Status TrackedValue::List(std::string_view key, int rank, State& state) const {
       state.AddShardedVariable(key, *variable_);  // which is its error
     }
     for (Shard& shard : ShardsOfVariable(key, *variable_)) {
-      state.AddShard(std::move(shard));
+      AddShard(state, std::move(shard));
     }
     return state.status();
   }
@@ -164,7 +165,7 @@ Status TrackedValue::List(std::string_view key, int rank, State& state) const {
     if (!status.ok()) return named(status);
     if (memory.function != nullptr) StayWhereFound(shard);
     if (takes_length_) shard.object_elements = -1;
-    state.AddShard(std::move(shard));
+    AddShard(state, std::move(shard));
   }
   return state.status();
 }
@@ -266,7 +267,7 @@ class GraphBuilder {
     if (!IsGoodName(name, "value")) return;
     shard.key = AttributeKey(object_names_[At(current_)], name);
     State state;
-    state.AddShard(shard);
+    AddShard(state, shard);
     if (!state.status().ok()) {
       mistakes_.emplace_back(state.status().message());
       return;
@@ -641,11 +642,11 @@ State ListValues(const LiveGraph& live, const std::vector<KeyedValue>& values) {
   for (const KeyedValue& keyed : values) {
     const LiveValue& value = live.values[keyed.value];
     if (value.handled.address != nullptr) {
-      state.AddValue(keyed.key, value.handled, value.handler);
+      AddValue(state, keyed.key, value.handled, value.handler);
     }
     for (Shard shard : value.shards) {
       shard.key = keyed.key;
-      state.AddShard(std::move(shard));
+      AddShard(state, std::move(shard));
     }
   }
   return state;

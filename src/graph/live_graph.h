@@ -13,8 +13,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
-#include "belay/arrays/shard.h"
-#include "belay/handlers/type_handler_registry.h"
+#include "belay/extend/shard.h"
+#include "belay/extend/type_handler_registry.h"
 #include "belay/objects/trackable.h"
 #include "belay/state.h"
 #include "belay/status.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "belay/arrays/shard.h"
+#include "belay/extend/shard.h"
 #include "belay/manager/job.h"
 #include "belay/options.h"
 #include "belay/status.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "belay/arrays/box.h"
-#include "belay/arrays/shard.h"
+#include "belay/extend/shard.h"
 #include "core/wire.h"
 #include "plan/choose_ranks.h"
 #include "plan/plan.h"

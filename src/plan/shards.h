@@ -12,7 +12,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "belay/arrays/device.h"
-#include "belay/arrays/shard.h"
+#include "belay/extend/shard.h"
 #include "belay/status.h"
 #include "core/checksum.h"
 #include "core/strided_copy.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/arrays/shard.h"
+#include "belay/extend/shard.h"
 #include "belay/status.h"
 #include "plan/choose_ranks.h"
 #include "plan/plan.h"

@@ -14,7 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/type_handler.h"
 #include "belay/status.h"
 #include "belay/values/transform.h"
 #include "core/text.h"

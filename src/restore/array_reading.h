@@ -12,7 +12,7 @@
 
 #include "belay/arrays/box.h"
 #include "belay/arrays/fields.h"
-#include "belay/arrays/shard.h"
+#include "belay/extend/shard.h"
 #include "belay/status.h"
 #include "plan/plan.h"
 #include "storage/reader.h"

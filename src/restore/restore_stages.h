@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/arrays/shard.h"
 #include "belay/arrays/tensor.h"
+#include "belay/extend/shard.h"
 #include "belay/options.h"
 #include "belay/save_restore.h"
 #include "belay/state.h"

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "belay/extend/state.h"
+#include "belay/extend/transform_function.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
@@ -68,12 +70,12 @@ StatusOr<State> MakeMemory(const std::vector<PlacedArray>& placed,
     if (array.has_zeros) {
       std::fill_n(tensor.data(), tensor.num_bytes(), std::byte{0});
     }
-    state.AddShard({.key = array.key,
-                    .dtype = array.dtype,
-                    .global_shape = array.global_shape,
-                    .box = array.box,
-                    .replica = array.replica,
-                    .data = tensor.data()});
+    AddShard(state, {.key = array.key,
+                     .dtype = array.dtype,
+                     .global_shape = array.global_shape,
+                     .box = array.box,
+                     .replica = array.replica,
+                     .data = tensor.data()});
   }
   BELAY_RETURN_IF_ERROR(state.status());
   return state;

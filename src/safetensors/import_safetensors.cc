@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "belay/arrays/flat_buffer.h"
+#include "belay/extend/state.h"
 #include "belay/safetensors.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
@@ -233,16 +234,16 @@ void ListMine(ImportRun& run) {
     const ShardInfo& info = part.shards[i];
     const safetensors::FilePlace& place = part.places[i];
     run.part_bytes += NumElements(info.box.shape) * DTypeSize(info.dtype);
-    run.state.AddShard({.key = info.key,
-                        .dtype = info.dtype,
-                        .global_shape = info.global_shape,
-                        .box = info.box,
-                        .data = run.files[place.file].data() + place.offset});
+    AddShard(run.state, {.key = info.key,
+                         .dtype = info.dtype,
+                         .global_shape = info.global_shape,
+                         .box = info.box,
+                         .data = run.files[place.file].data() + place.offset});
   }
   for (auto& [name, text] : run.metadata) {
-    run.state.AddShard({.key = Cat(kSafetensorsMetadata, name),
-                        .dtype = DType::kString,
-                        .text = &text});
+    AddShard(run.state, {.key = Cat(kSafetensorsMetadata, name),
+                         .dtype = DType::kString,
+                         .text = &text});
   }
 }
 

@@ -13,8 +13,8 @@
 
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
-#include "belay/arrays/shard.h"
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/shard.h"
+#include "belay/extend/type_handler.h"
 #include "belay/status.h"
 #include "belay/values/restore_args.h"
 #include "plan/plan.h"

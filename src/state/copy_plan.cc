@@ -8,6 +8,8 @@
 #include <utility>
 #include <variant>
 
+#include "belay/extend/state.h"
+#include "belay/extend/transform_function.h"
 #include "belay/handlers/standard_handlers.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -119,10 +121,10 @@ class CopiedValueHandler : public Handler<CopiedValue> {
 
 void AddCopied(const std::string& key, CopiedValue& value, State& state) {
   if (value.typestr == kNoneTypestr) {
-    state.Add(key, state.Own(std::make_shared<std::monostate>()));
+    state.Add(key, Own(state, std::make_shared<std::monostate>()));
   } else {
-    state.AddValue(key, RefTo(value),
-                   std::make_shared<const CopiedValueHandler>(value.typestr));
+    AddValue(state, key, RefTo(value),
+             std::make_shared<const CopiedValueHandler>(value.typestr));
   }
 }
 
@@ -130,7 +132,7 @@ Status CopiedValueHandler::ListForSave(CopiedValue& value, State& parts) const {
   for (const auto& [key, piece] : value.pieces) {
     Shard shard = piece;
     shard.key = key;
-    parts.AddShard(std::move(shard));
+    AddShard(parts, std::move(shard));
   }
   for (const auto& [key, inner] : value.inner) AddCopied(key, *inner, parts);
   return absl::OkStatus();
@@ -209,7 +211,7 @@ State ListForReading(const CopiedPieces& pieces) {
   State state;
   for (Shard shard : pieces.shards) {
     shard.layout.clear();
-    state.AddShard(std::move(shard));
+    AddShard(state, std::move(shard));
   }
   return state;
 }
@@ -224,7 +226,7 @@ State ListForCopy(const CopyPlan& plan, CopiedPieces& pieces) {
     Shard shard = std::move(pieces.shards[i]);
     const size_t value = pieces.value_of[i];
     if (value >= plan.values.size() || IsPlain(plan.values[value])) {
-      state.AddShard(std::move(shard));
+      AddShard(state, std::move(shard));
       continue;
     }
     const auto holder = FindHolder(shard.key, /*itself=*/true, *family);
@@ -235,7 +237,7 @@ State ListForCopy(const CopyPlan& plan, CopiedPieces& pieces) {
   for (const StoredValue& value : plan.values) {
     if (!IsPlain(value)) AddCopied(value.key, family->at(value.key), state);
   }
-  state.Own(std::move(family));
+  Own(state, std::move(family));
   return state;
 }
 

@@ -11,8 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/arrays/shard.h"
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/shard.h"
+#include "belay/extend/transform_function.h"
+#include "belay/extend/type_handler.h"
 #include "belay/reader/copy_options.h"
 #include "belay/state.h"
 #include "belay/status.h"

@@ -12,7 +12,7 @@
 
 #include "belay/arrays/fields.h"
 #include "belay/arrays/memory.h"
-#include "belay/arrays/shard.h"
+#include "belay/extend/shard.h"
 #include "belay/rows.h"
 #include "belay/sharded_variable.h"
 #include "belay/status.h"

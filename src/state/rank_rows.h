@@ -16,8 +16,8 @@
 
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
-#include "belay/arrays/shard.h"
-#include "belay/rows.h"
+#include "belay/extend/row_shards.h"
+#include "belay/extend/shard.h"
 #include "belay/status.h"
 #include "core/wire.h"
 #include "plan/plan.h"

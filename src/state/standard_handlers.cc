@@ -9,9 +9,10 @@
 #include <sstream>
 #include <utility>
 
+#include "belay/extend/state.h"
+#include "belay/extend/type_handler.h"
 #include "belay/handlers/random_handlers.h"
 #include "belay/handlers/time_handlers.h"
-#include "belay/handlers/type_handler.h"
 #include "belay/state.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -32,12 +33,12 @@ using Bits = std::vector<uint8_t>;
 
 void AddBools(Bits& bits, bool packed, State& parts) {
   const Shape shape = {std::ssize(bits)};
-  parts.AddShard({.key = packed ? "bits" : "",
-                  .dtype = packed ? DType::kU8 : DType::kBool,
-                  .global_shape = shape,
-                  .box = WholeBox(shape),
-                  .replica = State::kReplicaIsRank,
-                  .data = bits.data()});
+  AddShard(parts, {.key = packed ? "bits" : "",
+                   .dtype = packed ? DType::kU8 : DType::kBool,
+                   .global_shape = shape,
+                   .box = WholeBox(shape),
+                   .replica = State::kReplicaIsRank,
+                   .data = bits.data()});
 }
 
 Status Damaged(std::string_view what) {
@@ -164,7 +165,7 @@ Status NoneHandler::ListForRestore(std::monostate&, const StoredValue& stored,
 
 Status StringsHandler::ListForSave(std::vector<std::string>& value,
                                    State& parts) const {
-  Texts& texts = parts.Own(std::make_shared<Texts>());
+  Texts& texts = Own(parts, std::make_shared<Texts>());
   for (const std::string& text : value) {
     texts.bytes.insert(texts.bytes.end(), text.begin(), text.end());
     texts.ends.push_back(std::ssize(texts.bytes));
@@ -180,7 +181,7 @@ Status StringsHandler::ListForRestore(std::vector<std::string>&,
   const ValuePart* bytes = FindVector(stored, "bytes", DType::kU8);
   const ValuePart* ends = FindVector(stored, "ends", DType::kI64);
   if (bytes == nullptr || ends == nullptr) return NotStored(stored, "strings");
-  Texts& texts = parts.Own(std::make_shared<Texts>());
+  Texts& texts = Own(parts, std::make_shared<Texts>());
   texts.bytes.resize(static_cast<size_t>(bytes->shape[0]));
   texts.ends.resize(static_cast<size_t>(ends->shape[0]));
   parts.Add("bytes", texts.bytes);
@@ -190,7 +191,7 @@ Status StringsHandler::ListForRestore(std::vector<std::string>&,
 
 Status StringsHandler::Received(std::vector<std::string>& value,
                                 const StoredValue&, int, State& more) const {
-  const Texts& texts = more.Owned<Texts>(0);
+  const Texts& texts = Owned<Texts>(more, 0);
   const int64_t size = std::ssize(texts.bytes);
   int64_t last = 0;
   for (const int64_t end : texts.ends) {
@@ -212,7 +213,7 @@ Status StringsHandler::Received(std::vector<std::string>& value,
 }
 
 Status BoolsHandler::ListForSave(std::vector<bool>& value, State& parts) const {
-  Bits& bits = parts.Own(std::make_shared<Bits>());
+  Bits& bits = Own(parts, std::make_shared<Bits>());
   if (!packed_) {
     bits.assign(value.begin(), value.end());
   } else {
@@ -233,7 +234,7 @@ Status BoolsHandler::ListForRestore(std::vector<bool>&,
   const ValuePart* part =
       packed != nullptr ? packed : FindVector(stored, "", DType::kBool);
   if (part == nullptr) return NotStored(stored, "bools");
-  Bits& bits = parts.Own(std::make_shared<Bits>());
+  Bits& bits = Own(parts, std::make_shared<Bits>());
   bits.resize(static_cast<size_t>(part->shape[0]));
   AddBools(bits, packed != nullptr, parts);
   return absl::OkStatus();
@@ -242,7 +243,7 @@ Status BoolsHandler::ListForRestore(std::vector<bool>&,
 Status BoolsHandler::Received(std::vector<bool>& value,
                               const StoredValue& stored, int,
                               State& more) const {
-  const Bits& bits = more.Owned<Bits>(0);
+  const Bits& bits = Owned<Bits>(more, 0);
   if (stored.Find("bits") == nullptr) {
     value.assign(bits.begin(), bits.end());
     return absl::OkStatus();
@@ -285,17 +286,17 @@ class BytesHandler final : public Handler<ProgramBytes> {
   Status ListForSave(ProgramBytes& value, State& parts) const override {
     StatusOr<std::string> bytes = value.get();
     if (!bytes.ok()) return bytes.status();
-    parts.Add("", parts.Own(std::make_shared<std::string>(*std::move(bytes))));
+    parts.Add("", Own(parts, std::make_shared<std::string>(*std::move(bytes))));
     return absl::OkStatus();
   }
   Status ListForRestore(ProgramBytes&, const StoredValue&,
                         State& parts) const override {
-    parts.Add("", parts.Own(std::make_shared<std::string>()));
+    parts.Add("", Own(parts, std::make_shared<std::string>()));
     return absl::OkStatus();
   }
   Status Received(ProgramBytes& value, const StoredValue&, int,
                   State& more) const override {
-    return value.set(more.Owned<std::string>(0));
+    return value.set(Owned<std::string>(more, 0));
   }
 };
 
@@ -309,7 +310,8 @@ void State::AddBytes(std::string_view key,
   }
   auto bytes = std::make_shared<ProgramBytes>(
       ProgramBytes{std::move(get), std::move(set)});
-  AddValue(key, RefTo(Own(std::move(bytes))), std::make_shared<BytesHandler>());
+  AddTyped(key, RefTo(Own(*this, std::move(bytes))),
+           std::make_shared<BytesHandler>());
 }
 
 }  // namespace belay

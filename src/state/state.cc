@@ -51,18 +51,18 @@ void State::AddShard(Shard shard) {
   shards_.push_back(std::move(shard));
 }
 
-void State::SetAddress(size_t number, void* begin) {
-  Shard& shard = shards_.at(number);
-  if (begin == nullptr && !IsEmpty(shard.box)) return AddNull(shard.key);
+void SetAddress(State& state, size_t number, void* begin) {
+  Shard& shard = state.shards_.at(number);
+  if (begin == nullptr && !IsEmpty(shard.box)) return state.AddNull(shard.key);
   if (shard.access != nullptr || shard.text != nullptr) {
-    return AddError(shard.key, absl::InvalidArgumentError(
-                                   "it was not added by its address"));
+    return state.AddError(shard.key, absl::InvalidArgumentError(
+                                         "it was not added by its address"));
   }
   if (begin != nullptr) {
     shard.data = static_cast<char*>(begin) +
                  shard.object_offset * DTypeSize(shard.dtype);
   }
-  StateVersion::Change(*this);
+  StateVersion::Change(state);
 }
 
 void State::AddReplicated(std::string_view key, const Shape& shape,
@@ -175,11 +175,18 @@ void State::AddShardedVariable(std::string_view key,
   }
 }
 
-void State::AddValue(std::string_view key, const ValueRef& value,
+void State::AddTyped(std::string_view key, const ValueRef& value,
                      TypeHandlerPtr handler) {
   if (value.address == nullptr) return AddNull(key);
   StateVersion::Change(*this);
   typed_.push_back({std::string(key), value, std::move(handler), -1});
+}
+
+void AddShard(State& state, Shard shard) { state.AddShard(std::move(shard)); }
+
+void AddValue(State& state, std::string_view key, const ValueRef& value,
+              TypeHandlerPtr handler) {
+  state.AddTyped(key, value, std::move(handler));
 }
 
 void State::AddTensor(std::string_view key, Tensor* value) {

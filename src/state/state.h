@@ -36,7 +36,7 @@ struct StateVersion {
   bool operator==(const StateVersion&) const = default;
 };
 
-// The objects of State::Own, which a restore keeps from one round to the next,
+// The objects of Own, which a restore keeps from one round to the next,
 // and the functions that find memory.
 struct OwnedObjects {
   using Objects = std::vector<std::shared_ptr<void>>;

@@ -5,13 +5,14 @@
 #include <set>
 #include <tuple>
 #include <utility>
-#include "core/program_words.h"
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
+#include "belay/extend/transform_function.h"
 #include "core/catch_exceptions.h"
 #include "core/element_conversion.h"
+#include "core/program_words.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"

@@ -14,8 +14,9 @@
 #include "absl/functional/function_ref.h"
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
-#include "belay/arrays/shard.h"
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/shard.h"
+#include "belay/extend/transform_function.h"
+#include "belay/extend/type_handler.h"
 #include "belay/options.h"
 #include "belay/state.h"
 #include "belay/status.h"
@@ -42,7 +43,7 @@ struct HandledValue {
   Tolerance tolerance = {};
   bool may_be_absent = false;
   int round = 0;  // the number of listings after the first
-  std::vector<std::shared_ptr<void>> kept = {};  // by State::Own
+  std::vector<std::shared_ptr<void>> kept = {};  // by Own
 };
 
 // An array or a number that is computed from stored arrays.

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "belay/extend/transform_function.h"
 #include "core/catch_exceptions.h"
 #include "core/selection.h"
 #include "core/status_macros.h"

@@ -16,6 +16,7 @@
 #include "belay/arrays/dtype.h"
 #include "belay/arrays/indexing.h"
 #include "belay/arrays/tensor.h"
+#include "belay/extend/transform_function.h"
 #include "belay/status.h"
 #include "belay/values/transform.h"
 #include "core/element_conversion.h"

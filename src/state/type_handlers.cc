@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "belay/handlers/type_handler.h"
-#include "belay/handlers/type_handler_registry.h"
+#include "belay/extend/type_handler.h"
+#include "belay/extend/type_handler_registry.h"
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
 #include "core/text.h"

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "belay/handlers/type_handler_registry.h"
+#include "belay/extend/type_handler_registry.h"
 #include "belay/options.h"
 #include "belay/status.h"
 #include "core/keys.h"

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "belay/arrays/shard.h"
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/shard.h"
+#include "belay/extend/type_handler.h"
 #include "belay/state.h"
 #include "belay/status.h"
 #include "plan/stored_values.h"

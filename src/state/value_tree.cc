@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "belay/extend/state.h"
 #include "belay/handlers/standard_handlers.h"
 #include "belay/handlers/value_tree.h"
 #include "belay/state.h"
@@ -64,10 +65,10 @@ class TreeHandler : public Handler<ValueTree> {
     if (IsPlainTree(tree)) {
       AddContent(tree, parts);
     } else if (tree.is_none()) {
-      parts.Add("", parts.Own(std::make_shared<std::monostate>()));
+      parts.Add("", Own(parts, std::make_shared<std::monostate>()));
     } else {
-      parts.AddValue("", RefTo(tree),
-                     std::make_shared<const NodeHandler>(tree.typestr));
+      AddValue(parts, "", RefTo(tree),
+               std::make_shared<const NodeHandler>(tree.typestr));
     }
     return absl::OkStatus();
   }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/type_handler.h"
 #include "belay/handlers/value_tree.h"
 #include "belay/state.h"
 #include "belay/status.h"

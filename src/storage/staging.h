@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <span>
 
-#include "belay/arrays/shard.h"
+#include "belay/extend/shard.h"
 #include "core/element_conversion.h"
 #include "plan/plan.h"
 #include "plan/shards.h"

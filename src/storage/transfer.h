@@ -7,7 +7,7 @@
 #ifndef BELAY_STORAGE_TRANSFER_H_
 #define BELAY_STORAGE_TRANSFER_H_
 
-#include "belay/arrays/shard.h"
+#include "belay/extend/shard.h"
 #include "belay/options.h"
 #include "core/element_conversion.h"
 #include "hdf5/dataset.h"

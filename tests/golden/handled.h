@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/handlers/type_handler_registry.h"
+#include "belay/extend/type_handler_registry.h"
 #include "belay/objects/trackable.h"
 
 namespace belay::golden {

@@ -167,7 +167,7 @@ TEST(ManagerOptionsTest, Contradictions) {
             .retention = {.keep_time_interval = 1, .preservation = LatestN(1)}},
         ManagerOptions{.retention = {.keep_checkpoint_every_n_hours = 1,
                                     .preservation = LatestN(1)}}}) {
-    EXPECT_THAT(ErrorOf(options), HasSubstr("retention takes the place"));
+    EXPECT_THAT(ErrorOf(options), HasSubstr("preservation takes the place"));
   }
 }
 

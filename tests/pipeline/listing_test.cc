@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "belay/extend/state.h"
 #include "belay/state.h"
 
 namespace belay::listing_test {
@@ -17,7 +18,7 @@ TEST(ListingTest, ReplicatedValuesGetTheRankAsReplica) {
   state.Add("lr", lr);
   state.Add("name", name);
   state.AddPiece("w", {4, 3}, {{2, 0}, {2, 3}}, piece);
-  state.AddShard({.key = "x", .replica = 9, .data = piece});
+  AddShard(state, {.key = "x", .replica = 9, .data = piece});
   std::vector<Shard> shards = ListShards(state.shards(), 5);
   ASSERT_EQ(MapToDevices(shards, {}, 5), absl::OkStatus());
   ASSERT_EQ(shards.size(), 4);
@@ -40,7 +41,7 @@ TEST(ListingTest, DevicesAreOfTheJobUnlessTheProgramNamesThem) {
   State state;
   float piece[6] = {};
   state.AddLaidOut("w", *layout, {4}, 5, piece);
-  state.AddShard({.key = "x", .device = ParseDevice("/gpu:1").value()});
+  AddShard(state, {.key = "x", .device = ParseDevice("/gpu:1").value()});
   std::vector<Shard> shards = ListShards(state.shards(), 5);
   EXPECT_EQ(JobOf({}), "belay");
   ASSERT_EQ(MapToDevices(shards, {.job_name = "a/b"}, 5), absl::OkStatus());

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "belay/extend/state.h"
 #include "belay/handlers/standard_handlers.h"
 #include "belay/state.h"
 #include "save/rank_plan.h"
@@ -91,8 +92,8 @@ TEST(KeptListing, ValuesThatHoldNothingAreKept) {
   State state;
   state.Add("weights", weights);
   state.Add("none", none);
-  state.AddValue(".python/kind/a", RefTo(none),
-                 std::make_shared<const OfNothing>());
+  AddValue(state, ".python/kind/a", RefTo(none),
+           std::make_shared<const OfNothing>());
   const HandlerListing listing =
       ListForSave(state, *HandlersOf(nullptr)).value();
   EXPECT_EQ(listing.values.size(), 2);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "belay/extend/transform_function.h"
 #include "state/transform.h"
 
 namespace belay::transform_form_test {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "belay/rows.h"
+#include "belay/extend/row_shards.h"
 #include "state/rank_rows.h"
 
 namespace belay::id_block_test {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "belay/arrays/layout.h"
+#include "belay/extend/state.h"
 #include "belay/sharded_variable.h"
 #include "belay/state.h"
 #include "state/array_access.h"
@@ -167,13 +168,13 @@ TEST(MovedMemoryTest, AnAddressCanBeChanged) {
                  {AtAddress(u.data()), {.before = {1}}});
   state.Add("container", u);
   EXPECT_EQ(state.shards()[0].data, u.data() + 1);
-  state.SetAddress(0, v.data());
+  SetAddress(state, 0, v.data());
   EXPECT_EQ(state.shards()[0].data, v.data() + 1);
   EXPECT_EQ(state.status(), absl::OkStatus());
   State null = state, container = state;
-  null.SetAddress(0, nullptr);
+  SetAddress(null, 0, nullptr);
   EXPECT_EQ(null.status().message(), "add \"x\": the pointer is null");
-  container.SetAddress(1, v.data());
+  SetAddress(container, 1, v.data());
   EXPECT_EQ(container.status().message(),
             "add \"container\": it was not added by its address");
 }

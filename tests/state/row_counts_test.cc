@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/rows.h"
+#include "belay/extend/row_shards.h"
 #include "state/rank_rows.h"
 
 namespace belay::row_counts_test {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "belay/rows.h"
+#include "belay/extend/row_shards.h"
 #include "core/wire.h"
 #include "state/rank_rows.h"
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "belay/extend/transform_function.h"
 #include "core/strided_copy.h"
 #include "state/transform.h"
 #include "transform_oracle.h"

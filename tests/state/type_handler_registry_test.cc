@@ -1,4 +1,4 @@
-#include "belay/handlers/type_handler_registry.h"
+#include "belay/extend/type_handler_registry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "belay/extend/state.h"
 #include "handler_testing.h"
 #include "state/type_handlers.h"
 
@@ -120,7 +121,7 @@ TEST(ValueListingTest, AnEntryForNumbersTakesPrecedence) {
    public:
     std::string typestr() const override { return "doubled"; }
     Status ListForSave(int32_t& value, State& parts) const override {
-      int64_t& twice = parts.Own(std::make_shared<int64_t>(2 * value));
+      int64_t& twice = Own(parts, std::make_shared<int64_t>(2 * value));
       parts.Add("", twice);
       return absl::OkStatus();
     }

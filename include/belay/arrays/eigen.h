@@ -20,7 +20,8 @@
 
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/state.h"
+#include "belay/extend/type_handler.h"
 #include "belay/state.h"
 #include "belay/status.h"
 
@@ -47,7 +48,7 @@ class EigenHandler final : public Handler<M> {
     if constexpr (kIsDense) {
       parts.AddReplicated("", ShapeOf(matrix), AtAddress(matrix.data()));
     } else {
-      ByRows& rows = parts.Own(std::make_shared<ByRows>(matrix));
+      ByRows& rows = Own(parts, std::make_shared<ByRows>(matrix));
       parts.AddReplicated("", ShapeOf(matrix), AtAddress(rows.data()));
     }
     return absl::OkStatus();
@@ -62,7 +63,7 @@ class EigenHandler final : public Handler<M> {
       parts.AddReplicated("", ShapeOf(matrix), AtAddress(matrix.data()));
     } else {
       ByRows& rows =
-          parts.Own(std::make_shared<ByRows>(matrix.rows(), matrix.cols()));
+          Own(parts, std::make_shared<ByRows>(matrix.rows(), matrix.cols()));
       parts.AddReplicated("", ShapeOf(matrix), AtAddress(rows.data()));
     }
     return absl::OkStatus();
@@ -70,7 +71,7 @@ class EigenHandler final : public Handler<M> {
 
   Status Received(M& matrix, const StoredValue&, int,
                   State& more) const override {
-    if constexpr (!kIsDense) matrix = more.Owned<ByRows>(0);
+    if constexpr (!kIsDense) matrix = Owned<ByRows>(more, 0);
     return absl::OkStatus();
   }
 

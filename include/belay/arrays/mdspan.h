@@ -22,7 +22,7 @@
 
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/type_handler.h"
 #include "belay/state.h"
 #include "belay/status.h"
 

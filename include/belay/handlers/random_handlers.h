@@ -17,7 +17,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/state.h"
+#include "belay/extend/type_handler.h"
 #include "belay/state.h"
 #include "belay/status.h"
 
@@ -80,18 +81,18 @@ class RandomEngineHandler final : public Handler<T> {
     };
     parts.Add(
         "",
-        parts.Own(std::make_shared<std::string>(StreamText(write, &engine))));
+        Own(parts, std::make_shared<std::string>(StreamText(write, &engine))));
     return absl::OkStatus();
   }
   Status ListForRestore(T&, const StoredValue&, State& parts) const override {
-    parts.Add("", parts.Own(std::make_shared<std::string>()));
+    parts.Add("", Own(parts, std::make_shared<std::string>()));
     return absl::OkStatus();
   }
   Status Received(T& engine, const StoredValue&, int,
                   State& more) const override {
     T found;
     Status status = ReadStreamText(
-        more.Owned<std::string>(0),
+        Owned<std::string>(more, 0),
         [](std::istream& in, void* object) { in >> *static_cast<T*>(object); },
         &found);
     if (status.ok()) engine = found;

@@ -40,8 +40,8 @@
 
 #include "belay/arrays/dtype.h"
 #include "belay/arrays/memory.h"
-#include "belay/handlers/type_handler.h"
-#include "belay/handlers/type_handler_registry.h"
+#include "belay/extend/type_handler.h"
+#include "belay/extend/type_handler_registry.h"
 #include "belay/state.h"
 #include "belay/status.h"
 
@@ -116,7 +116,7 @@ class OptionalHandler final : public Handler<std::optional<T>> {
     if (value.has_value()) {
       AddHeld("", *value, parts);
     } else {
-      parts.Add("", parts.Own(std::make_shared<std::monostate>()));
+      parts.Add("", Own(parts, std::make_shared<std::monostate>()));
     }
     return absl::OkStatus();
   }
@@ -263,20 +263,20 @@ class VariantHandler final : public Handler<std::variant<Ts...>> {
   }
   Status ListForSave(V& value, State& parts) const override {
     if (value.valueless_by_exception()) return NoVariantError(nullptr);
-    parts.Add("index", parts.Own(std::make_shared<int64_t>(value.index())));
+    parts.Add("index", Own(parts, std::make_shared<int64_t>(value.index())));
     return AddAlternative(value, parts);
   }
   Status ListForRestore(V&, const StoredValue& stored,
                         State& parts) const override {
     if (stored.Find("index") == nullptr) return NoVariantError(&stored);
-    parts.Add("index", parts.Own(std::make_shared<int64_t>(-1)));
+    parts.Add("index", Own(parts, std::make_shared<int64_t>(-1)));
     return absl::OkStatus();
   }
   Status Received(V& value, const StoredValue&, int round,
                   State& more) const override {
     if (round > 0) return absl::OkStatus();
     const StatusOr<size_t> index =
-        StoredAlternative(more.Owned<int64_t>(0), sizeof...(Ts));
+        StoredAlternative(Owned<int64_t>(more, 0), sizeof...(Ts));
     if (!index.ok()) return index.status();
     if (value.index() != *index) {
       Emplace(value, *index, std::index_sequence_for<Ts...>());
@@ -364,7 +364,7 @@ class NumberListHandler final : public Handler<L> {
   }
   Status Received(L& list, const StoredValue&, int,
                   State& more) const override {
-    const Copy& copy = more.Owned<Copy>(0);
+    const Copy& copy = Owned<Copy>(more, 0);
     list.assign(copy.values.get(), copy.values.get() + copy.length);
     return absl::OkStatus();
   }
@@ -377,7 +377,7 @@ class NumberListHandler final : public Handler<L> {
         std::make_unique<T[]>(static_cast<size_t>(length));
   };
   static Copy& AddCopy(int64_t length, State& parts) {
-    Copy& copy = parts.Own(std::shared_ptr<Copy>(new Copy{.length = length}));
+    Copy& copy = Own(parts, std::shared_ptr<Copy>(new Copy{.length = length}));
     parts.AddReplicated("", Shape{length}, AtAddress(copy.values.get()));
     return copy;
   }
@@ -511,6 +511,7 @@ struct StandardHandler<std::vector<bool>> {
 
 }  // namespace belay
 
+#include "belay/extend/state.h"
 #include "belay/handlers/random_handlers.h"  // IWYU pragma: export
 #include "belay/handlers/time_handlers.h"    // IWYU pragma: export
 

@@ -18,7 +18,8 @@
 #include <type_traits>
 
 #include "belay/arrays/dtype.h"
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/state.h"
+#include "belay/extend/type_handler.h"
 #include "belay/state.h"
 #include "belay/status.h"
 
@@ -74,7 +75,7 @@ class TimeHandler final : public Handler<T> {
     return StoredUnit(kKind, stored.typestr).ok();
   }
   Status ListForSave(T& value, State& parts) const override {
-    parts.Add("", parts.Own(std::make_shared<Rep>(CountOf(value))));
+    parts.Add("", Own(parts, std::make_shared<Rep>(CountOf(value))));
     return absl::OkStatus();
   }
   // Another dtype is not converted: that would round before the unit is known.
@@ -84,7 +85,7 @@ class TimeHandler final : public Handler<T> {
     if (count != nullptr && count->dtype != DTypeOf<Rep>()) {
       return CountDtypeError(count->dtype, DTypeOf<Rep>());
     }
-    parts.Add("", parts.Own(std::make_shared<Rep>()));
+    parts.Add("", Own(parts, std::make_shared<Rep>()));
     return absl::OkStatus();
   }
   Status Received(T& value, const StoredValue& stored, int,
@@ -93,7 +94,7 @@ class TimeHandler final : public Handler<T> {
     const StatusOr<TimeUnit> unit = StoredUnit(kKind, stored.typestr);
     if (!unit.ok()) return unit.status();
     StatusOr<Wide> count =
-        InUnit(static_cast<Wide>(more.Owned<Rep>(0)), *unit, kUnit);
+        InUnit(static_cast<Wide>(Owned<Rep>(more, 0)), *unit, kUnit);
     if (!count.ok()) return count.status();
     const auto narrow = static_cast<Rep>(*count);
     if constexpr (std::is_integral_v<Rep>) {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "belay/arrays/tensor.h"
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/type_handler.h"
 
 namespace belay {
 

@@ -38,7 +38,7 @@
 
 #include "belay/arrays/box.h"
 #include "belay/arrays/layout.h"
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/type_handler.h"
 #include "belay/objects/tracked_value.h"
 #include "belay/rows.h"
 #include "belay/status.h"

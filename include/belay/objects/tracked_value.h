@@ -20,7 +20,7 @@
 #include "belay/arrays/dtype.h"
 #include "belay/arrays/layout.h"
 #include "belay/arrays/memory.h"
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/type_handler.h"
 #include "belay/state.h"
 #include "belay/status.h"
 

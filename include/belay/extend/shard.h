@@ -3,8 +3,8 @@
 // Everything in a checkpoint is first listed as shards; listing does no I/O.
 // (TensorFlow's ShardableTensor.)
 
-#ifndef BELAY_ARRAYS_SHARD_H_
-#define BELAY_ARRAYS_SHARD_H_
+#ifndef BELAY_EXTEND_SHARD_H_
+#define BELAY_EXTEND_SHARD_H_
 
 #include <cstdint>
 #include <memory>
@@ -82,4 +82,4 @@ struct Shard {
 
 }  // namespace belay
 
-#endif  // BELAY_ARRAYS_SHARD_H_
+#endif  // BELAY_EXTEND_SHARD_H_

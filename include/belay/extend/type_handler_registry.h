@@ -8,8 +8,8 @@
 // Numbers, enums, strings, contiguous ranges of numbers, tensors and sharded
 // variables need no handler. An entry for such a type takes precedence.
 
-#ifndef BELAY_HANDLERS_TYPE_HANDLER_REGISTRY_H_
-#define BELAY_HANDLERS_TYPE_HANDLER_REGISTRY_H_
+#ifndef BELAY_EXTEND_TYPE_HANDLER_REGISTRY_H_
+#define BELAY_EXTEND_TYPE_HANDLER_REGISTRY_H_
 
 #include <functional>
 #include <initializer_list>
@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "belay/handlers/type_handler.h"
+#include "belay/extend/type_handler.h"
 #include "belay/status.h"
 
 namespace belay {
@@ -141,4 +141,4 @@ bool HasTypeHandler() {
 
 }  // namespace belay
 
-#endif  // BELAY_HANDLERS_TYPE_HANDLER_REGISTRY_H_
+#endif  // BELAY_EXTEND_TYPE_HANDLER_REGISTRY_H_

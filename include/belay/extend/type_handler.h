@@ -22,8 +22,8 @@
 // A handler lists the arrays that a value consists of; belay stores them. A
 // handler never calls MPI or HDF5, and ranks may list different pieces.
 
-#ifndef BELAY_HANDLERS_TYPE_HANDLER_H_
-#define BELAY_HANDLERS_TYPE_HANDLER_H_
+#ifndef BELAY_EXTEND_TYPE_HANDLER_H_
+#define BELAY_EXTEND_TYPE_HANDLER_H_
 
 #include <cstdint>
 #include <memory>
@@ -112,7 +112,7 @@ class TypeHandler {
 
   // Adds the parts of the value to `parts`, under keys relative to its own key;
   // "" is the value itself. Parts may be other values as well. Everything added
-  // is borrowed until the save returns; State::Own keeps objects alive that the
+  // is borrowed until the save returns; Own keeps objects alive that the
   // handler makes.
   virtual Status ListValueForSave(const ValueRef& value,
                                   State& parts) const = 0;
@@ -235,4 +235,4 @@ struct StandardHandler {
 
 }  // namespace belay
 
-#endif  // BELAY_HANDLERS_TYPE_HANDLER_H_
+#endif  // BELAY_EXTEND_TYPE_HANDLER_H_
