@@ -138,6 +138,53 @@ Status PrintableStatus(const Status& status) {
   return Status(status.code(), PrintableLine(std::string(status.message())));
 }
 
+// --- JSON ---
+
+namespace {
+
+// Returns the end of the text or the comment that begins at `at`, or of the one
+// character there.
+size_t EndOfToken(std::string_view text, size_t at) {
+  const auto after = [&](size_t end, size_t bytes) {
+    return end == text.npos ? text.size() : end + bytes;
+  };
+  const std::string_view rest = text.substr(at);
+  if (rest.starts_with("//")) {
+    // A NUL ends it, too.
+    return after(text.find_first_of(std::string_view("\n\r\0", 3), at), 1);
+  }
+  if (rest.starts_with("/*")) return after(text.find("*/", at + 2), 2);
+  if (rest[0] != '"') return at + 1;
+  size_t end = at;
+  do {
+    end = text.find_first_of("\"\\", end + 1);
+    if (end == text.npos || text[end] == '"') break;
+    ++end;  // what is escaped
+  } while (end < text.size());
+  return after(end < text.size() ? end : text.npos, 1);
+}
+
+}  // namespace
+
+std::string TooMuchJson(std::string_view text, int most_levels,
+                        int64_t most_values) {
+  int levels = 0;
+  int64_t values = 0;
+  for (size_t at = 0; at < text.size(); at = EndOfToken(text, at)) {
+    const char c = text[at];
+    if (c == ',') ++values;
+    if (c == '[' || c == '{') ++levels;
+    if (c == ']' || c == '}') --levels;
+    if (levels > most_levels) {
+      return Cat("too many levels of JSON (need at most ", most_levels, ")");
+    }
+    if (values > most_values) {
+      return Cat("too many values of JSON (need at most ", most_values, ")");
+    }
+  }
+  return "";
+}
+
 // --- Type name ---
 
 namespace {

@@ -93,6 +93,12 @@ Status PrintableStatus(const Status& status);  // as PrintableLine
 
 bool IsUtf8(std::string_view text);
 
+// Returns why the JSON is more than a file of belay has, or "": to be asked
+// before it is parsed, which can take a hundred times the memory of the text.
+// Comments may be in it.
+std::string TooMuchJson(std::string_view text, int most_levels,
+                        int64_t most_values = INT64_MAX);
+
 // Returns the beginning of a text of any length.
 inline std::string Shortened(std::string_view text, size_t most_bytes = 4096) {
   if (text.size() <= most_bytes) return std::string(text);

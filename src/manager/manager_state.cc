@@ -257,32 +257,6 @@ Status Damaged(std::string_view operation, std::string_view what) {
           "steps stay and are never deleted"));
 }
 
-// Returns why the JSON is larger than any state, or "". The parsed tree would
-// take a hundred times the memory of the text.
-std::string_view TooMuchOf(std::string_view text) {
-  constexpr int kMostDepth = 16;
-  constexpr int kMostValues = 1 << 20;  // of 8 bytes each
-  int depth = 0;
-  int values = 0;
-  bool is_in_text = false;
-  for (size_t at = 0; at < text.size(); ++at) {
-    const char c = text[at];
-    if (is_in_text) {
-      if (c == '\\') ++at;
-      is_in_text = c != '"';
-    } else if (c == '"') {
-      is_in_text = true;
-    } else if (c == ',') {
-      if (++values > kMostValues) return "its JSON has too many values";
-    } else if (c == '[' || c == '{') {
-      if (++depth > kMostDepth) return "its JSON is too deep";
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return "";
-}
-
 }  // namespace
 
 StatusOr<std::string> StateText(const ManagerState& state,
@@ -323,7 +297,9 @@ StatusOr<std::string> StateText(const ManagerState& state,
 StatusOr<ManagerState> ParseState(std::string_view text,
                                   std::string_view prefix,
                                   std::string_view operation) {
-  const std::string_view too_much = TooMuchOf(text);
+  constexpr int kMostLevels = 16;
+  constexpr int kMostValues = 1 << 20;  // of 8 bytes each
+  const std::string too_much = TooMuchJson(text, kMostLevels, kMostValues);
   if (!too_much.empty()) return Damaged(operation, too_much);
   const json document = json::parse(text, nullptr, false);
   if (document.is_discarded()) return Damaged(operation, "not JSON");

@@ -30,7 +30,7 @@ using nlohmann::json;
 
 constexpr std::string_view kWeightMap = "weight_map";
 // Usual indexes have two levels.
-constexpr int kMostDepth = 64;
+constexpr int kMostLevels = 64;
 
 // A name that stays in its directory.
 bool IsPlainName(std::string_view name) {
@@ -113,9 +113,8 @@ class IndexEvents {
 
   bool Enter(const char* kind) {
     if (!Other(kind)) return false;
-    if (++depth_ <= kMostDepth) return true;
-    return Fail(absl::StrFormat(
-        "the index is nested too deep (need at most %d levels)", kMostDepth));
+    ++depth_;
+    return true;
   }
 
   bool Leave() {
@@ -140,6 +139,8 @@ StatusOr<FileOfTensor> ParseIndex(std::string_view text) {
     return absl::DataLossError(
         absl::StrFormat("the index is not JSON, at byte %d: a NUL", at));
   }
+  const std::string too_much = TooMuchJson(text, kMostLevels);
+  if (!too_much.empty()) return absl::DataLossError("the index: " + too_much);
   IndexEvents events;
   if (!json::sax_parse(text, &events)) return events.status();
   if (!events.has_map()) {

@@ -250,36 +250,25 @@ std::string_view TakeNumber(std::string_view& text) {
   return digits;
 }
 
-// Finds a member that an object has twice, of which the parser keeps the last,
-// and leaves out what is too deep, before it takes memory.
+// Finds a member that an object has twice, of which the parser keeps the last.
 class JsonChecker {
  public:
-  bool Visit(int depth, Json::parse_event_t event, const Json& parsed) {
-    if (depth > kMostJsonLevels) {
-      is_too_deep_ = true;
-      return false;
-    }
+  void Visit(Json::parse_event_t event, const Json& parsed) {
     if (event == Json::parse_event_t::object_start) names_.emplace_back();
     if (event == Json::parse_event_t::object_end) names_.pop_back();
     if (event == Json::parse_event_t::key && found_.empty() &&
         !names_.back().insert(parsed.get<std::string>()).second) {
       found_ = parsed.get<std::string>();
     }
-    return true;
   }
 
   Status Check() const {
-    if (is_too_deep_) {
-      return Refuse("the file", Cat("too many levels of JSON (need at most ",
-                                    kMostJsonLevels, ")"));
-    }
     if (found_.empty()) return absl::OkStatus();
     return Refuse("the file",
                   Cat("an object has the member \"", found_, "\" twice"));
   }
 
  private:
-  bool is_too_deep_ = false;
   std::vector<std::set<std::string>> names_;  // of the objects that are open
   std::string found_;
 };
@@ -288,10 +277,13 @@ class JsonChecker {
 
 StatusOr<std::vector<ConversionRule>> ParseRules(
     std::string_view text, const std::vector<std::string>& keys) {
+  const std::string too_much = TooMuchJson(text, kMostJsonLevels);
+  if (!too_much.empty()) return Refuse("the file", too_much);
   Json json;
   JsonChecker checker;
-  const auto visit = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    return checker.Visit(depth, event, parsed);
+  const auto visit = [&](int, Json::parse_event_t event, Json& parsed) {
+    checker.Visit(event, parsed);
+    return true;
   };
   try {
     json = Json::parse(text, visit, /*allow_exceptions=*/true,

@@ -52,11 +52,12 @@ StatusOr<std::string> MetadataText(const Metadata& metadata) {
 
 StatusOr<Metadata> ParseMetadata(std::string_view text,
                                  std::string_view operation) {
-  // Depth has an end: two objects inside each other.
-  const auto depth = [](int level, json::parse_event_t, json&) {
-    return level <= 2;
-  };
-  const json document = json::parse(text, depth, /*allow_exceptions=*/false);
+  // Later versions may have more members.
+  constexpr int kMostLevels = 16;
+  constexpr int kMostValues = 1 << 20;
+  const std::string too_much = TooMuchJson(text, kMostLevels, kMostValues);
+  if (!too_much.empty()) return DamagedMetadata(operation, too_much);
+  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object() ||
       document.value("format", json()) != kMetadataFormat) {
     return DamagedMetadata(operation, "not written by belay");

@@ -70,7 +70,7 @@ TEST(IndexTest, IsNotNestedWithoutEnd) {
   EXPECT_TRUE(ParseIndex(nested(63)).ok());
   EXPECT_EQ(ParseIndex(nested(64)).status(),
             absl::DataLossError(
-                "the index is nested too deep (need at most 64 levels)"));
+                "the index: too many levels of JSON (need at most 64)"));
   EXPECT_FALSE(ParseIndex(std::string(1000000, '[')).ok());
 }
 

@@ -30,11 +30,11 @@ TEST(StateLimitsTest, DepthHasAnEnd) {
   EXPECT_EQ(Parse(with(10)).value(), kSample);
   for (const int depth : {17, 1 << 20}) {
     EXPECT_THAT(std::string(Parse(with(depth)).status().message()),
-                HasSubstr("read \"f\": the state is damaged (its JSON is too "
-                          "deep)"));
+                HasSubstr("read \"f\": the state is damaged (too many levels "
+                          "of JSON (need at most 16))"));
   }
   EXPECT_THAT(std::string(Parse(std::string(1 << 20, '[')).status().message()),
-              HasSubstr("too deep"));
+              HasSubstr("too many levels"));
 }
 
 // Small values take many times the memory of their text.
@@ -45,7 +45,7 @@ TEST(StateLimitsTest, ValuesHaveAnEnd) {
     for (int i = 0; i < (1 << 20); ++i) many += "," + value;
     EXPECT_THAT(
         std::string(Parse(many + "]," + text.substr(1)).status().message()),
-        HasSubstr("(its JSON has too many values)"));
+        HasSubstr("(too many values of JSON (need at most 1048576))"));
   }
 }
 

@@ -112,6 +112,20 @@ TEST(ConversionRulesTest, NestingHasAnEnd) {
   EXPECT_THAT(nested(100000), HasSubstr("too many levels of JSON (need at "));
 }
 
+// Brackets in texts and comments are no levels.
+TEST(ConversionRulesTest, OnlyBracketsOfValuesNest) {
+  const std::string many(1000, '[');
+  const std::vector<std::string> starts = {
+      "// " + many + "\n", "/*" + many + "\"*/", "//\"\r// \"\n"};
+  for (const std::string& start : starts) {
+    EXPECT_TRUE(ParseRules(start + R"({"rules": [{"make": {"a\\\")" + many +
+                               R"(": "h/0/x"}}]} //)" + many,
+                           kKeys)
+                    .ok())
+        << start;
+  }
+}
+
 TEST(ConversionRulesTest, NumbersInTextsCount) {
   std::vector<std::string> texts = {
       "h.10",   "h.9",    "h.09", "h",
