@@ -40,6 +40,7 @@ StatusOr<std::vector<RankShards>> WantAll(
     const std::function<Layout(const ArrayInfo&)>& layout_of) {
   const std::vector<ArrayInfo> infos = ArraysOf(saved, ArrayEntries(saved));
   std::vector<RankShards> wanted(num_ranks);
+  for (RankShards& rank : wanted) rank.shards.reserve(infos.size());
   for (size_t i = 0; i < infos.size(); ++i) {
     const StoredArray& array = saved.arrays[i];
     if (array.dtype != DType::kString) {
