@@ -300,6 +300,31 @@ TEST_F(FiltersTest, AFilterThatLosesBitsMakesTheSaveFail) {
   ASSERT_GE(H5PLremove(0), 0);
 }
 
+// The program that reads for this one loads no plugins if this one does not.
+TEST_F(FiltersTest, APluginIsLoadedOnlyWherePluginsAreAllowed) {
+  constexpr int kDropBits = 300;
+  ASSERT_GE(H5PLprepend(BELAY_TEST_PLUGINS), 0);
+  Piece<float> matrix = Matrix(0);
+  const auto saved = Save(
+      comm_, run(), 8, matrix.state(),
+      {.args = {
+           {"w", {.chunk_byte_size = 240, .filters = {{kDropBits, {0}}}}}}});
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  const auto read = [&] {
+    return Ok(CheckpointReader::Open(saved->path)).ReadTensor("w").status();
+  };
+  EXPECT_EQ(read(), absl::OkStatus());
+  unsigned kinds = 0;
+  ASSERT_GE(H5PLget_loading_state(&kinds), 0);
+  ASSERT_GE(H5PLset_loading_state(0), 0);
+  const Status refused = read();
+  EXPECT_FALSE(refused.ok());
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("filter"));
+  ASSERT_GE(H5PLset_loading_state(kinds), 0);
+  EXPECT_EQ(read(), absl::OkStatus());
+  ASSERT_GE(H5PLremove(0), 0);
+}
+
 size_t Keep(unsigned, size_t, const unsigned[], size_t bytes, size_t*, void**) {
   return bytes;
 }

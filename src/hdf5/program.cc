@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "belay/version.h"
+#include "core/integers.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "hdf5/guarded_file.h"
@@ -66,19 +69,23 @@ std::string FindLibraryFolder() {
   return {};
 }
 
-StatusOr<std::vector<std::string>> PluginFolders() {
+// Returns which kinds of plugins this process loads, and from which folders.
+StatusOr<std::vector<std::string>> PluginUse() {
   InitLibrary();
+  unsigned kinds = 0;
+  BELAY_RETURN_IF_ERROR(
+      Check(H5PLget_loading_state(&kinds), "ask for", "the use of plugins"));
   unsigned count = 0;
   BELAY_RETURN_IF_ERROR(Check(H5PLsize(&count), "count", "folders of plugins"));
-  std::vector<std::string> folders(count);
+  std::vector<std::string> use = {absl::StrCat(kinds)};
   for (unsigned i = 0; i < count; ++i) {
-    BELAY_ASSIGN_OR_RETURN(folders[i], ReadName(
-                                           [&](char* name, size_t size) {
-                                             return H5PLget(i, name, size);
-                                           },
-                                           "name", "folders of plugins"));
+    BELAY_ASSIGN_OR_RETURN(
+        use.emplace_back(),
+        ReadName(
+            [&](char* name, size_t size) { return H5PLget(i, name, size); },
+            "name", "folders of plugins"));
   }
-  return folders;
+  return use;
 }
 
 }  // namespace
@@ -98,14 +105,22 @@ StatusOr<std::vector<std::string>> ProgramFor(const std::string& work) {
                                       BELAY_VERSION, work};
   static std::mutex turn;  // readers may be in several threads, HDF5 may not
   const std::lock_guard<std::mutex> lock(turn);
-  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> folders,
-                         PluginFolders());
-  command.insert(command.end(), folders.begin(), folders.end());
+  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> use, PluginUse());
+  command.insert(command.end(), use.begin(), use.end());
   return command;
 }
 
-Status LookForPluginsIn(std::span<const char* const> folders) {
+Status UsePlugins(std::string_view kinds,
+                  std::span<const char* const> folders) {
+  const std::optional<int64_t> mask = ParseDigits(kinds, H5PL_ALL_PLUGIN);
+  if (!mask) return absl::InvalidArgumentError("no kinds of plugins");
+  // Here HDF5 could load one before it is told.
+  constexpr char kPreload[] = "HDF5_PLUGIN_PRELOAD";
+  if (*mask == 0) ::setenv(kPreload, H5PL_NO_PLUGIN, 1);
   InitLibrary();
+  BELAY_RETURN_IF_ERROR(
+      Check(H5PLset_loading_state(static_cast<unsigned>(*mask)), "limit",
+            "the use of plugins"));
   unsigned count = 0;
   BELAY_RETURN_IF_ERROR(Check(H5PLsize(&count), "count", "folders of plugins"));
   while (count > 0) {

@@ -21,16 +21,18 @@ Status CheckProgramCanRead(const std::vector<Filter>& filters);
 inline constexpr char kReadsFile[] = "file";
 inline constexpr char kReadsStep[] = "step";
 
-// Returns what starts it to do that: path and arguments, with the folders in
-// which this process looks for plugins. It lies in the folder belay beside the
-// library, or beside a program that has the library in itself; or where the
-// library was to be installed. Asks HDF5, one thread at a time.
-// Errors: FailedPrecondition - it is in neither; those of HDF5.
+// Returns what starts it to do that: path and arguments, with the kinds of
+// plugins that this process loads and the folders in which it looks for them.
+// It lies in the folder belay beside the library, or beside a program that has
+// the library in itself; or where the library was to be installed. Asks HDF5,
+// one thread at a time. Errors: FailedPrecondition - it is in neither; those of
+// HDF5.
 StatusOr<std::vector<std::string>> ProgramFor(const std::string& work);
 
-// For the program: looks for plugins in these folders, and nowhere else.
+// For the program: loads plugins of these kinds from these folders, and no
+// others. Before anything else that calls HDF5.
 // Errors: those of HDF5.
-Status LookForPluginsIn(std::span<const char* const> folders);
+Status UsePlugins(std::string_view kinds, std::span<const char* const> folders);
 
 }  // namespace belay::h5
 

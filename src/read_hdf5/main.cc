@@ -1,5 +1,6 @@
-// read-hdf5 VERSION file|step FOLDER...: reads files by HDF5 for the process
-// that has started it. It looks for plugins in these folders.
+// read-hdf5 VERSION file|step KINDS FOLDER...: reads files by HDF5 for the
+// process that has started it. It loads plugins of these kinds, as of
+// H5PLset_loading_state, from these folders.
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +18,8 @@
 namespace belay {
 namespace {
 
-constexpr int kFirstFolder = 3;
+constexpr int kKinds = 3;
+constexpr int kFirstFolder = 4;
 
 // Another library may have been installed since the program began.
 Status CheckVersion(std::string_view library) {
@@ -33,7 +35,7 @@ Status Begin(std::span<char* const> arguments) {
     return absl::InvalidArgumentError("no version, or no work");
   }
   BELAY_RETURN_IF_ERROR(CheckVersion(arguments[1]));
-  return h5::LookForPluginsIn(arguments.subspan(kFirstFolder));
+  return h5::UsePlugins(arguments[kKinds], arguments.subspan(kFirstFolder));
 }
 
 }  // namespace
