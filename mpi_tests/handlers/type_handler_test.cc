@@ -185,7 +185,7 @@ TEST_F(TypeHandlerTest, MissingAndMistakenKeysAreNamed) {
   const Status status = RestoreOne(absent, Polynomials());
   EXPECT_TRUE(absl::IsNotFound(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("plan \"model/q\": the key is not in the checkpoint; "
+              HasSubstr("plan \"model/q\": key is not in the checkpoint; "
                         "close to it: \"model/p\""));
   // A number where a value with a handler is.
   float number = 0;

@@ -83,6 +83,11 @@ std::string CloseKeys::Hint() const {
   return hint;
 }
 
+std::string CloseKeys::AbsentText(std::string_view details) const {
+  return Cat("key is not in the checkpoint",
+             details.empty() ? "" : Cat(" (", details, ")"), Hint());
+}
+
 // --- Key patterns ---
 
 struct KeyPatterns::Impl {

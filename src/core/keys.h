@@ -39,6 +39,9 @@ class CloseKeys {
   // Returns the end of a message, `; close to it: "a", "b"`, or nothing.
   std::string Hint() const;
 
+  // Returns `key is not in the checkpoint (details); close to it: "a"`.
+  std::string AbsentText(std::string_view details = {}) const;
+
  private:
   struct Close {
     int64_t distance;

@@ -30,28 +30,27 @@ using Arrays = absl::flat_hash_map<std::string_view, int32_t>;
 Status MissingKeys(const std::vector<RankShards>& wanted, const Arrays& arrays,
                    size_t stored) {
   absl::flat_hash_set<std::string_view> missing;
-  std::string first, hint;
+  std::string first;
+  int64_t first_rank = 0;
   for (size_t rank = 0; rank < wanted.size(); ++rank) {
     for (const ShardInfo& shard : wanted[rank].shards) {
       if (arrays.contains(shard.key)) continue;
       if (missing.empty()) {
-        first = absl::StrFormat(
-            "plan \"%s\": key is not in the checkpoint "
-            "(wanted by rank %d",
-            shard.key, rank);
-        CloseKeys close(shard.key);
-        for (const auto& [key, row] : arrays) close.Offer(key);
-        hint = close.Hint();
+        first = shard.key;
+        first_rank = static_cast<int64_t>(rank);
       }
       missing.insert(shard.key);
     }
   }
   if (missing.empty()) return absl::OkStatus();
+  CloseKeys close(first);
+  for (const auto& [key, row] : arrays) close.Offer(key);
   return absl::NotFoundError(absl::StrFormat(
-      "%s; %d wanted %s absent, the checkpoint has %d)%s; %s if values may "
-      "keep what they have",
-      first, missing.size(), missing.size() == 1 ? "key is" : "keys are",
-      stored, hint,
+      "plan \"%s\": %s; %s if values may keep what they have", first,
+      close.AbsentText(absl::StrFormat(
+          "wanted by rank %d; %d wanted %s absent, the checkpoint has %d",
+          first_rank, missing.size(),
+          missing.size() == 1 ? "key is" : "keys are", stored)),
       SetOption(&RestoreOptions::missing, {MismatchPolicy::kIgnore})));
 }
 

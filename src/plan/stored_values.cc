@@ -119,8 +119,7 @@ class ValueTable {
     CloseKeys close(key);
     for (const StoredArray& array : saved_.arrays) close.Offer(array.key);
     for (const std::string& other : saved_.values.key) close.Offer(other);
-    return absl::NotFoundError(Cat(
-        "plan \"", key, "\": the key is not in the checkpoint", close.Hint()));
+    return absl::NotFoundError(Cat("plan \"", key, "\": ", close.AbsentText()));
   }
 
  private:

@@ -224,8 +224,8 @@ struct ReaderContents {
     CloseKeys close(key);
     for (const StoredArray& array : saved.arrays) close.Offer(array.key);
     return absl::NotFoundError(PrintableText(absl::StrFormat(
-        "read \"%s\": key \"%s\" is not in the checkpoint (need one of %d)%s",
-        info.path, AbslView(key), saved.arrays.size(), close.Hint())));
+        "read \"%s\": \"%s\": %s", info.path, AbslView(key),
+        close.AbsentText(Cat("need one of ", saved.arrays.size())))));
   }
 
   // The array of that key, if it has numbers and holds the box.

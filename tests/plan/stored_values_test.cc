@@ -141,9 +141,8 @@ TEST(StoredValuesTest, ArraysBelowAKeyAreAGroup) {
   ASSERT_EQ(group.parts.size(), 2);
   EXPECT_EQ(group.parts[0].name, "e");
   EXPECT_TRUE(IsPlain(group));
-  EXPECT_EQ(
-      FindValues(saved, {"dx"}).status(),
-      absl::NotFoundError("plan \"dx\": the key is not in the checkpoint"));
+  EXPECT_EQ(FindValues(saved, {"dx"}).status(),
+            absl::NotFoundError("plan \"dx\": key is not in the checkpoint"));
 }
 
 TEST(StoredValuesTest, ValuesInsideAreTold) {

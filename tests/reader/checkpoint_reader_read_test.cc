@@ -249,7 +249,7 @@ TEST_F(ReadTest, AnAbsentKeyNamesCloseOnes) {
   const CheckpointReader reader = OpenSmall();
   const std::string start =
       "read \"" + dir_ +
-      "\": key \"d/g\" is not in the checkpoint (need one "
+      "\": \"d/g\": key is not in the checkpoint (need one "
       "of 5); close to it: \"d/e\", \"d/f\"";
   EXPECT_EQ(reader.ReadTensor("d/g").status(), absl::NotFoundError(start));
   EXPECT_EQ(reader.ReadTensor("d/g", {}).status(), absl::NotFoundError(start));
@@ -361,7 +361,7 @@ TEST_F(ReadTest, ErrorsPrint) {
   EXPECT_THAT(MessageOf(reader.ReadTensor("w\x1b[2J").status()),
               HasSubstr("checksum of key \"w\\x1b[2J\", block 0"));
   EXPECT_THAT(MessageOf(reader.ReadTensor("v\x1b[2J").status()),
-              HasSubstr("key \"v\\x1b[2J\" is not in the checkpoint (need one "
+              HasSubstr("\"v\\x1b[2J\": key is not in the checkpoint (need one "
                         "of 1); close to it: \"w\\x1b[2J\""));
 }
 
