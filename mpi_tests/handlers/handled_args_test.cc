@@ -153,7 +153,7 @@ TEST_F(HandledArgsTest, WhatIsStoredOtherwiseIsNotMissing) {
   ExpectError(both,
               {.args = {{"a", {.stored_key = "gone", .allow_missing = true}},
                         {"b", {.stored_key = "gone"}}}},
-              Code::kNotFound, "plan \"gone\": the key is not in the");
+              Code::kNotFound, "plan \"gone\": key is not in the");
 }
 
 TEST_F(HandledArgsTest, PartialRestoreByPredicate) {
@@ -280,14 +280,15 @@ TEST_F(HandledArgsTest, MistakesAreTheSameEverywhere) {
   state.Add("n", n);
   ExpectError(state, {.args = {{"old/x", {.skip = true}}}},
               Code::kInvalidArgument,
-              "keys \"old/x\": matches no key (need one of 2); close to it: "
+              "RestoreOptions.args \"old/x\": matches no key (need one of 2); "
+              "close to it: "
               "\"old/p\"");
   // The parts of a value have no arguments of their own.
   ExpectError(state, {.args = {{"old/p/variable", {.skip = true}}}},
               Code::kInvalidArgument, "matches no key (need one of 2)");
   ExpectError(state, {.args = {{"old/p", {.stored_key = "old/pp"}}}},
               Code::kNotFound,
-              "plan \"old/pp\": the key is not in the checkpoint; close to it: "
+              "plan \"old/pp\": key is not in the checkpoint; close to it: "
               "\"old/p\"");
   ExpectError(state, {.args = {{"old/p", {.stored_key = "\\1"}}}},
               Code::kInvalidArgument, "not a key to be made from it");

@@ -169,18 +169,23 @@ TEST_F(BadInputTest, BoxesThatDoNotFit) {
       overlap, refused(absl::StatusCode::kInvalidArgument,
                        absl::StrCat("shards overlap: box \"0,3\" of rank 0 and "
                                     "box \"2,2\" of rank ",
-                                    size_ - 1)));
+                                    size_ - 1,
+                                    "; leave ghost cells out: a MemoryLayout "
+                                    "describes a box in larger memory")));
   State twice;
   if (rank_ == 0) twice.AddPiece("a", {4}, {{0}, {4}}, values);
   if (is_last()) twice.AddPiece("a", {4}, {{0}, {4}}, values);
   ExpectSaveRefused(
       twice,
       refused(absl::StatusCode::kInvalidArgument,
-              size_ == 1 ? "the key was added twice: box \"0,4\" of rank 0, "
-                           "both times as replica 0"
-                         : absl::StrCat("shards overlap: box \"0,4\" of rank 0 "
-                                        "and of rank ",
-                                        size_ - 1, ", both replica 0")));
+              size_ == 1
+                  ? "the key was added twice: box \"0,4\" of rank 0, "
+                    "both times as replica 0"
+                  : absl::StrCat(
+                        "shards overlap: box \"0,4\" of rank 0 "
+                        "and of rank ",
+                        size_ - 1,
+                        ", both replica 0; give each replica its own number")));
   State outside;
   if (is_last()) outside.AddPiece("a", {2, 4}, {{1, 2}, {1, 3}}, values);
   const Status cause = CheckBox({{1, 2}, {1, 3}}, {2, 4});

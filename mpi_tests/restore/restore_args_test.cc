@@ -150,7 +150,7 @@ TEST_F(RestoreArgsTest, MistakesAreTheSameEverywhere) {
   };
   using Code = absl::StatusCode;
   expect({.args = {{"tex", {.skip = true}}}}, Code::kInvalidArgument,
-         "keys \"tex\": matches no key (need one of 3)");
+         "RestoreOptions.args \"tex\": matches no key (need one of 3)");
   expect({.args = {{"(", {}}}}, Code::kInvalidArgument,
          "not a regular expression");
   expect({.args = {{"n", {.stored_key = "m"}}}}, Code::kNotFound, "\"m\"");

@@ -191,7 +191,7 @@ TEST_F(RestoreValuesTest, PadsAndCutsOnlyIfNotStrict) {
 TEST_F(RestoreValuesTest, RefusesTheSameOnAllRanks) {
   using Code = absl::StatusCode;
   ExpectError({{"matrix", {}}}, Code::kInvalidArgument,
-              "keys \"matrix\": matches no key (need one of 4)");
+              "args \"matrix\": matches no key (need one of 4)");
   ExpectError({{text_, {.dtype = DType::kF32}}}, Code::kInvalidArgument,
               "it is a text");
   ExpectError({{".*", {.dtype = DType::kString}}}, Code::kInvalidArgument,

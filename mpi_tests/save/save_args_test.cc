@@ -355,7 +355,9 @@ TEST_F(SaveArgsTest, BadArgumentsAreRefusedOnAllRanks) {
   refused("text", {.dtype = DType::kF32},
           "store \"text\": string does not convert");
   refused("w", {.dtype = DType::kString}, "f32 does not convert");
-  refused("v", {}, "keys \"v\": matches no key (need one of 2)");
+  refused(
+      "v", {},
+      "plan the save: SaveOptions.args \"v\": matches no key (need one of 2)");
   refused("w(", {}, "keys \"w(\": not a regular expression");
 }
 

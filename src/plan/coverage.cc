@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/box_tiling.h"
+#include "core/program_words.h"
 #include "core/status_macros.h"
 
 namespace belay {
@@ -74,7 +75,8 @@ Status CheckReplicas(const HeldBox& held) {
           holder.info->key, Held(holder), holder.info->replica));
     }
     return absl::InvalidArgumentError(absl::StrFormat(
-        "plan \"%s\": shards overlap: %s and of rank %d, both replica %d",
+        "plan \"%s\": shards overlap: %s and of rank %d, both replica %d; give "
+        "each replica its own number",
         holder.info->key, Held(*it->second), holder.rank,
         holder.info->replica));
   }
@@ -152,10 +154,11 @@ Status CheckTiling(const std::vector<HeldBox>& boxes,
   }
   const std::vector<const Box*> plain = BoxesOf(boxes);
   if (const auto pair = FindOverlap(plain)) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("plan \"%s\": shards overlap: %s and %s", array.key,
-                        Held(boxes[pair->first].holders[0]),
-                        Held(boxes[pair->second].holders[0])));
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "plan \"%s\": shards overlap: %s and %s; leave ghost "
+        "cells out: %s",
+        array.key, Held(boxes[pair->first].holders[0]),
+        Held(boxes[pair->second].holders[0]), kMemoryLayoutWord.InProgram()));
   }
   int64_t volume = 0;
   for (const HeldBox& held : boxes) volume += NumElements(held.box.shape);

@@ -205,7 +205,8 @@ Status ChunkAsAsked(const std::vector<SaveArgsFor>& args, ArrayLayout layout,
   BELAY_ASSIGN_OR_RETURN(const ArgsByKey by_key, CompileArgs(args));
   std::vector<std::string_view> keys;
   for (const StoredArray& array : plan.arrays) keys.push_back(array.key);
-  BELAY_RETURN_IF_ERROR(by_key.patterns.CheckAllMatch(keys));
+  BELAY_RETURN_IF_ERROR(by_key.patterns.CheckAllMatch(
+      keys, Cat("plan the save: ", OptionName(&SaveOptions::args))));
   std::vector<std::vector<StoredDataset*>> datasets(plan.arrays.size());
   for (StoredDataset& dataset : plan.datasets) {
     datasets[dataset.array].push_back(&dataset);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
 #include "core/agreed.h"
+#include "core/option_table.h"
 #include "core/program_words.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -248,7 +249,7 @@ Agreed<> CheckEntriesMatch(CommContext& context, const KeyPatterns& patterns,
   if (first == unmatched.end()) return {};
   return OnRoot(context, [&] {
     return patterns.NoMatchError(static_cast<size_t>(first - unmatched.begin()),
-                                 keys);
+                                 keys, OptionName(&RestoreOptions::args));
   });
 }
 

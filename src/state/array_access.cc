@@ -332,7 +332,7 @@ StatusOr<std::vector<PlacedArray>> PlaceArrays(
                          KeyPatterns::CompileKeysOf(args));
   std::vector<std::string_view> keys;
   for (const StoredValueInfo& value : stored) keys.push_back(value.key);
-  BELAY_RETURN_IF_ERROR(patterns.CheckAllMatch(keys));
+  BELAY_RETURN_IF_ERROR(patterns.CheckAllMatch(keys, "args"));
   std::vector<PlacedArray> placed;
   for (const StoredValueInfo& value : stored) {
     const int entry = patterns.Find(value.key);

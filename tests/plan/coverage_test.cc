@@ -111,13 +111,15 @@ TEST(CheckCoverageTest, ScalarsTextsAndEmptyArrays) {
 TEST(CheckCoverageErrorTest, Overlap) {
   EXPECT_EQ(Boxes({4}, {{{0}, {2}}, {{2}, {2}}, {{1}, {2}}}).Check().status(),
             Invalid("plan \"w\": shards overlap: box \"0,2\" of rank 0 and box "
-                    "\"1,2\" of rank 2"));
+                    "\"1,2\" of rank 2; leave ghost cells out: a MemoryLayout "
+                    "describes a box in larger memory"));
 }
 
 TEST(CheckCoverageErrorTest, OneBoxWithTwoLengths) {
   EXPECT_EQ(Boxes({4}, {{{0}, {4}}, {{0}, {2}}}).Check().status(),
             Invalid("plan \"w\": shards overlap: box \"0,2\" of rank 1 and box "
-                    "\"0,4\" of rank 0"));
+                    "\"0,4\" of rank 0; leave ghost cells out: a MemoryLayout "
+                    "describes a box in larger memory"));
 }
 
 // The lengths add up to the axis and each interval ends where another begins
@@ -125,7 +127,8 @@ TEST(CheckCoverageErrorTest, OneBoxWithTwoLengths) {
 TEST(CheckCoverageErrorTest, OverlapThatMakesUpForAGap) {
   EXPECT_EQ(Boxes({4}, {{{1}, {3}}, {{3}, {1}}}).Check().status(),
             Invalid("plan \"w\": shards overlap: box \"1,3\" of rank 0 and box "
-                    "\"3,1\" of rank 1"));
+                    "\"3,1\" of rank 1; leave ghost cells out: a MemoryLayout "
+                    "describes a box in larger memory"));
 }
 
 TEST(CheckCoverageErrorTest, Gap) {
@@ -179,9 +182,10 @@ TEST(CheckCoverageErrorTest, ReplicaNumberTwice) {
   shards.info(0).replica = 1;
   shards.info(1).replica = 3;
   shards.info(2).replica = 3;
-  EXPECT_EQ(shards.Check().status(),
-            Invalid("plan \"w\": shards overlap: box \"0,4\" of rank 1 and of "
-                    "rank 2, both replica 3"));
+  EXPECT_EQ(
+      shards.Check().status(),
+      Invalid("plan \"w\": shards overlap: box \"0,4\" of rank 1 and of "
+              "rank 2, both replica 3; give each replica its own number"));
 }
 
 TEST(CheckCoverageErrorTest, OneRankAddsAKeyTwice) {

@@ -214,9 +214,9 @@ TEST(ChunkAsAskedTest, RefusesWhatDoesNotFit) {
   refused({.shard_axes = {2}}, "shard_axes names no axis");
   refused({.write_chunk_shape = Shape{4, 2}, .chunk_byte_size = 64},
           "use either");
-  ExpectRefused(
-      PlanSave(ByRows(), {.args = {{"w", {}}, {"wx", {}}}}).status(),
-      "keys \"wx\": matches no key (need one of 1); close to it: \"w\"");
+  ExpectRefused(PlanSave(ByRows(), {.args = {{"w", {}}, {"wx", {}}}}).status(),
+                "plan the save: SaveOptions.args \"wx\": matches no key (need "
+                "one of 1); close to it: \"w\"");
   ExpectRefused(
       PlanSave(ByRows(), {.array_layout = ArrayLayout::kCanonical,
                           .args = {{"w", {.chunk_byte_size = 64}}}})

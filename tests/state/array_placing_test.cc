@@ -84,7 +84,7 @@ TEST(ArrayPlacing, RefusesWhatContradictsOrDoesNotFit) {
   using Code = absl::StatusCode;
   const Layout four = *Layout::Parse("[x,-] on x=4");
   ExpectError({{"m.del", {}}}, Code::kInvalidArgument,
-              "keys \"m.del\": matches no key (need one of 4)");
+              "args \"m.del\": matches no key (need one of 4)");
   ExpectError({{"(", {}}}, Code::kInvalidArgument, "not a regular expression");
   ExpectError({{".*", {.layout = four, .stored_layout = true}}},
               Code::kInvalidArgument, "not both");
