@@ -11,6 +11,7 @@
 #include <optional>
 #include <thread>
 
+#include "belay/checkpoint_reader.h"
 #include "manager_testing.h"
 
 namespace {
@@ -36,6 +37,13 @@ extern "C" int gettimeofday(timeval* time, void*) noexcept {
   const int result = TimeOf(CLOCK_REALTIME, &now);
   *time = {now.tv_sec, now.tv_nsec / 1000};
   return result;
+}
+
+extern "C" time_t time(time_t* time) noexcept {
+  timespec now = {};
+  TimeOf(CLOCK_REALTIME, &now);
+  if (time != nullptr) *time = now.tv_sec;
+  return now.tv_sec;
 }
 
 namespace belay::manager_clock_test {
@@ -125,6 +133,25 @@ TEST_F(ManagerClockTest, AutoIntervalAndTheTimeLimitGoOn) {
       EXPECT_EQ(manager->ShouldStop(), std::nullopt) << step;
     }
     EXPECT_EQ(saves, 5);
+  }
+}
+
+// An index has a time from 1970 to 9999.
+TEST_F(ManagerClockTest, ATimeThatAnIndexCannotHaveIsStoredAsTheNearest) {
+  constexpr int64_t kLastTime = 253402300799;
+  const Comm comm = Comm::Duplicate(MPI_COMM_WORLD).value();
+  double value = 1;
+  State state;
+  state.AddReplicated("v", {}, AtAddress(&value));
+  int64_t step = 0;
+  for (const auto& [ahead, time] :
+       {std::pair(-1e11, int64_t{0}), std::pair(1e12, kLastTime)}) {
+    g_ahead = ahead;
+    const auto saved = Save(comm, Run(), ++step, state, {.durable = false});
+    ASSERT_TRUE(saved.ok()) << saved.status();
+    const auto info = ReadCheckpointInfo(saved->path);
+    ASSERT_TRUE(info.ok()) << info.status();
+    EXPECT_EQ(info->time, time);
   }
 }
 

@@ -20,6 +20,7 @@ using testing::AsBF16;
 using testing::AsItIs;
 using ::testing::Contains;
 using testing::ConversionTest;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::kCast;
@@ -277,6 +278,35 @@ TEST_F(FiltersTest, DamageIsFound) {
   EXPECT_GT(damaged, 0);
 }
 
+// Without checksums, only chunks that their filters refuse show damage.
+TEST_F(FiltersTest, VerifyFindsDamageWithoutChecksums) {
+  SaveCut(0, 3,
+          {.args = {{"w", {.chunk_byte_size = 240, .filters = Deflate()}}},
+           .checksums = false,
+           .durable = false});
+  const auto bytes = std::filesystem::file_size(DataFile());
+  const auto verified = [&] {
+    MPI_Barrier(MPI_COMM_WORLD);
+    auto result = Ok(VerifyCheckpoint(StepFile(1, ""), nullptr));
+    MPI_Barrier(MPI_COMM_WORLD);
+    EXPECT_EQ(result.blocks, 0);
+    return result.damage;
+  };
+  EXPECT_THAT(verified(), IsEmpty());
+  int damaged = 0;
+  for (uintmax_t at = bytes / 2; at < bytes; at += 97) {
+    char old = 0;
+    if (rank_ == 0) old = FlipBit(at);
+    const std::vector<std::string> damage = verified();
+    if (rank_ == 0) Put(at, old);
+    if (damage.empty()) continue;
+    ++damaged;
+    EXPECT_THAT(damage, ElementsAre(HasSubstr("\"w\"")));
+  }
+  EXPECT_GT(damaged, 0);
+  EXPECT_THAT(verified(), IsEmpty());
+}
+
 // What a filter of somebody else's has stored is read back before the commit.
 TEST_F(FiltersTest, AFilterThatLosesBitsMakesTheSaveFail) {
   constexpr int kDropBits = 300;  // as drop_bits_plugin.c says
@@ -313,6 +343,11 @@ TEST_F(FiltersTest, APluginIsLoadedOnlyWherePluginsAreAllowed) {
   const auto read = [&] {
     return Ok(CheckpointReader::Open(saved->path)).ReadTensor("w").status();
   };
+  const auto plain = Save(
+      comm_, run(), 9, matrix.state(),
+      {.args = {{"w", {.chunk_byte_size = 240, .filters = {{kDropBits, {0}}}}}},
+       .checksums = false});
+  ASSERT_TRUE(plain.ok()) << plain.status();
   EXPECT_EQ(read(), absl::OkStatus());
   unsigned kinds = 0;
   ASSERT_GE(H5PLget_loading_state(&kinds), 0);
@@ -320,6 +355,9 @@ TEST_F(FiltersTest, APluginIsLoadedOnlyWherePluginsAreAllowed) {
   const Status refused = read();
   EXPECT_FALSE(refused.ok());
   EXPECT_THAT(std::string(refused.message()), HasSubstr("filter"));
+  // What is not compared needs no plugin.
+  EXPECT_FALSE(VerifyCheckpoint(saved->path).ok());
+  EXPECT_THAT(Ok(VerifyCheckpoint(plain->path)).damage, IsEmpty());
   ASSERT_GE(H5PLset_loading_state(kinds), 0);
   EXPECT_EQ(read(), absl::OkStatus());
   ASSERT_GE(H5PLremove(0), 0);
