@@ -1,6 +1,9 @@
 #include "format/index_columns.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_set.h"
+#include "absl/numeric/int128.h"
 #include "absl/strings/str_format.h"
 #include "belay/values/save_args.h"
 #include "core/status_macros.h"
@@ -41,10 +44,15 @@ bool CanHoldChunks(const StoredDataset& dataset, int64_t bytes,
          bytes / (chunk_elements * element_size) <= file_bytes;
 }
 
-// The fewest bytes that a file has for those of a dataset with filters: zlib
-// makes a byte of no more than about a thousand; filters of others may make any
-// number, so none are asked for.
+// The fewest bytes that a file has for those of a dataset with filters. Each
+// chunk has a place, a length and a mask of filters somewhere, and a byte at
+// least. zlib makes a byte of no more than about a thousand; filters of others
+// may make any number. Requires that CanHoldChunks holds.
 int64_t LeastFilteredBytes(const StoredDataset& dataset, int64_t element_size) {
+  constexpr absl::uint128 kBytesOfChunk = 8 + 1 + 4 + 1;
+  const auto of_chunks = static_cast<int64_t>(std::min<absl::uint128>(
+      kBytesOfChunk * static_cast<uint64_t>(NumElements(ChunkGrid(dataset))),
+      INT64_MAX));
   constexpr int kDeflate = 1, kShuffle = 2, kFletcher32 = 3;  // in HDF5
   // A zlib stream has a header as well, and a chunk one byte at least.
   constexpr int64_t kMostInflated = 2 * 1040;
@@ -53,9 +61,10 @@ int64_t LeastFilteredBytes(const StoredDataset& dataset, int64_t element_size) {
     if (filter.id == kDeflate) ratio = kMostInflated;
     const bool is_known = filter.id == kDeflate || filter.id == kShuffle ||
                           filter.id == kFletcher32;
-    if (!is_known) return 0;
+    if (!is_known) return of_chunks;
   }
-  return NumElements(dataset.box.shape) * element_size / ratio;
+  return std::max(of_chunks,
+                  NumElements(dataset.box.shape) * element_size / ratio);
 }
 
 // The datasets whose places are known and that have bytes, ascending by file

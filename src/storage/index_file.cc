@@ -225,7 +225,7 @@ Status CheckChunksFit(std::string_view operation, const std::string& directory,
   constexpr int64_t kFewChunks = int64_t{1} << 18;
   int64_t chunks = 0;
   for (const StoredDataset& dataset : saved.datasets) {
-    if (dataset.chunk.empty() || !dataset.filters.empty()) continue;
+    if (dataset.chunk.empty()) continue;
     chunks += NumElements(ChunkGrid(dataset));
   }
   if (chunks <= kFewChunks) return absl::OkStatus();

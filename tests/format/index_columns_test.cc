@@ -111,6 +111,31 @@ TEST(IndexColumnsTest, ChunksWithFiltersAreNoMoreThanTheFileCanHold) {
   EXPECT_EQ(Convert(ToColumns(saved)), three);
 }
 
+// A chunk of one element takes more than its byte.
+TEST(IndexColumnsTest, AFileHasPlacesForAllItsChunksWithFilters) {
+  constexpr int64_t kChunks = 1 << 10;
+  for (const Filter& filter :
+       {Filter{1, {6}}, Filter{2, {}}, Filter{300, {0}}}) {
+    SavedCheckpoint saved{.files = {{.name = "data.h5"}}};
+    for (int i = 0; i < 3; ++i) {
+      saved.arrays.push_back({absl::StrCat(i), DType::kU8, {kChunks}});
+      saved.datasets.push_back({.array = i,
+                                .box = WholeBox({kChunks}),
+                                .chunk = {1},
+                                .offset = -1,
+                                .filters = {filter}});
+    }
+    saved.files[0].bytes = 3 * 14 * kChunks;
+    EXPECT_EQ(Convert(ToColumns(saved)), absl::OkStatus());
+    --saved.files[0].bytes;
+    EXPECT_EQ(Convert(ToColumns(saved)),
+              absl::DataLossError(
+                  "read \"dir/index.h5\": key \"2\": file \"data.h5\" is too "
+                  "short for what it is said to hold (need 14336 bytes or more "
+                  "and 28672 for others, found 43007)"));
+  }
+}
+
 TEST(IndexColumnsTest, ColumnsThatSayNothingAreLeftOut) {
   SavedCheckpoint saved = SmallIndex();
   saved.arrays[0].args = saved.arrays[2].layout = "";

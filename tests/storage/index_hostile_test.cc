@@ -219,8 +219,11 @@ TEST_F(IndexHostileTest, ManyChunksNeedFilesThatHoldThem) {
   h5::Ok(check());
   Put("data.h5", std::string(kMore * 64 - 64, 'x'));
   EXPECT_EQ(check().code(), absl::StatusCode::kResourceExhausted);
-  // HDF5 knows where chunks with filters are: a plan does not.
+  // A plan has each chunk with filters, too.
   saved.datasets[0].filters = {{.id = 1}};
+  saved.datasets[0].offset = -1;
+  EXPECT_EQ(check().code(), absl::StatusCode::kResourceExhausted);
+  Put("data.h5", std::string(kMore * 64, 'x'));
   h5::Ok(check());
 }
 
