@@ -156,7 +156,13 @@ StatusOr<ArrayForm> FindConcatForm(const Node& node,
   for (size_t i = 1; i < inputs.size(); ++i) {
     Shape shape = inputs[i].shape;
     if (shape.size() == form.shape.size()) {
-      form.shape[axis] += std::exchange(shape[axis], inputs[0].shape[axis]);
+      // Arrays without elements may be of any length.
+      const int64_t length = std::exchange(shape[axis], inputs[0].shape[axis]);
+      if (form.shape[axis] > INT64_MAX - length) {
+        return absl::InvalidArgumentError(
+            Cat("axis ", axis, " is too long (need at most ", INT64_MAX, ")"));
+      }
+      form.shape[axis] += length;
     }
     if (shape == inputs[0].shape) continue;
     return OtherShape(node, i, inputs[0].shape, inputs[i].shape);

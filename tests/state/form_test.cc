@@ -16,10 +16,12 @@ using ::testing::HasSubstr;
 
 // Each mistake names what it is about.
 TEST(TransformFormTest, Mistakes) {
-  const std::map<std::string, ArrayForm> forms = {{"a", {DType::kF32, {4, 6}}},
-                                                  {"b", {DType::kF32, {4, 5}}},
-                                                  {"s", {DType::kF32, {}}},
-                                                  {"t", {DType::kString, {}}}};
+  const std::map<std::string, ArrayForm> forms = {
+      {"a", {DType::kF32, {4, 6}}},
+      {"b", {DType::kF32, {4, 5}}},
+      {"s", {DType::kF32, {}}},
+      {"t", {DType::kString, {}}},
+      {"z", {DType::kU8, {int64_t{1} << 62, 0}}}};
   const Tensor mask(DType::kBool, {4});
   const std::pair<Transform, std::string> mistakes[] = {
       {Transform::Stack({"a", "b"}), "need [4, 6] as of \"a\", found [4, 5]"},
@@ -42,6 +44,7 @@ TEST(TransformFormTest, Mistakes) {
       {Transform::Transpose("c"), "stored under \"c\""},
       {Transform::Transpose("t"), "\"t\" is a text"},
       {Transform::Stack({Transform()}), "empty"},
+      {Transform::Concat({"z", "z"}), "axis 0 is too long"},
   };
   for (const auto& [transform, text] : mistakes) {
     const Status status =
