@@ -205,8 +205,9 @@ Json PiecesJson(const CheckpointInfo& info) {
 // Null if it cannot be read.
 Json MetadataJson(const StatusOr<Metadata>& metadata) {
   if (!metadata.ok()) return Json();
-  Json all = Json::object();
-  for (const auto& [name, value] : *metadata) all[name] = value;
+  // The names differ: there may be too many to compare each with all others.
+  Json::object_t all;
+  for (const auto& [name, value] : *metadata) all.emplace_back(name, value);
   return all;
 }
 

@@ -15,7 +15,11 @@
 namespace belay {
 namespace {
 
-using Json = nlohmann::ordered_json;
+// Its objects have no order; one that has it looks at all members for each.
+using Json = nlohmann::json;
+
+// The keys of each rule's "make", in the order of the text.
+using KeysToMake = std::vector<std::vector<std::string>>;
 
 // The most functions inside each other, and the levels of JSON that they take.
 constexpr int kMostNodeLevels = 64;
@@ -29,7 +33,8 @@ Status Refuse(const std::string& where, const std::string& cause) {
 
 class Parser {
  public:
-  explicit Parser(const std::vector<std::string>& keys) : keys_(keys) {}
+  Parser(const std::vector<std::string>& keys, const KeysToMake& to_make)
+      : keys_(keys), to_make_(to_make) {}
 
   StatusOr<std::vector<ConversionRule>> Rules(const Json& json) {
     BELAY_RETURN_IF_ERROR(CheckMembers(json, "the file", {"rules"}));
@@ -39,7 +44,7 @@ class Parser {
     }
     std::vector<ConversionRule> all;
     for (size_t i = 0; i < rules->size(); ++i) {
-      BELAY_RETURN_IF_ERROR(Rule((*rules)[i], Cat("rules[", i, "]"), all));
+      BELAY_RETURN_IF_ERROR(Rule((*rules)[i], i, all));
     }
     return all;
   }
@@ -62,8 +67,8 @@ class Parser {
     return absl::OkStatus();
   }
 
-  Status Rule(const Json& json, const std::string& where,
-              std::vector<ConversionRule>& all) {
+  Status Rule(const Json& json, size_t rule, std::vector<ConversionRule>& all) {
+    const std::string where = Cat("rules[", rule, "]");
     BELAY_RETURN_IF_ERROR(CheckMembers(json, where, {"keys", "make"}));
     std::string keys;
     if (json.contains("keys")) {
@@ -75,9 +80,10 @@ class Parser {
       return Refuse(
           where, "need an object \"make\" that says what each key is made of");
     }
-    for (const auto& [key, value] : make->items()) {
+    for (const std::string& key : to_make_[rule]) {
       const std::string place = Cat(where, ".make[\"", key, "\"]");
-      BELAY_ASSIGN_OR_RETURN(Transform transform, Value(value, place, 0));
+      BELAY_ASSIGN_OR_RETURN(Transform transform,
+                             Value((*make)[key], place, 0));
       all.push_back({.keys = keys, .key = key, .value = std::move(transform)});
     }
     return absl::OkStatus();
@@ -236,6 +242,7 @@ class Parser {
   }
 
   const std::vector<std::string>& keys_;
+  const KeysToMake& to_make_;
   int64_t num_found_ = 0;  // keys that stand for "all"
 };
 
@@ -250,16 +257,43 @@ std::string_view TakeNumber(std::string_view& text) {
   return digits;
 }
 
-// Finds a member that an object has twice, of which the parser keeps the last.
+// Finds a member that an object has twice, of which the parser keeps the last,
+// and the keys to make. They are those of the objects at one depth: any other
+// object there is an error of its rule. Events of the parser, and no callback:
+// after each object that would look at all values beside it.
 class JsonChecker {
  public:
-  void Visit(Json::parse_event_t event, const Json& parsed) {
-    if (event == Json::parse_event_t::object_start) names_.emplace_back();
-    if (event == Json::parse_event_t::object_end) names_.pop_back();
-    if (event == Json::parse_event_t::key && found_.empty() &&
-        !names_.back().insert(parsed.get<std::string>()).second) {
-      found_ = parsed.get<std::string>();
-    }
+  bool start_object(size_t) {
+    names_.emplace_back();
+    if (++depth_ == kDepthOfMake) to_make_.emplace_back();
+    return true;
+  }
+  bool end_object() {
+    names_.pop_back();
+    return end_array();
+  }
+  bool start_array(size_t) {
+    ++depth_;
+    return true;
+  }
+  bool end_array() {
+    --depth_;
+    return true;
+  }
+  bool key(std::string& name) {
+    if (!names_.back().insert(name).second && found_.empty()) found_ = name;
+    if (depth_ == kDepthOfMake) to_make_.back().push_back(name);
+    return true;
+  }
+  bool string(std::string&) { return true; }
+  bool number_unsigned(uint64_t) { return true; }
+  bool number_integer(int64_t) { return true; }
+  bool number_float(double, const std::string&) { return true; }
+  bool null() { return true; }
+  bool boolean(bool) { return true; }
+  bool binary(Json::binary_t&) { return true; }
+  bool parse_error(size_t, const std::string&, const Json::exception&) {
+    return false;
   }
 
   Status Check() const {
@@ -268,9 +302,15 @@ class JsonChecker {
                   Cat("an object has the member \"", found_, "\" twice"));
   }
 
+  const KeysToMake& to_make() const { return to_make_; }
+
  private:
+  static constexpr int kDepthOfMake = 4;
+
+  int depth_ = 0;
   std::vector<std::set<std::string>> names_;  // of the objects that are open
   std::string found_;
+  KeysToMake to_make_;
 };
 
 }  // namespace
@@ -279,20 +319,18 @@ StatusOr<std::vector<ConversionRule>> ParseRules(
     std::string_view text, const std::vector<std::string>& keys) {
   const std::string too_much = TooMuchJson(text, kMostJsonLevels);
   if (!too_much.empty()) return Refuse("the file", too_much);
-  Json json;
   JsonChecker checker;
-  const auto visit = [&](int, Json::parse_event_t event, Json& parsed) {
-    checker.Visit(event, parsed);
-    return true;
-  };
+  Json::sax_parse(text, &checker, Json::input_format_t::json,
+                  /*strict=*/true, /*ignore_comments=*/true);
+  Json json;
   try {
-    json = Json::parse(text, visit, /*allow_exceptions=*/true,
+    json = Json::parse(text, nullptr, /*allow_exceptions=*/true,
                        /*ignore_comments=*/true);
   } catch (const nlohmann::json::exception& error) {
-    return absl::InvalidArgumentError(error.what());
+    return absl::InvalidArgumentError(Shortened(error.what()));
   }
   BELAY_RETURN_IF_ERROR(checker.Check());
-  return Parser(keys).Rules(json);
+  return Parser(keys, checker.to_make()).Rules(json);
 }
 
 bool IsNaturallyBefore(std::string_view a, std::string_view b) {

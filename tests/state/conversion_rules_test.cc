@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 namespace belay::conversion_rules_test {
 namespace {
 
@@ -110,6 +112,33 @@ TEST(ConversionRulesTest, NestingHasAnEnd) {
   EXPECT_THAT(nested(60), HasSubstr("transpose(transpose("));
   EXPECT_THAT(nested(70), HasSubstr("too many functions"));
   EXPECT_THAT(nested(100000), HasSubstr("too many levels of JSON (need at "));
+}
+
+// A number of any length is not printed whole.
+TEST(ConversionRulesTest, AnErrorOfTheParserIsShort) {
+  const std::string number(1'000'000, '1');
+  EXPECT_LT(ParseRules("{\"rules\": " + number + "}", kKeys)
+                .status()
+                .message()
+                .size(),
+            5000);
+}
+
+// Were each looked at for each, these would take minutes.
+TEST(ConversionRulesTest, ThereMayBeManyMembersAndValues) {
+  std::string members, objects;
+  for (int i = 0; i < 300'000; ++i) {
+    members += absl::StrCat("\"", i, "\":0,");
+    objects += "{},";
+  }
+  const std::pair<std::string, std::string> files[] = {
+      {"{\"rules\": [{\"make\": {" + members + "\"x\":0}}]}",
+       "need a stored key"},
+      {"{\"rules\": [" + objects + "{}]}", "need an object \"make\""}};
+  for (const auto& [file, text] : files) {
+    EXPECT_THAT(std::string(ParseRules(file, kKeys).status().message()),
+                HasSubstr(text));
+  }
 }
 
 // Brackets in texts and comments are no levels.
