@@ -48,7 +48,7 @@ inline std::vector<std::string> ReadsOf(const LiveGraph& live,
                                         const MatchResult& match) {
   std::vector<std::string> texts;
   for (const KeyedValue& read : match.reads) {
-    texts.push_back(live.AttributeOf(live.values[read.value]).key + " <- " +
+    texts.push_back(live.GetAttribute(live.values[read.value]).key + " <- " +
                     read.key);
   }
   return texts;

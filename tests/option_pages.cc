@@ -48,7 +48,7 @@ std::string ValuesText(const T& value) {
   if constexpr (kIsOnlyCpp<T>) {
     return "only in C++";
   } else if constexpr (HasWords<T>) {
-    return Cat("`", absl::StrJoin(WordsOf(value), "`, `"), "`");
+    return Cat("`", absl::StrJoin(ListWords(value), "`, `"), "`");
   } else if constexpr (std::is_same_v<T, bool>) {
     return "flag";
   } else if constexpr (std::is_arithmetic_v<T>) {
@@ -75,7 +75,7 @@ std::string ValuesText(const T& value) {
 template <typename T>
 std::string DefaultText(const T& value) {
   if constexpr (HasWords<T>) {
-    return Cat("`", WordsOf(value)[static_cast<size_t>(value)], "`");
+    return Cat("`", ListWords(value)[static_cast<size_t>(value)], "`");
   } else if constexpr (std::is_same_v<T, bool>) {
     return value ? "on" : "off";
   } else if constexpr (std::is_arithmetic_v<T>) {
@@ -133,7 +133,7 @@ template <typename T>
 std::string PythonType(const T& value) {
   using O = SaveOptions;
   if constexpr (HasWords<T>) {
-    return Cat("Literal[\"", absl::StrJoin(WordsOf(value), "\", \""), "\"]");
+    return Cat("Literal[\"", absl::StrJoin(ListWords(value), "\", \""), "\"]");
   } else if constexpr (std::is_same_v<T, bool>) {
     return "bool";
   } else if constexpr (std::is_integral_v<T>) {

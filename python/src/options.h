@@ -89,7 +89,7 @@ class OptionReader {
   template <HasWords T>
   void Read(const char* name, T& field) {
     std::vector<std::pair<const char*, T>> values;
-    for (const char* const word : WordsOf(field)) {
+    for (const char* const word : ListWords(field)) {
       values.emplace_back(word, static_cast<T>(values.size()));
     }
     ReadNamed(name, field, values);

@@ -42,7 +42,7 @@ const DTypeRow* FindRow(DType dtype) {
 
 }  // namespace
 
-DTypeKind KindOf(DType dtype) {
+DTypeKind FindKind(DType dtype) {
   const DTypeRow* row = FindRow(dtype);
   return row == nullptr ? DTypeKind::kInteger : row->kind;
 }

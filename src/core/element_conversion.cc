@@ -293,7 +293,8 @@ template <typename From, typename To, To (*kConvert)(From)>
 template <typename From, typename To>
 [[gnu::always_inline]] inline bool MayLose(const std::byte* source,
                                            int64_t count) {
-  if constexpr (IsLossy(RangeOf(DTypeOf<From>()), RangeOf(DTypeOf<To>()))) {
+  if constexpr (IsLossy(FindNumberRange(DTypeOf<From>()),
+                        FindNumberRange(DTypeOf<To>()))) {
     // The order of the bits is that of the numbers.
     using Bits = std::conditional_t<sizeof(From) == 8, int64_t, int32_t>;
     constexpr DType kTo = DTypeOf<To>();
@@ -394,12 +395,12 @@ void ConvertCommonPair(const CommonPair& pair, const std::byte* source,
 bool IsConvertible(DType from, DType to) {
   if (from == to) return true;
   if (from == DType::kString || to == DType::kString) return false;
-  return KindOf(from) != DTypeKind::kComplex ||
-         KindOf(to) == DTypeKind::kComplex;
+  return FindKind(from) != DTypeKind::kComplex ||
+         FindKind(to) == DTypeKind::kComplex;
 }
 
 bool IsLossyConversion(DType from, DType to) {
-  return from != to && IsLossy(RangeOf(from), RangeOf(to));
+  return from != to && IsLossy(FindNumberRange(from), FindNumberRange(to));
 }
 
 void ConvertElements(DType from, const void* source, DType to, void* target,

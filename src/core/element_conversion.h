@@ -17,7 +17,7 @@ namespace belay {
 
 enum class DTypeKind : uint8_t { kFloat, kInteger, kComplex, kBool, kString };
 
-DTypeKind KindOf(DType dtype);
+DTypeKind FindKind(DType dtype);
 
 // The numbers that a dtype has; of a complex one, its parts.
 struct NumberRange {
@@ -29,7 +29,7 @@ struct NumberRange {
   bool has_infinity = true;
 };
 
-constexpr NumberRange RangeOf(DType dtype) {
+constexpr NumberRange FindNumberRange(DType dtype) {
   using Kind = NumberRange::Kind;
   constexpr struct {
     DType dtype;
@@ -85,9 +85,9 @@ struct FloatFormat {
 // double.
 template <typename T>
 inline constexpr FloatFormat kFormatOf = {
-    .exponent_bits = 8 * sizeof(T) - RangeOf(DTypeOf<T>()).precision,
-    .mantissa_bits = RangeOf(DTypeOf<T>()).precision - 1,
-    .has_infinity = RangeOf(DTypeOf<T>()).has_infinity};
+    .exponent_bits = 8 * sizeof(T) - FindNumberRange(DTypeOf<T>()).precision,
+    .mantissa_bits = FindNumberRange(DTypeOf<T>()).precision - 1,
+    .has_infinity = FindNumberRange(DTypeOf<T>()).has_infinity};
 inline constexpr FloatFormat kF64Format = {.exponent_bits = 11,
                                            .mantissa_bits = 52};
 
@@ -175,7 +175,7 @@ constexpr double PowerOfTwo(int exponent) {
 // The smallest number that rounds to infinity or, where there is none, to more
 // than the largest number; infinity if no double does.
 constexpr double FirstTooLarge(DType to) {
-  const NumberRange range = RangeOf(to);
+  const NumberRange range = FindNumberRange(to);
   if (range.precision == 53) return std::numeric_limits<double>::infinity();
   // Up to half a unit above 448 numbers round to it: 480 would be a NaN.
   if (!range.has_infinity) return 464 + PowerOfTwo(-44);
@@ -184,7 +184,7 @@ constexpr double FirstTooLarge(DType to) {
 
 // The largest number that rounds to 0; 0 if no double does.
 constexpr double LastVanishing(DType to) {
-  const NumberRange range = RangeOf(to);
+  const NumberRange range = FindNumberRange(to);
   return range.precision == 53 ? 0 : PowerOfTwo(range.min_exponent - 1);
 }
 
@@ -208,8 +208,8 @@ constexpr bool IsExact(uint64_t magnitude) {
   return ((magnitude >> kPrecision) < last_bit) | (magnitude == 0);
 }
 
-inline uint64_t MagnitudeOf(uint64_t value) { return value; }
-inline uint64_t MagnitudeOf(int64_t value) {
+inline uint64_t FindMagnitude(uint64_t value) { return value; }
+inline uint64_t FindMagnitude(int64_t value) {
   const auto bits = static_cast<uint64_t>(value);
   return value < 0 ? 0 - bits : bits;
 }
@@ -219,7 +219,7 @@ LossFlags LossInFloat(double value) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr double kFirst = FirstTooLarge(kTo);
   constexpr double kVanishes = LastVanishing(kTo);
-  constexpr int kLacksInfinity = RangeOf(kTo).has_infinity ? 0 : 1;
+  constexpr int kLacksInfinity = FindNumberRange(kTo).has_infinity ? 0 : 1;
   const double magnitude = std::fabs(value);
   return {.too_large = (magnitude >= kFirst) & (magnitude < kInfinity),
           .not_finite = kLacksInfinity & (magnitude == kInfinity),
@@ -235,11 +235,11 @@ LossFlags LossInFloat(Integer value) {
           ? std::numeric_limits<uint64_t>::max()
           : static_cast<uint64_t>(
                 kBound == static_cast<uint64_t>(kBound) ? kBound - 1 : kBound);
-  const uint64_t magnitude = MagnitudeOf(value);
+  const uint64_t magnitude = FindMagnitude(value);
   const bool is_too_large = magnitude > kLargest;
-  return {
-      .too_large = is_too_large,
-      .changed = !is_too_large & !IsExact<RangeOf(kTo).precision>(magnitude)};
+  return {.too_large = is_too_large,
+          .changed = !is_too_large &
+                     !IsExact<FindNumberRange(kTo).precision>(magnitude)};
 }
 
 template <typename T>
@@ -267,7 +267,7 @@ LossFlags LossInInteger(double value) {
 template <typename T, typename Wide>
 LossFlags LossIn(Wide value) {
   constexpr DType kTo = DTypeOf<T>();
-  constexpr NumberRange::Kind kKind = RangeOf(kTo).kind;
+  constexpr NumberRange::Kind kKind = FindNumberRange(kTo).kind;
   if constexpr (std::is_same_v<Wide, std::complex<double>>) {
     return LossInFloat<kTo>(value.real()) | LossInFloat<kTo>(value.imag());
   } else if constexpr (kKind == NumberRange::Kind::kBool) {

@@ -103,8 +103,7 @@ class KeyPatterns {
 
   // The same for the member `keys` of each entry.
   template <typename Entry>
-  static StatusOr<KeyPatterns> CompileKeysOf(
-      const std::vector<Entry>& entries) {
+  static StatusOr<KeyPatterns> CompileKeys(const std::vector<Entry>& entries) {
     std::vector<std::string> expressions;
     for (const Entry& entry : entries) expressions.push_back(entry.keys);
     return Compile(expressions);

@@ -50,7 +50,7 @@ std::string RangeText(std::string_view name, T value, Bounds bounds) {
 }
 
 // Returns the number of a signal; 0 if there is no such signal.
-int SignalOf(std::string_view text) {
+int ParseSignal(std::string_view text) {
   constexpr std::pair<std::string_view, int> kSignals[] = {
       {"SIGHUP", SIGHUP},   {"SIGINT", SIGINT},   {"SIGTERM", SIGTERM},
       {"SIGUSR1", SIGUSR1}, {"SIGUSR2", SIGUSR2}, {"SIGXCPU", SIGXCPU},
@@ -62,7 +62,7 @@ int SignalOf(std::string_view text) {
   return absl::SimpleAtoi(AbslView(text), &number) && number > 0 ? number : 0;
 }
 
-std::vector<std::string> WordsIn(const std::string& text) {
+std::vector<std::string> SplitWords(const std::string& text) {
   return absl::StrSplit(text, absl::ByAnyChar(" ,"), absl::SkipEmpty());
 }
 
@@ -98,7 +98,7 @@ bool ReadText(const std::string& text, std::string& value) {
 
 bool ReadText(const std::string& text, std::vector<int64_t>& steps) {
   steps.clear();
-  for (const std::string& word : WordsIn(text)) {
+  for (const std::string& word : SplitWords(text)) {
     if (!ReadText(word, steps.emplace_back())) return false;
   }
   return true;
@@ -106,8 +106,8 @@ bool ReadText(const std::string& text, std::vector<int64_t>& steps) {
 
 bool ReadText(const std::string& text, std::vector<int>& signals) {
   signals.clear();
-  for (const std::string& word : WordsIn(text)) {
-    signals.push_back(SignalOf(word));
+  for (const std::string& word : SplitWords(text)) {
+    signals.push_back(ParseSignal(word));
     if (signals.back() == 0) return false;
   }
   return true;

@@ -93,38 +93,46 @@ constexpr OptionRow<Options, T> Option(const char* name, T Options::*field,
 
 // --- The words for values, in the order of the enums ---
 
-constexpr std::array<const char*, 3> WordsOf(FileLayout) {
+constexpr std::array<const char*, 3> ListWords(FileLayout) {
   return {"shared", "per_node", "per_task"};
 }
-constexpr std::array<const char*, 2> WordsOf(ArrayLayout) {
+constexpr std::array<const char*, 2> ListWords(ArrayLayout) {
   return {"auto", "canonical"};
 }
-constexpr std::array<const char*, 5> WordsOf(Transfer) {
+constexpr std::array<const char*, 5> ListWords(Transfer) {
   return {"collective", "independent", "hdf5", "two_phase", "auto"};
 }
-constexpr std::array<const char*, 3> WordsOf(ReadSharing) {
+constexpr std::array<const char*, 3> ListWords(ReadSharing) {
   return {"auto", "each_rank", "once"};
 }
-constexpr std::array<const char*, 4> WordsOf(MismatchPolicy) {
+constexpr std::array<const char*, 4> ListWords(MismatchPolicy) {
   return {"error", "warn", "collect", "ignore"};
 }
-constexpr std::array<const char*, 2> WordsOf(SnapshotMode) {
+constexpr std::array<const char*, 2> ListWords(SnapshotMode) {
   return {"in_call", "lazy"};
 }
-constexpr std::array<const char*, 4> WordsOf(RestoreMatch) {
+constexpr std::array<const char*, 4> ListWords(RestoreMatch) {
   return {"anything", "nontrivial", "existing_objects", "consumed"};
 }
-constexpr std::array<const char*, 2> WordsOf(BestMode) {
+constexpr std::array<const char*, 2> ListWords(BestMode) {
   return {"max", "min"};
 }
-constexpr std::array<const char*, 3> WordsOf(NewerSteps) {
+constexpr std::array<const char*, 3> ListWords(NewerSteps) {
   return {"refuse", "set_aside", "delete"};
 }
 
 template <typename T>
 concept HasWords = requires(T value) {
-  WordsOf(value);
+  ListWords(value);
 };
+
+// Returns the word for a value; "another" for one that is none of the enum.
+template <HasWords T>
+std::string_view FindWord(T value) {
+  const auto words = ListWords(value);
+  const auto number = static_cast<size_t>(value);
+  return number < words.size() ? words[number] : "another";
+}
 
 // --- The rows, in the order of the fields ---
 
@@ -475,10 +483,7 @@ OptionRow<Options, T> FindRow(T Options::*field) {
 std::string ValueInProgram(std::string_view word);
 template <HasWords T>
 std::string ValueInProgram(T value) {
-  const auto& words = WordsOf(value);
-  const auto number = static_cast<size_t>(value);
-  return ValueInProgram(
-      std::string_view(number < std::size(words) ? words[number] : "another"));
+  return ValueInProgram(FindWord(value));
 }
 
 // "overwrite", by the name that the program uses.
@@ -544,7 +549,7 @@ void CheckRange(const char* name, const T& value, Bounds bounds,
   std::string mistake;
   if constexpr (HasWords<T>) {
     mistake = OutOfRange(name, static_cast<int64_t>(value),
-                         {.low = 0, .high = WordsOf(value).size() - 1.0});
+                         {.low = 0, .high = ListWords(value).size() - 1.0});
   } else if constexpr (std::is_same_v<T, int64_t> ||
                        std::is_same_v<T, double>) {
     mistake = OutOfRange(name, value, bounds);
@@ -597,7 +602,7 @@ bool ReadText(const std::string& text, std::vector<int64_t>& steps);
 bool ReadText(const std::string& text, std::vector<int>& signals);
 template <HasWords T>
 bool ReadText(const std::string& text, T& value) {
-  const auto words = WordsOf(value);
+  const auto words = ListWords(value);
   for (size_t i = 0; i < words.size(); ++i) {
     if (text == words[i]) return value = static_cast<T>(i), true;
   }
@@ -620,7 +625,7 @@ template <HasText T>
 std::string NeededText(Bounds bounds = {}) {
   std::string needed;
   if constexpr (HasWords<T>) {
-    for (const char* const word : WordsOf(T())) {
+    for (const char* const word : ListWords(T())) {
       needed += Cat(needed.empty() ? "" : ", ", word);
     }
   } else if constexpr (std::is_same_v<T, bool>) {

@@ -141,7 +141,7 @@ StatusOr<std::vector<StructField>> ParseFields(std::string_view text) {
   return fields;
 }
 
-int64_t BytesOfFields(std::string_view text) {
+int64_t CountStructBytes(std::string_view text) {
   if (text.empty()) return 0;
   const StatusOr<std::vector<StructField>> fields = ParseFields(text);
   if (!fields.ok()) return -1;

@@ -30,7 +30,7 @@ StatusOr<std::vector<StructField>> ParseFields(std::string_view text);
 
 // Returns the bytes of a stored struct with these fields; 0 for no text, -1 for
 // a text of another form.
-int64_t BytesOfFields(std::string_view text);
+int64_t CountStructBytes(std::string_view text);
 
 }  // namespace belay
 

@@ -69,8 +69,8 @@ std::string SecondsText(double seconds);
 
 // Returns "a; b; and 3 more", with the first `most` texts or numbers.
 template <typename T>
-std::string FirstOf(const std::vector<T>& all, size_t most,
-                    std::string_view separator) {
+std::string JoinFirst(const std::vector<T>& all, size_t most,
+                      std::string_view separator) {
   const size_t shown = std::min(all.size(), most);
   const auto end = all.begin() + static_cast<std::ptrdiff_t>(shown);
   std::string text = absl::StrJoin(all.begin(), end, AbslView(separator));

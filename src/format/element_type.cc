@@ -12,7 +12,7 @@
 namespace belay::h5 {
 
 int64_t ElementBytes(const ElementType& type) {
-  if (!type.fields.empty()) return BytesOfFields(type.fields);
+  if (!type.fields.empty()) return CountStructBytes(type.fields);
   return type.dtype == DType::kString ? type.string_bytes
                                       : DTypeSize(type.dtype);
 }
@@ -221,7 +221,7 @@ StatusOr<std::string> EncodedStruct(const std::string& text, bool in_file) {
   const auto first_array = std::find_if(
       fields.begin(), fields.end(),
       [](const StructField& field) { return !field.shape.empty(); });
-  const int64_t bytes = BytesOfFields(text);
+  const int64_t bytes = CountStructBytes(text);
   const int without_arrays = in_file ? kInFile : 1;
   const int with_arrays = in_file ? kInFile : 2;
   const int version =

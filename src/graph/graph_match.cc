@@ -144,8 +144,8 @@ std::optional<GraphAttribute> FindResult(
     if (attribute == nullptr || attribute->has_handler()) return std::nullopt;
     forms[key] = {.dtype = attribute->dtype, .shape = attribute->shape};
   }
-  const StatusOr<ArrayForm> form =
-      FormOf(transform, [&](const std::string& key) { return &forms.at(key); });
+  const StatusOr<ArrayForm> form = ComputeForm(
+      transform, [&](const std::string& key) { return &forms.at(key); });
   if (!form.ok()) return std::nullopt;
   GraphAttribute result;
   result.dtype = form->dtype;
@@ -177,7 +177,7 @@ void SkipAbsentSaveCounter(const ObjectGraph& saved, const LiveGraph& live,
     return;
   }
   for (size_t i = 0; i < live.values.size(); ++i) {
-    if (live.AttributeOf(live.values[i]).key == SaveCounterKey()) {
+    if (live.GetAttribute(live.values[i]).key == SaveCounterKey()) {
       choices[i].skip = true;
     }
   }
@@ -194,7 +194,7 @@ std::string PlainName(const LiveGraph& live, const LiveValue& value) {
   for (const std::string& element : PathElements(live.graph, value.node)) {
     text += Cat(text.empty() ? "" : "/", element);
   }
-  const std::string& name = live.AttributeOf(value).name;
+  const std::string& name = live.GetAttribute(value).name;
   if (name == kVariableValue && !text.empty()) return text;
   return Cat(text, text.empty() ? "" : "/", name);
 }
@@ -289,13 +289,13 @@ class Matcher {
   // report it if it is missing.
   bool OthersHave(const LiveValue& value) const {
     return LiveNode(value.node).is_empty &&
-           NumElements(live_.AttributeOf(value).shape) > 0;
+           NumElements(live_.GetAttribute(value).shape) > 0;
   }
 
   // Notes a difference between a stored value, which is attribute `place`, and
   // one of the program. Returns whether the value can be restored.
   bool CheckKind(size_t place, const GraphAttribute& stored, size_t value) {
-    const GraphAttribute& own = live_.AttributeOf(live_.values[value]);
+    const GraphAttribute& own = live_.GetAttribute(live_.values[value]);
     const auto fitted = FitLength(stored, live_.values[value].shards, own);
     const GraphAttribute& needed = fitted ? *fitted : own;
     if (IsSameKind(stored, needed)) return true;
@@ -323,7 +323,7 @@ class Matcher {
   // Matches a value with the stored values that it is computed from.
   void MatchSources(const Places& places, size_t value) {
     const RestoreChoice& choice = choices_[value];
-    const std::string& key = live_.AttributeOf(live_.values[value]).key;
+    const std::string& key = live_.GetAttribute(live_.values[value]).key;
     std::vector<size_t> sources;
     for (const std::string& stored_key : choice.transform.StoredKeys()) {
       const auto place = places.find(AbslView(stored_key));
@@ -381,7 +381,7 @@ class Matcher {
       if (is_found_[i]) continue;
       const LiveValue& value = live_.values[i];
       const std::string plain = PlainName(live_, value);
-      auto found = places.find(name(AbslView(live_.AttributeOf(value).key)));
+      auto found = places.find(name(AbslView(live_.GetAttribute(value).key)));
       if (found == places.end()) found = places.find(name(AbslView(plain)));
       if (found == places.end()) continue;
       is_found_[i] = true;
@@ -398,7 +398,7 @@ class Matcher {
       return;
     }
     const auto key = [this](size_t v) {
-      return live_.AttributeOf(live_.values[v]).key;
+      return live_.GetAttribute(live_.values[v]).key;
     };
     out().warnings.push_back(Cat("Ambiguous names: \"", attributes_[array]->key,
                                  "\" of the checkpoint is \"",
@@ -502,7 +502,7 @@ class Matcher {
   // Matches a value with the stored attribute `place`.
   void MatchValue(size_t place, size_t value) {
     const GraphAttribute& stored = *attributes_[place];
-    const std::string& key = live_.AttributeOf(live_.values[value]).key;
+    const std::string& key = live_.GetAttribute(live_.values[value]).key;
     const bool is_first = !is_matched_[value];
     is_matched_[value] = true;
     if (choices_[value].skip) return Use(place, AttributeUse::kSkipped);
@@ -517,7 +517,7 @@ class Matcher {
     const int32_t node = live_.values[value].node;
     if (!is_known_[At(node)]) return 0;
     const auto last = restored_.numbers.find(
-        {live_.ids[At(node)], live_.AttributeOf(live_.values[value]).name});
+        {live_.ids[At(node)], live_.GetAttribute(live_.values[value]).name});
     return last == restored_.numbers.end() ? 0 : last->second;
   }
 
@@ -564,7 +564,7 @@ class Matcher {
     for (size_t i = 0; i < live_.values.size(); ++i) {
       if (is_matched_[i] || choices_[i].skip) continue;
       auto& keys = choices_[i].may_be_absent ? out().defaulted : out().missing;
-      keys.push_back(live_.AttributeOf(live_.values[i]).key);
+      keys.push_back(live_.GetAttribute(live_.values[i]).key);
     }
   }
 
@@ -711,7 +711,8 @@ void RememberMatch(const LiveGraph& live, const MatchResult& match,
   ForgetLost(live, restored);
   for (const KeyedValue& read : match.reads) {
     const LiveValue& value = live.values[read.value];
-    restored.numbers[{live.ids[At(value.node)], live.AttributeOf(value).name}] =
+    restored
+        .numbers[{live.ids[At(value.node)], live.GetAttribute(value).name}] =
         restoration.number;
   }
   restored.objects = CopyObjects(live);

@@ -567,7 +567,7 @@ class GraphBuilder {
 
   Status Mistakes() const {
     if (mistakes_.empty()) return absl::OkStatus();
-    const std::string text = FirstOf(mistakes_, kMistakesShown, "; ");
+    const std::string text = JoinFirst(mistakes_, kMistakesShown, "; ");
     if (out_of_memory_) return absl::ResourceExhaustedError(text);
     return slot_has_children_ && mistakes_.size() == 1
                ? absl::UnimplementedError(text)
@@ -624,7 +624,7 @@ StatusOr<LiveGraph> TrackObjects(const ObjectRef& root, int rank,
                                  const std::vector<Attached>& attached,
                                  const TypeHandlerRegistry* handlers,
                                  int num_ranks) {
-  return GraphBuilder(rank, num_ranks, HandlersOf(handlers))
+  return GraphBuilder(rank, num_ranks, GetHandlers(handlers))
       .Build(root, attached);
 }
 
@@ -632,7 +632,7 @@ std::vector<KeyedValue> OwnKeys(const LiveGraph& live) {
   std::vector<KeyedValue> keys;
   keys.reserve(live.values.size());
   for (size_t i = 0; i < live.values.size(); ++i) {
-    keys.push_back({.value = i, .key = live.AttributeOf(live.values[i]).key});
+    keys.push_back({.value = i, .key = live.GetAttribute(live.values[i]).key});
   }
   return keys;
 }
@@ -658,7 +658,7 @@ Status FetchOpaqueStates(LiveGraph& live) {
     OpaqueState& opaque = *value.opaque;
     StatusOr<std::string> bytes = CatchExceptions(opaque.get);
     if (!bytes.ok()) {
-      return StateError("fetch", live.AttributeOf(value).key, bytes.status());
+      return StateError("fetch", live.GetAttribute(value).key, bytes.status());
     }
     opaque.bytes = *std::move(bytes);
   }

@@ -72,7 +72,7 @@ struct LiveGraph {
   std::vector<LiveValue> values;
   std::vector<size_t> first_value;  // by node, the place in `values`
 
-  const GraphAttribute& AttributeOf(const LiveValue& value) const {
+  const GraphAttribute& GetAttribute(const LiveValue& value) const {
     return graph.nodes[static_cast<size_t>(value.node)]
         .attributes[static_cast<size_t>(value.attribute)];
   }

@@ -250,7 +250,7 @@ std::string Shown(Lines lines, std::string_view separator) {
   for (size_t i = 0; i < std::min(lines.size(), kShown); ++i) {
     lines[i] = PrintableLine(lines[i]);
   }
-  return FirstOf(lines, kShown, separator);
+  return JoinFirst(lines, kShown, separator);
 }
 
 // Returns " [ranks 0, 2]", or "" if it concerns all ranks of the report.

@@ -96,7 +96,7 @@ class PathClasses {
     for (size_t i = 0; i < members_.size(); ++i) {
       for (const GraphChild& child : NodeAt(i).children) {
         AddEdge(static_cast<int32_t>(i), AbslView(child.name),
-                IndexOf(members_[i].graph, child.node));
+                FindIndex(members_[i].graph, child.node));
       }
       Settle();
     }
@@ -105,11 +105,11 @@ class PathClasses {
 
   // Returns the class of a node: the number of one of its members.
   int32_t Find(Member member) {
-    return Leader(IndexOf(member.graph, member.node));
+    return Leader(FindIndex(member.graph, member.node));
   }
 
   // Returns the members of a class, by graph and node.
-  std::vector<Member> MembersOf(int32_t leader) const {
+  std::vector<Member> ListMembers(int32_t leader) const {
     std::vector<int32_t> numbers = {leader};
     for (int32_t i = next_[At(leader)]; i != leader; i = next_[At(i)]) {
       numbers.push_back(i);
@@ -123,7 +123,7 @@ class PathClasses {
  private:
   using Edges = absl::flat_hash_map<absl::string_view, int32_t>;
 
-  int32_t IndexOf(int32_t graph, int32_t node) const {
+  int32_t FindIndex(int32_t graph, int32_t node) const {
     return first_[At(graph)] + node;
   }
   const GraphNode& NodeAt(size_t i) const {
@@ -168,10 +168,10 @@ class PathClasses {
     for (size_t i = 0; i < members_.size(); ++i) {
       for (const GraphSlot& slot : NodeAt(i).slots) {
         const int32_t graph = members_[i].graph;
-        const int32_t node = IndexOf(graph, slot.node);
+        const int32_t node = FindIndex(graph, slot.node);
         const auto [same, is_new] = slots.emplace(
             OptimizerVariableName(Leader(static_cast<int32_t>(i)),
-                                  Leader(IndexOf(graph, slot.variable)),
+                                  Leader(FindIndex(graph, slot.variable)),
                                   AbslView(slot.name)),
             node);
         if (!is_new) Unite(same->second, node);
@@ -206,7 +206,7 @@ std::string RanksText(std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ",
-                      FirstOf(ranks, kRanksShown, ", "));
+                      JoinFirst(ranks, kRanksShown, ", "));
 }
 
 // Returns the node to which a path leads, or -1.
@@ -239,7 +239,7 @@ class Merger {
     if (conflicts_.empty()) return std::move(merged_);
     return absl::InvalidArgumentError(
         absl::StrCat("merge object graphs \"(root)\": ",
-                     FirstOf(conflicts_, kConflictsShown, "; ")));
+                     JoinFirst(conflicts_, kConflictsShown, "; ")));
   }
 
   const std::vector<Source>& sources() const { return sources_; }
@@ -258,7 +258,7 @@ class Merger {
     if (!is_new) return found->second;
     const bool parent_is_split = node.parent >= 0 && is_split_[At(node.parent)];
     merged_.nodes.push_back(std::move(node));
-    members_.push_back(classes_.MembersOf(leader));
+    members_.push_back(classes_.ListMembers(leader));
     for (const Member& member : members_.back()) {
       Source& source = GetSource(member);
       source.merged.resize(source.graph->nodes.size(), -1);

@@ -69,7 +69,7 @@ Clock::time_point After(Clock::time_point start, Seconds delay) {
 // "rank 2 of 8", "ranks 2, 5 of 8".
 std::string NameRanks(const std::vector<int>& ranks, int size) {
   return Cat(ranks.size() == 1 ? "rank " : "ranks ",
-             FirstOf(ranks, kMostNamedRanks, ", "), " of ", size);
+             JoinFirst(ranks, kMostNamedRanks, ", "), " of ", size);
 }
 
 // A rank that waits long lets go of its core, which the others may need.
@@ -331,10 +331,10 @@ struct Deadline::Impl {
       end_left = After(now, kBeforeLeft + left->told_before * kBetweenLeft);
     }
     if (now < *end_left) return;
-    EndOnError("belay", absl::FailedPreconditionError(
-                            Cat(operation, ", stage ", stage, ": rank ",
-                                left->rank, " of ", size, kHasLeft,
-                                kEndAllRanksWord.InProgram())));
+    EndOnError("belay",
+               absl::FailedPreconditionError(
+                   Cat(operation, ", stage ", stage, ": rank ", left->rank,
+                       " of ", size, kHasLeft, kEndAllRanksWord.InProgram())));
   }
 
   // The work of late ranks in this stage, or the other operation in which they

@@ -35,7 +35,7 @@ Status IncompatibleError(const std::string& path, const LoadReport& report) {
       "restore \"%s\": %d %s stored with another dtype or shape, nothing was "
       "restored: %s; %s",
       path, lines.size(), lines.size() == 1 ? "value is" : "values are",
-      FirstOf(lines, kShown, ", "), MismatchAdvice(report.incompatible)));
+      JoinFirst(lines, kShown, ", "), MismatchAdvice(report.incompatible)));
 }
 
 // Values of another type and the save counter are always refused.
@@ -192,7 +192,7 @@ Agreed<std::vector<RestoreChoice>> ChooseTogether(RestoreFrame& frame,
   }
   std::vector<std::string_view> keys;
   for (const LiveValue& value : live.values) {
-    keys.push_back(live.AttributeOf(value).key);
+    keys.push_back(live.GetAttribute(value).key);
   }
   const RestoreChoice of_counter = {
       .tolerance = {.dtype = frame.options.allow_dtype_cast,

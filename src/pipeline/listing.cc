@@ -152,7 +152,7 @@ void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
         shard.rows != nullptr ? shard.rows->count : -1});
     out.Put(shard.from_rank0);
     out.PutText(shard.layout);
-    out.PutText(FieldsTextOf(shard));
+    out.PutText(GetFieldsText(shard));
     PutDevice(shard.device, out);
   }
 }
@@ -242,7 +242,7 @@ std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards,
                      .string_bytes = StringBytes(shard),
                      .layout = shard.layout,
                      .device = OwnDeviceOf(shard),
-                     .fields = FieldsTextOf(shard)});
+                     .fields = GetFieldsText(shard)});
   }
   for (size_t i = 0; i < forms.size(); ++i) infos[i].dtype = forms[i].dtype;
   for (size_t i = 0; i < on_all_ranks.size(); ++i) {

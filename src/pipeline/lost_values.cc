@@ -73,7 +73,7 @@ To ElementAs(DType dtype, const ConversionLosses::Element& element) {
 }
 
 std::string ElementText(DType dtype, const ConversionLosses::Element& element) {
-  switch (KindOf(dtype)) {
+  switch (FindKind(dtype)) {
     case DTypeKind::kFloat:
       return FloatText(ElementAs<double>(dtype, element), dtype == DType::kF64);
     case DTypeKind::kComplex: {
@@ -106,7 +106,7 @@ std::string WhatHappens(Loss loss, DType from, DType to, bool is_one) {
   const std::string_view are = is_one ? " is " : " are ";
   const std::string_view become = is_one ? "becomes " : "become ";
   const std::string_view dtype = DTypeName(to);
-  const bool is_integer = KindOf(to) == DTypeKind::kInteger;
+  const bool is_integer = FindKind(to) == DTypeKind::kInteger;
   switch (loss) {
     case Loss::kTooLarge:
       if (is_integer) {
@@ -123,14 +123,14 @@ std::string WhatHappens(Loss loss, DType from, DType to, bool is_one) {
     case Loss::kChanged:
       break;
   }
-  if (KindOf(to) == DTypeKind::kBool) {
+  if (FindKind(to) == DTypeKind::kBool) {
     return Cat(are, "neither 0 nor 1 and ", become, "true");
   }
   if (is_integer) {
     return Cat(is_one ? " loses its fraction in " : " lose their fraction in ",
                dtype);
   }
-  if (KindOf(from) == DTypeKind::kInteger) {
+  if (FindKind(from) == DTypeKind::kInteger) {
     return Cat(are, is_one ? "an integer" : "integers", " that ", dtype,
                " does not hold exactly");
   }

@@ -28,9 +28,7 @@ void ForEachVariable(Visit visit) {
 template <typename T>
 std::string ValueText(const T& value) {
   if constexpr (HasWords<T>) {
-    const auto& words = WordsOf(value);
-    const auto number = static_cast<size_t>(value);
-    return number < std::size(words) ? words[number] : "another one";
+    return std::string(FindWord(value));
   } else if constexpr (std::is_same_v<T, bool>) {
     return value ? "true" : "false";
   } else if constexpr (std::is_arithmetic_v<T>) {

@@ -66,7 +66,7 @@ double Ratio(int64_t a, int64_t b) {
 void AddKeys(std::string_view what, const std::vector<std::string>& keys,
              std::string& text) {
   if (keys.empty()) return;
-  text += Cat("\n", what, ": ", FirstOf(keys, kMostKeys, ", "));
+  text += Cat("\n", what, ": ", JoinFirst(keys, kMostKeys, ", "));
 }
 
 void AddConversions(std::string_view what,

@@ -24,7 +24,7 @@ auto SortKey(const ReplicaSum& sum) {
 
 std::string RanksText(const std::vector<int32_t>& ranks) {
   return Cat(ranks.size() == 1 ? "rank " : "ranks ",
-             FirstOf(ranks, kMostNamedRanks, ", "));
+             JoinFirst(ranks, kMostNamedRanks, ", "));
 }
 
 // Notes whether the sums of one box differ.

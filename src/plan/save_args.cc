@@ -137,7 +137,7 @@ StatusOr<ArgsByKey> CompileArgs(const std::vector<SaveArgsFor>& args) {
     by_key.args.push_back(one.args);
     by_key.keys.push_back(one.keys);
   }
-  BELAY_ASSIGN_OR_RETURN(by_key.patterns, KeyPatterns::CompileKeysOf(args));
+  BELAY_ASSIGN_OR_RETURN(by_key.patterns, KeyPatterns::CompileKeys(args));
   return by_key;
 }
 
@@ -156,7 +156,7 @@ StatusOr<DType> DTypeToStore(const ArgsByKey& args, DType f32_dtype,
     const std::optional<DType> named = args.args[i].dtype;
     // A pattern means the weights, not the counters, ids and flags beside them.
     const bool is_meant = named && (NamesKey(key, args.keys[i]) ||
-                                    KindOf(*named) == KindOf(dtype));
+                                    FindKind(*named) == FindKind(dtype));
     if (is_meant) to = *named;
   }
   if (IsConvertible(dtype, to)) return to;

@@ -396,7 +396,7 @@ StatusOr<std::vector<HeldShard>> ShardsOfReplica(
   return absl::InvalidArgumentError(absl::StrFormat(
       "plan \"%s\": the value has no such replica (need primary_replica %d, "
       "found %s)",
-      shards[0].info->key, replica, FirstOf(numbers, kReplicasShown, ", ")));
+      shards[0].info->key, replica, JoinFirst(numbers, kReplicasShown, ", ")));
 }
 
 // Returns the replica that is written whole; nothing if all share the work.
@@ -413,7 +413,7 @@ StatusOr<std::optional<int64_t>> PrimaryReplica(
   return absl::InvalidArgumentError(absl::StrFormat(
       "plan \"%s\": rank 0, whose value is saved, does not hold it (need rank "
       "0, found ranks %s)",
-      key, FirstOf(ranks, kReplicasShown, ", ")));
+      key, JoinFirst(ranks, kReplicasShown, ", ")));
 }
 
 // Checks the shards of a key. Returns their boxes, whose holders keep only rank

@@ -293,7 +293,7 @@ bool HasWholeStructs(const StoredDataset& dataset, const StoredArray& array) {
 
 bool CanHave(const StoredArray& array, const std::string& fields) {
   return array.dtype == DType::kU8 && array.shape.size() == 2 &&
-         BytesOfFields(fields) == array.shape.back();
+         CountStructBytes(fields) == array.shape.back();
 }
 
 }  // namespace

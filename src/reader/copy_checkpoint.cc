@@ -96,13 +96,13 @@ StatusOr<std::vector<KeyRows>> SelectRows(const CopyRun& run,
   for (const MadeArray& made : run.plan.made) {
     const Transform value =
         rules.ValueFor(static_cast<size_t>(made.rule), made.matched);
-    if (const std::string* key = StoredKeyOf(value)) sources[made.key] = *key;
+    if (const std::string* key = FindStoredKey(value)) sources[made.key] = *key;
   }
   for (const StoredValue& value : run.plan.values) {
     sources[value.key] = value.key;
   }
   std::map<std::string, RowRanks> stored;
-  for (KeyRows& rows : RowsOfKeys(saved)) {
+  for (KeyRows& rows : ListKeyRows(saved)) {
     stored.emplace(std::move(rows.key), std::move(rows.ranks));
   }
   std::vector<KeyRows> rows;

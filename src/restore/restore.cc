@@ -82,7 +82,7 @@ RestoreFrame::RestoreFrame(const Comm& comm, const std::string& path,
                              absl::StrFormat("restore \"%s\"", path))},
       stages(context),
       options(chosen),
-      handlers(HandlersOf(chosen.handlers)) {}
+      handlers(GetHandlers(chosen.handlers)) {}
 
 StatusOr<RestoreSource> SourceOf(const std::string& dir,
                                  std::optional<int64_t> step) {
@@ -274,7 +274,7 @@ Agreed<RestoreResult> ReadState(RestoreFrame& frame, const OpenedStep& opened,
     BELAY_RETURN_IF_AGREED(Agree(frame.context, CheckState(frame, state)));
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const RestoreChooser chooser,
-                                AgreeOnChooser(frame, KeysOf(state)));
+                                AgreeOnChooser(frame, ListKeys(state)));
   return ReadValues(
       frame, opened,
       ChooseValues(state, *frame.handlers,

@@ -33,7 +33,7 @@ Status CheckLengths(const OpenedStep& opened, const StoredQuestion& question) {
         &question.sources, &question.optional_sources}) {
     keys.insert(keys.end(), some->begin(), some->end());
   }
-  for (const std::string& id : question.rows) keys.push_back(StoredKeyOfId(id));
+  for (const std::string& id : question.rows) keys.push_back(GetStoredKey(id));
   for (const auto& [array, cause] : opened.too_large) {
     for (const std::string& key : keys) {
       if (array != key && !array.starts_with(key + "/")) continue;
@@ -53,7 +53,8 @@ StatusOr<std::string> AnswerOnRoot(const std::vector<std::string>& gathered,
   const auto answer = [&]() -> StatusOr<std::string> {
     const StoredQuestion question = MergeQuestions(gathered);
     BELAY_RETURN_IF_ERROR(CheckLengths(opened, question));
-    BELAY_ASSIGN_OR_RETURN(StoredAnswer all, AnswerOf(opened.saved, question));
+    BELAY_ASSIGN_OR_RETURN(StoredAnswer all,
+                           AnswerQuestion(opened.saved, question));
     if (!all.rows.empty()) {
       auto restorers = RanksThatRestoreRows(gathered);
       for (FoundRows& one : all.rows) {
@@ -81,7 +82,7 @@ Agreed<StoredAnswer> AskTogether(RestoreFrame& frame, const OpenedStep& opened,
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> gathered,
       Gather(frame.context,
-             Encode(QuestionOf(values, !HasDefaultPolicies(options)))));
+             Encode(MakeQuestion(values, !HasDefaultPolicies(options)))));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes, FromRoot(frame.context, [&] {
         return AnswerOnRoot(gathered, options, opened);
@@ -306,7 +307,7 @@ StatusOr<ValueTree> ReadTree(const CheckpointReader& reader) {
   Status built =
       CatchBadAlloc("all values", [&] { return BuildTree(whole, tree); });
   if (!built.ok()) return PrintableStatus(built);
-  for (const TreeLeaf& leaf : LeavesOf(tree)) {
+  for (const TreeLeaf& leaf : ListLeaves(tree)) {
     if (leaf.node->text) {
       BELAY_ASSIGN_OR_RETURN(*leaf.node->text, reader.ReadText(leaf.path));
     } else {

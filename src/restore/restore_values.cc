@@ -40,7 +40,7 @@ Agreed<std::vector<StoredValueInfo>> ShareStoredValues(
       const std::string bytes, FromRoot(frame.context, [&] {
         return CatchBadAlloc("the metadata of all values",
                              [&]() -> StatusOr<std::string> {
-                               return Encode(StoredValuesOf(saved));
+                               return Encode(ListStoredArrays(saved));
                              });
       }));
   return DecodeFromRoot<std::vector<StoredValueInfo>>(bytes);
@@ -231,7 +231,7 @@ Status ListOne(const RestoreFrame& frame, ComputedValue value,
   value.shard = std::move(placed[0]);
   const Shard& shard = value.shard;
   BELAY_ASSIGN_OR_RETURN(const ArrayForm form,
-                         FormOf(value.transform, FinderIn(answer)));
+                         ComputeForm(value.transform, FinderIn(answer)));
   Tolerance tolerance = value.tolerance;
   tolerance.nothing = frame.may_read_nothing;
   const StoredForm need{shard.dtype, shard.global_shape};
@@ -279,7 +279,8 @@ Status GiveComputedLengths(const StoredAnswer& answer,
                            std::vector<FormerElements>& former) {
   MadeBytes bytes;
   for (ComputedValue& value : values) {
-    const StatusOr<ArrayForm> form = FormOf(value.transform, FinderIn(answer));
+    const StatusOr<ArrayForm> form =
+        ComputeForm(value.transform, FinderIn(answer));
     if (!form.ok()) continue;
     if (IsResizable(value.shard)) {
       for (const std::string& key : value.transform.StoredKeys()) {
@@ -382,7 +383,7 @@ Agreed<std::vector<StoredForm>> ShareForms(
   BELAY_ASSIGN_OR_RETURN_AGREED(conversions,
                                 DecodeFromRoot<std::vector<Conversion>>(bytes));
   if (conversions.empty()) return std::vector<StoredForm>();
-  return AgreeOn(frame.context, FormsOf(shards, tolerances, conversions));
+  return AgreeOn(frame.context, FindForms(shards, tolerances, conversions));
 }
 
 Agreed<> TellLostValues(RestoreFrame& frame, const FormedShards& formed,

@@ -48,7 +48,7 @@ Agreed<> MakePlan(SaveFrame& frame, const SaveJob& job, CachedPlan& cache,
       frame.options, cache.sent_lists, save.plan));
   WarnOfKeysOfSome(frame, save.plan.keys_of_some, cache);
   SavedCheckpoint& saved = save.plan.saved;
-  saved.rows = RowsOfArrays(keys, saved.arrays);
+  saved.rows = FindStoredRows(keys, saved.arrays);
   return {};
 }
 

@@ -126,7 +126,7 @@ ListingOrigin FindOrigin(const SaveFrame& frame, const SaveJob& job,
   setting.PutText(JobName());
   setting.Put(job.graph_fingerprint);
   return {.state = StateVersion::Of(job.state),
-          .handlers = HandlersOf(frame.options.handlers),
+          .handlers = GetHandlers(frame.options.handlers),
           .setting = Fingerprint(setting.bytes())};
 }
 

@@ -64,7 +64,7 @@ class FormerMemory {
 
 }  // namespace
 
-FormerElements ElementsOf(const Shard& shard) {
+FormerElements GetElements(const Shard& shard) {
   const auto* begin = static_cast<const std::byte*>(shard.data);
   const int64_t bytes = IsEmpty(shard.box) ? 0 : SpanBytes(shard);
   return {begin, begin + bytes, shard.key};
@@ -157,7 +157,7 @@ Status CheckAfterLengths(const std::vector<FormerElements>& former,
                           (shard.object_elements >= 0 && shard.rows == nullptr);
     const FormerElements* const found =
         is_fixed && shard.data != nullptr
-            ? memory.Find(ElementsOf(shard),
+            ? memory.Find(GetElements(shard),
                           listed_after.empty() ? 0 : listed_after[i])
             : nullptr;
     if (found != nullptr) {
@@ -186,7 +186,7 @@ Status GiveLengths(const StoredLengths& stored, std::vector<Shard>& shards,
     const auto length = stored.find(shard.key);
     if (length == stored.end()) continue;
     if (Shape{length->second} == shard.global_shape) continue;
-    former.push_back(ElementsOf(shard));
+    former.push_back(GetElements(shard));
     BELAY_RETURN_IF_ERROR(Resize(length->second, shard));
   }
   return absl::OkStatus();
@@ -199,7 +199,7 @@ Status GiveLength(const StoredValue& stored, Shard& shard,
     return absl::OkStatus();
   }
   if (shard.global_shape == Shape{part->shape.back()}) return absl::OkStatus();
-  former.push_back(ElementsOf(shard));
+  former.push_back(GetElements(shard));
   return Resize(part->shape.back(), shard);
 }
 
@@ -309,7 +309,7 @@ StatusOr<PlacedArray> Place(const StoredValueInfo& stored,
 
 }  // namespace
 
-std::vector<StoredValueInfo> StoredValuesOf(const SavedCheckpoint& saved) {
+std::vector<StoredValueInfo> ListStoredArrays(const SavedCheckpoint& saved) {
   std::vector<StoredValueInfo> values;
   std::vector<std::string> layouts = LayoutsOf(saved);
   for (size_t i = 0; i < layouts.size(); ++i) {
@@ -329,7 +329,7 @@ StatusOr<std::vector<PlacedArray>> PlaceArrays(
     BELAY_RETURN_IF_ERROR(CheckArgs(entry, num_ranks));
   }
   BELAY_ASSIGN_OR_RETURN(const KeyPatterns patterns,
-                         KeyPatterns::CompileKeysOf(args));
+                         KeyPatterns::CompileKeys(args));
   std::vector<std::string_view> keys;
   for (const StoredValueInfo& value : stored) keys.push_back(value.key);
   BELAY_RETURN_IF_ERROR(patterns.CheckAllMatch(keys, "args"));

@@ -45,7 +45,7 @@ bool IsResizable(const Shard& shard);
 //   FailedPrecondition - it has another length afterwards.
 Status Resize(int64_t length, Shard& shard);
 
-FormerElements ElementsOf(const Shard& shard);
+FormerElements GetElements(const Shard& shard);
 
 // Returns true if the shard takes the length of an array of this form.
 bool TakesLength(const Shard& shard, DType stored_dtype, const Shape& stored);
@@ -94,7 +94,7 @@ void Fields(Archive& archive, StoredValueInfo& value) {
 }
 
 // Ascending by key.
-std::vector<StoredValueInfo> StoredValuesOf(const SavedCheckpoint& saved);
+std::vector<StoredValueInfo> ListStoredArrays(const SavedCheckpoint& saved);
 
 // The part of a value that one rank restores.
 struct PlacedArray {

@@ -323,7 +323,7 @@ class CopyPlanner {
       plan_.fields.erase(made.key);
       const Transform value =
           rules_.ValueFor(static_cast<size_t>(made.rule), made.matched);
-      const std::string* const source = StoredKeyOf(value);
+      const std::string* const source = FindStoredKey(value);
       const StoredArray* const array =
           source == nullptr ? nullptr : FindArray(saved_, *source);
       if (array == nullptr || array->fields.empty()) continue;
@@ -422,7 +422,7 @@ class CopyPlanner {
       if (key != always_) used_.insert(key);
     }
     const StatusOr<ArrayForm> form =
-        FormOf(value, [&](const std::string& key) -> const ArrayForm* {
+        ComputeForm(value, [&](const std::string& key) -> const ArrayForm* {
           const auto found = forms.find(key);
           return found == forms.end() ? nullptr : &found->second;
         });

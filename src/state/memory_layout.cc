@@ -90,7 +90,7 @@ Status OtherFieldsError(const Shard& shard, const FieldsMatch& match) {
   std::vector<std::string> parts;
   const auto add = [&](std::string_view what, const auto& fields) {
     if (fields.empty()) return;
-    parts.push_back(Cat(what, ": ", FirstOf(fields, kFieldsShown, ", ")));
+    parts.push_back(Cat(what, ": ", JoinFirst(fields, kFieldsShown, ", ")));
   };
   add("not stored", match.only_wanted);
   add("only stored", match.only_stored);
@@ -137,14 +137,14 @@ std::shared_ptr<const StructLayout> LayoutOfBytes(
 
 }  // namespace fields
 
-std::string FieldsTextOf(const Shard& shard) {
+std::string GetFieldsText(const Shard& shard) {
   return shard.structs == nullptr ? "" : shard.structs->text;
 }
 
 StatusOr<std::shared_ptr<const StructLayout>> StoredLayout(
     const std::string& text) {
   BELAY_ASSIGN_OR_RETURN(std::vector<StructField> stored, ParseFields(text));
-  return fields::LayoutOf(std::move(stored), BytesOfFields(text));
+  return fields::LayoutOf(std::move(stored), CountStructBytes(text));
 }
 
 Status TakeStoredFields(const std::string& stored, int64_t stored_bytes,

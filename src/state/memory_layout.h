@@ -20,7 +20,7 @@
 namespace belay {
 
 // Returns the fields of a shard's structs; "" for bytes, or if it has none.
-std::string FieldsTextOf(const Shard& shard);
+std::string GetFieldsText(const Shard& shard);
 
 // Returns the layout of structs that lie in memory as they are stored.
 // Errors: InvalidArgument - the text does not describe fields.

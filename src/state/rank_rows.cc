@@ -10,8 +10,8 @@
 #include "absl/strings/str_format.h"
 #include "belay/arrays/fields.h"
 #include "core/catch_exceptions.h"
-#include "core/program_words.h"
 #include "core/flat_buffer.h"
+#include "core/program_words.h"
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
@@ -137,7 +137,7 @@ std::string RowsId(const Shard& shard) {
   return id + shard.rows->key;
 }
 
-std::string StoredKeyOfId(std::string_view id) {
+std::string GetStoredKey(std::string_view id) {
   return std::string(id.substr(0, id.find('\0')));
 }
 
@@ -210,7 +210,7 @@ RowGroupRoom AppendRowGroup(const Shard& shard, int64_t count, RowParts parts,
                             Message& message) {
   const int64_t row_bytes = RowBytes(shard);
   WireWriter head;
-  head(RowsId(shard), shard.dtype, row_bytes, FieldsTextOf(shard), count,
+  head(RowsId(shard), shard.dtype, row_bytes, GetFieldsText(shard), count,
        parts);
   message.Append(head.bytes());
   const int64_t ids = parts == RowParts::kRows ? 0 : count * kIdBytes;
@@ -255,9 +255,9 @@ RowGroup TakeRowGroup(std::span<std::byte>& message) {
   return group;
 }
 
-bool HasFormOf(const RowGroup& group, const Shard& shard) {
+bool HasSameForm(const RowGroup& group, const Shard& shard) {
   return group.dtype == shard.dtype && group.row_bytes == RowBytes(shard) &&
-         group.fields == FieldsTextOf(shard);
+         group.fields == GetFieldsText(shard);
 }
 
 // --- Counts of rows ---
@@ -383,8 +383,8 @@ SharedPlacements ShareHolders(std::map<std::string, KeyCounts>& all) {
 
 }  // namespace
 
-std::vector<StoredRows> RowsOfArrays(const std::vector<KeyRows>& keys,
-                                     const std::vector<StoredArray>& arrays) {
+std::vector<StoredRows> FindStoredRows(const std::vector<KeyRows>& keys,
+                                       const std::vector<StoredArray>& arrays) {
   std::vector<StoredRows> rows;
   for (const KeyRows& one : keys) {
     const size_t array = FirstFrom(arrays, one.key);
@@ -403,7 +403,7 @@ std::vector<StoredRows> RowsOfArrays(const std::vector<KeyRows>& keys,
   return rows;
 }
 
-std::vector<KeyRows> RowsOfKeys(const SavedCheckpoint& saved) {
+std::vector<KeyRows> ListKeyRows(const SavedCheckpoint& saved) {
   std::vector<KeyRows> keys;
   for (const StoredRows& one : saved.rows) {
     keys.push_back({saved.arrays[one.array].key, one.ranks});
@@ -421,7 +421,7 @@ std::string EncodeRowCounts(const std::vector<Shard>& shards) {
                    .key = shard.key,
                    .form = {.dtype = shard.dtype,
                             .row = Shape(shape.begin() + 1, shape.end()),
-                            .fields = FieldsTextOf(shard),
+                            .fields = GetFieldsText(shard),
                             .has_ids = HasIds(shard),
                             .count = shard.rows->count},
                    .count = shape[0]});
@@ -503,14 +503,14 @@ StatusOr<size_t> FindBlock(const std::vector<IdBlock>& blocks,
   const auto found = by_key.find(group.key);
   if (found != by_key.end()) {
     for (const size_t i : found->second) {
-      if (HasFormOf(group, blocks[i].shard)) return i;
+      if (HasSameForm(group, blocks[i].shard)) return i;
     }
   }
   return absl::FailedPreconditionError(
       absl::StrFormat("\"%s\": the rows of the ranks differ in dtype, shape or "
                       "ids (rank %d has %s "
                       "with ids, and this rank does not)",
-                      StoredKeyOfId(group.key), rank, DTypeName(group.dtype)));
+                      GetStoredKey(group.key), rank, DTypeName(group.dtype)));
 }
 
 // Asks the program for the ids of a slice.
@@ -639,8 +639,8 @@ int64_t NumHolders(const IdBlock& block, int num_ranks) {
   return block.holders.empty() ? num_ranks : std::ssize(block.holders);
 }
 
-std::vector<int32_t> HoldersOf(const IdBlock& block,
-                               std::span<const int64_t> ids, int num_ranks) {
+std::vector<int32_t> FindHolders(const IdBlock& block,
+                                 std::span<const int64_t> ids, int num_ranks) {
   const int64_t holders = NumHolders(block, num_ranks);
   const int64_t each = block.total / holders, more = block.total % holders;
   const int64_t longer = more * (each + 1);
@@ -663,7 +663,7 @@ Status PackSlice(const IdBlock& block, const IdSlice& slice, Messages& to) {
   const int num_ranks = static_cast<int>(to.size());
   BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> ids,
                          ReadIds("save", block, slice));
-  const std::vector<int32_t> ranks = HoldersOf(block, ids, num_ranks);
+  const std::vector<int32_t> ranks = FindHolders(block, ids, num_ranks);
   std::vector<RowGroupRoom> next =
       AppendRowGroups(block.shard, ranks, RowParts::kIdsAndRows, to);
   const int64_t bytes = RowBytes(block.shard);
@@ -801,7 +801,7 @@ Status ResizeRanges(std::vector<IdBlock>& blocks,
           "has a fixed length (found %d ids, %d rows)",
           shard.key, count, shard.global_shape[0]));
     }
-    former.push_back(ElementsOf(shard));
+    former.push_back(GetElements(shard));
     BELAY_RETURN_IF_ERROR(Resize(count * NumElements(shard.rows->row), shard));
   }
   BELAY_RETURN_IF_ERROR(CheckAfterLengths(former, {}, shards));
@@ -863,7 +863,7 @@ RowRanksOfWindow RequestRows(const std::vector<IdBlock>& blocks,
                          .first(static_cast<size_t>(slice.end))
                          .subspan(static_cast<size_t>(slice.begin));
     const std::vector<int32_t> ranks =
-        HoldersOf(block, ids, static_cast<int>(to.size()));
+        FindHolders(block, ids, static_cast<int>(to.size()));
     std::vector<RowGroupRoom> next =
         AppendRowGroups(block.shard, ranks, RowParts::kIds, to);
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -984,7 +984,7 @@ Status UnpackRows(const std::vector<RowGroup>& arrived, Shard& shard) {
   int64_t count = 0;
   for (const RowGroup& one : arrived) {
     count += one.count;
-    if (HasFormOf(one, shard)) continue;
+    if (HasSameForm(one, shard)) continue;
     return absl::FailedPreconditionError(absl::StrFormat(
         "restore \"%s\": ranks have rows of other types (need %s in %d bytes, "
         "found %s in %d)",
@@ -1048,7 +1048,7 @@ Status TakeOwned(const std::vector<std::span<std::byte>>& from,
   }
   if (arrived.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      Cat("restore \"", StoredKeyOfId(arrived.begin()->first),
+      Cat("restore \"", GetStoredKey(arrived.begin()->first),
           "\": this rank owns rows of it, and does not restore it"));
 }
 
@@ -1069,7 +1069,7 @@ Status OtherRanksError(const FoundRows& found, const RankRows& rows,
       "restore \"%s\": this value is per rank, and other ranks have saved it "
       "(need "
       "%d ranks that restore it, found %d); choose what the others get: %s%s%s",
-      StoredKeyOfId(found.id), found.ranks.ranks,
+      GetStoredKey(found.id), found.ranks.ranks,
       found.restorers.empty() ? num_ranks : std::ssize(found.restorers),
       kFirstWord.InProgram(),
       rows.is_text ? "" : Cat(" or ", kEvenWord.InProgram()),
@@ -1084,7 +1084,7 @@ StatusOr<RowSpan> ChooseRange(const FoundRows& found, const RankRows& rows,
       CatchExceptions([&] { return rows.source(rank, num_ranks, saved); });
   if (!named.ok()) {
     return Status(named.status().code(),
-                  Cat("restore \"", StoredKeyOfId(found.id),
+                  Cat("restore \"", GetStoredKey(found.id),
                       "\": the function `source`: ", named.status().message()));
   }
   const int source = *named;
@@ -1093,7 +1093,7 @@ StatusOr<RowSpan> ChooseRange(const FoundRows& found, const RankRows& rows,
     return absl::InvalidArgumentError(
         absl::StrFormat("restore \"%s\": the function `source` returned a rank "
                         "that has not saved (need -1 to %d, found %d)",
-                        StoredKeyOfId(found.id), saved - 1, source));
+                        GetStoredKey(found.id), saved - 1, source));
   }
   return RowSpan{found.ranks.FirstOf(source), found.ranks.FirstOf(source + 1)};
 }
@@ -1145,7 +1145,7 @@ StatusOr<RowSpan> FindRange(const FoundRows& found, const RankRows& rows,
   }
   if (is_said) return OtherRanksError(found, rows, num_ranks);
   return absl::FailedPreconditionError(Cat(
-      "restore \"", StoredKeyOfId(found.id), "\": the array was not saved ",
+      "restore \"", GetStoredKey(found.id), "\": the array was not saved ",
       "as rows of ranks, so it is unknown which rank had which rows: add it ",
       "as it was saved, or as rows with ", kEvenWord.InProgram()));
 }
@@ -1160,7 +1160,7 @@ Status TakeRange(const RowSpan& range, int64_t total, Shard& shard,
     shard.object_elements = -1;
     shard.box.shape[0] = 0;
   } else if (shard.global_shape[0] != count || HasNewRows(shard)) {
-    former.push_back(ElementsOf(shard));
+    former.push_back(GetElements(shard));
     BELAY_RETURN_IF_ERROR(ResizeRows(count, shard));
   }
   if (shard.access != nullptr) {

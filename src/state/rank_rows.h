@@ -42,7 +42,7 @@ void TakeKey(const std::string& stored_key, Shard& shard);
 // Identifies rows in a restore: their stored key, and the program's key if it
 // differs.
 std::string RowsId(const Shard& shard);
-std::string StoredKeyOfId(std::string_view id);
+std::string GetStoredKey(std::string_view id);
 
 // Messages of rows: groups of rows of one key each, with the rows, their ids,
 // or both.
@@ -83,7 +83,7 @@ struct RowGroup {
 RowGroup TakeRowGroup(std::span<std::byte>& message);
 
 // True if the rows of a group have the same form as those of a shard.
-bool HasFormOf(const RowGroup& group, const Shard& shard);
+bool HasSameForm(const RowGroup& group, const Shard& shard);
 
 // Saves of rows: each rank's rows follow those of the rank before.
 //
@@ -95,9 +95,9 @@ struct KeyRows {
 };
 
 // Returns the rows of those keys that are among the arrays, by array.
-std::vector<StoredRows> RowsOfArrays(const std::vector<KeyRows>& keys,
-                                     const std::vector<StoredArray>& arrays);
-std::vector<KeyRows> RowsOfKeys(const SavedCheckpoint& saved);
+std::vector<StoredRows> FindStoredRows(const std::vector<KeyRows>& keys,
+                                       const std::vector<StoredArray>& arrays);
+std::vector<KeyRows> ListKeyRows(const SavedCheckpoint& saved);
 
 std::string EncodeRowCounts(const std::vector<Shard>& shards);
 
@@ -167,8 +167,8 @@ int64_t NumHolders(const IdBlock& block, int num_ranks);
 
 // Returns the rank whose block has each id: the inverse of FirstOfEven.
 // Requires that the ids are in range.
-std::vector<int32_t> HoldersOf(const IdBlock& block,
-                               std::span<const int64_t> ids, int num_ranks);
+std::vector<int32_t> FindHolders(const IdBlock& block,
+                                 std::span<const int64_t> ids, int num_ranks);
 
 // The blocks by RowsId. One key may have blocks of several forms.
 using BlocksByKey = std::map<std::string, std::vector<size_t>, std::less<>>;

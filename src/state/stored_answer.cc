@@ -80,7 +80,7 @@ Status AddWithGhosts(Shard shard, const RestoreChoice& choice,
 
 }  // namespace
 
-std::vector<std::string_view> KeysOf(const State& state) {
+std::vector<std::string_view> ListKeys(const State& state) {
   std::vector<std::string_view> keys;
   for (const Shard& shard : state.shards()) keys.push_back(shard.key);
   for (const TypedValue& typed : state.typed()) {
@@ -231,7 +231,7 @@ void AddSources(const SavedCheckpoint& saved, const StoredQuestion& question,
 void AddRows(const SavedCheckpoint& saved, const StoredQuestion& question,
              StoredAnswer& answer) {
   for (const std::string& id : question.rows) {
-    const StoredArray* const array = FindArray(saved, StoredKeyOfId(id));
+    const StoredArray* const array = FindArray(saved, GetStoredKey(id));
     if (array == nullptr) continue;
     FoundRows found{.id = id,
                     .dtype = array->dtype,
@@ -257,7 +257,7 @@ const ArrayForm* FindSource(const StoredAnswer& answer,
   return found == answer.sources.end() ? nullptr : &found->second;
 }
 
-StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all) {
+StoredQuestion MakeQuestion(const ValuesToRead& values, bool asks_all) {
   StoredQuestion question;
   for (const HandledValue& value : values.handled) {
     (value.may_be_absent ? question.optional_handled : question.handled)
@@ -285,7 +285,7 @@ StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all) {
     }
     question.skipped = values.skipped;
     for (const std::string& id : question.rows) {
-      question.skipped.push_back(StoredKeyOfId(id));  // in whatever form
+      question.skipped.push_back(GetStoredKey(id));  // in whatever form
     }
     // The sources of computed values are wanted.
     for (const ComputedValue& value : values.computed) {
@@ -329,8 +329,8 @@ std::map<std::string, std::vector<int32_t>> RanksThatRestoreRows(
   return ranks;
 }
 
-StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
-                                const StoredQuestion& question) {
+StatusOr<StoredAnswer> AnswerQuestion(const SavedCheckpoint& saved,
+                                      const StoredQuestion& question) {
   StoredAnswer answer;
   BELAY_ASSIGN_OR_RETURN(answer.stored, FindValues(saved, question.handled,
                                                    question.optional_handled));
@@ -396,7 +396,7 @@ constexpr size_t kMostNames = 10;
 std::string QuoteFirst(const Keys& keys) {
   Keys quoted;
   for (const std::string& key : keys) quoted.push_back(Cat("\"", key, "\""));
-  return FirstOf(quoted, kMostNames, ", ");
+  return JoinFirst(quoted, kMostNames, ", ");
 }
 
 bool IsReported(MismatchPolicy policy) {
@@ -650,7 +650,7 @@ StatusOr<std::vector<Conversion>> WantAsStored(
   return differences;
 }
 
-StatusOr<std::vector<StoredForm>> FormsOf(
+StatusOr<std::vector<StoredForm>> FindForms(
     const std::vector<Shard>& shards, const std::vector<Tolerance>& tolerances,
     const std::vector<Conversion>& conversions) {
   std::vector<StoredForm> forms;

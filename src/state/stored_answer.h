@@ -71,7 +71,7 @@ struct ValuesToRead {
 };
 
 // Returns the program's keys, some perhaps twice.
-std::vector<std::string_view> KeysOf(const State& state);
+std::vector<std::string_view> ListKeys(const State& state);
 
 // Errors: InvalidArgument - the choice computes the value, which has a handler.
 Status CheckNotComputed(const std::string& key, const RestoreChoice& choice);
@@ -155,7 +155,7 @@ void Fields(Archive& archive, StoredAnswer& answer) {
 }
 
 // The question of one rank. `asks_all` if a mismatch policy is not the default.
-StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all = false);
+StoredQuestion MakeQuestion(const ValuesToRead& values, bool asks_all = false);
 
 // Merges the encoded questions of all ranks.
 StoredQuestion MergeQuestions(const std::vector<std::string>& gathered);
@@ -165,8 +165,8 @@ std::map<std::string, std::vector<int32_t>> RanksThatRestoreRows(
     const std::vector<std::string>& gathered);
 
 // Errors: NotFound - a value that may not be absent is.
-StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
-                                const StoredQuestion& question);
+StatusOr<StoredAnswer> AnswerQuestion(const SavedCheckpoint& saved,
+                                      const StoredQuestion& question);
 
 // Removes the values that may be absent, and are, and those that do not match
 // what is stored.
@@ -224,7 +224,7 @@ StatusOr<std::vector<Conversion>> WantAsStored(const SavedCheckpoint& saved,
 // Returns the form in which each shard is stored, or no forms if nothing is
 // converted. `tolerances`, by shard, may be empty: then all is tolerated.
 // Errors: FailedPrecondition - values that do not convert, or must not.
-StatusOr<std::vector<StoredForm>> FormsOf(
+StatusOr<std::vector<StoredForm>> FindForms(
     const std::vector<Shard>& shards, const std::vector<Tolerance>& tolerances,
     const std::vector<Conversion>& conversions);
 

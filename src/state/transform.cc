@@ -190,7 +190,7 @@ StatusOr<ArrayForm> FindApplyForm(const Node& node,
 StatusOr<std::vector<ArrayForm>> InputForms(const Node& node, FindForm find) {
   std::vector<ArrayForm> forms;
   for (const Transform& input : node.inputs) {
-    BELAY_ASSIGN_OR_RETURN(forms.emplace_back(), FormOf(input, find));
+    BELAY_ASSIGN_OR_RETURN(forms.emplace_back(), ComputeForm(input, find));
   }
   return forms;
 }
@@ -225,7 +225,7 @@ StatusOr<ArrayForm> FindNodeForm(const Node& node, FindForm find) {
 
 }  // namespace
 
-StatusOr<ArrayForm> FormOf(const Transform& transform, FindForm find) {
+StatusOr<ArrayForm> ComputeForm(const Transform& transform, FindForm find) {
   if (transform.empty()) {
     return absl::InvalidArgumentError("an input is empty");
   }
@@ -369,7 +369,7 @@ Transform WithKeys(
   return Node::Make(std::move(node));
 }
 
-const std::string* StoredKeyOf(const Transform& transform) {
+const std::string* FindStoredKey(const Transform& transform) {
   if (transform.empty()) return nullptr;
   const Node& node = TransformNode::Of(transform);
   return node.kind == Kind::kStored ? &node.key : nullptr;
@@ -518,7 +518,8 @@ class Descent {
   }
 
   Status GoPart(const Node& node, View view) {
-    BELAY_ASSIGN_OR_RETURN(const ArrayForm form, FormOf(node.inputs[0], find_));
+    BELAY_ASSIGN_OR_RETURN(const ArrayForm form,
+                           ComputeForm(node.inputs[0], find_));
     BELAY_ASSIGN_OR_RETURN(const AxisPart part, FindAxisPart(node, form.shape));
     view.axes[part.axis].start += part.offset;
     return Go(node.inputs[0], std::move(view));
@@ -535,7 +536,8 @@ class Descent {
   }
 
   Status GoSlice(const Node& node, const View& view) {
-    BELAY_ASSIGN_OR_RETURN(const ArrayForm form, FormOf(node.inputs[0], find_));
+    BELAY_ASSIGN_OR_RETURN(const ArrayForm form,
+                           ComputeForm(node.inputs[0], find_));
     BELAY_ASSIGN_OR_RETURN(const Selection selection,
                            SelectSlice(node, form.shape));
     const std::vector<int> results = ResultAxes(node, selection);
@@ -722,7 +724,8 @@ class Planner {
     return ForEachView(
         transform, box, find_,
         [&](const Transform& leaf, const View& view) -> Status {
-          BELAY_ASSIGN_OR_RETURN(const ArrayForm form, FormOf(leaf, find_));
+          BELAY_ASSIGN_OR_RETURN(const ArrayForm form,
+                                 ComputeForm(leaf, find_));
           BELAY_RETURN_IF_ERROR(
               CheckDType(leaf, form.dtype, target.dtype, may_cast));
           if (TransformNode::Of(leaf).kind == TransformNode::Kind::kApply) {

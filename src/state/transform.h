@@ -59,7 +59,7 @@ Transform WithKeys(
     absl::FunctionRef<std::string(const std::string& key)> rename);
 
 // Returns the key if the transform is a stored array as it is; else null.
-const std::string* StoredKeyOf(const Transform& transform);
+const std::string* FindStoredKey(const Transform& transform);
 
 template <typename Archive>
 void Fields(Archive& archive, ArrayForm& form) {
@@ -74,7 +74,7 @@ using FindForm = absl::FunctionRef<const ArrayForm*(const std::string& key)>;
 // Errors: InvalidArgument - an axis, a part or an index that the arrays do not
 //   have, shapes that do not match; NotFound - an array is not stored;
 //   FailedPrecondition - a string; and those of the program's function.
-StatusOr<ArrayForm> FormOf(const Transform& transform, FindForm find);
+StatusOr<ArrayForm> ComputeForm(const Transform& transform, FindForm find);
 
 // Limits the memory that a checkpoint can demand: a few transforms may name one
 // array again and again.
@@ -157,7 +157,8 @@ struct TransformInput {
 
 // Plans `box` of the result into a target, and adds what must be read to
 // `reads`. `may_cast`: elements may have another dtype than the target.
-// Errors: those of FormOf; FailedPrecondition - an array has another dtype;
+// Errors: those of ComputeForm; FailedPrecondition - an array has another
+// dtype;
 //   what Needs returns or throws; InvalidArgument - it returns no boxes of the
 //   inputs; ResourceExhausted - no memory.
 Status PlanTransform(const Transform& transform, const Box& box,

@@ -120,7 +120,7 @@ void HandlerTable::Index() {
   }
 }
 
-std::shared_ptr<const HandlerTable> HandlersOf(
+std::shared_ptr<const HandlerTable> GetHandlers(
     const TypeHandlerRegistry* registry) {
   return (registry != nullptr ? *registry : GlobalTypeHandlerRegistry())
       .table();
@@ -156,7 +156,7 @@ StatusOr<int64_t> TypeHandler::MemorySize(const ValueRef& value) const {
     return status;
   }
   const StatusOr<HandlerListing> listing =
-      ListForSave(parts, *HandlersOf(nullptr));
+      ListForSave(parts, *GetHandlers(nullptr));
   if (!listing.ok()) return listing.status();
   int64_t bytes = 0;
   for (const Shard& shard : listing->shards) {
@@ -257,7 +257,7 @@ Tolerance MostTolerance(const RestoreOptions& options) {
 }
 
 void TakeFrom(const Transform& transform, RestoreChoice& choice) {
-  if (const std::string* stored = StoredKeyOf(transform)) {
+  if (const std::string* stored = FindStoredKey(transform)) {
     choice.stored_key = *stored;
   } else {
     choice.transform = transform;
@@ -268,7 +268,7 @@ StatusOr<RestoreChooser> RestoreChooser::Create(const RestoreOptions& options) {
   RestoreChooser chooser;
   chooser.options_ = &options;
   BELAY_ASSIGN_OR_RETURN(chooser.patterns_,
-                         KeyPatterns::CompileKeysOf(options.args));
+                         KeyPatterns::CompileKeys(options.args));
   for (size_t i = 0; i < options.args.size(); ++i) {
     const RestoreArgs& args = options.args[i].args;
     const int place = static_cast<int>(i);

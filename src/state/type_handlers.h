@@ -45,7 +45,7 @@ struct HandlerTable {
 };
 
 // Returns the entries of a registry, or of the global one if it is null.
-std::shared_ptr<const HandlerTable> HandlersOf(
+std::shared_ptr<const HandlerTable> GetHandlers(
     const TypeHandlerRegistry* registry);
 
 // Returns the most that any of these options tolerates.

@@ -229,7 +229,7 @@ Status BuildTree(const StoredValue& stored, ValueTree& tree) {
   return absl::OkStatus();
 }
 
-std::vector<TreeLeaf> LeavesOf(ValueTree& tree) {
+std::vector<TreeLeaf> ListLeaves(ValueTree& tree) {
   std::vector<TreeLeaf> leaves;
   AddLeaves("", true, tree, leaves);
   return leaves;
@@ -237,7 +237,7 @@ std::vector<TreeLeaf> LeavesOf(ValueTree& tree) {
 
 Status AddTree(const StoredValue& stored, ValueTree& tree, State& state) {
   BELAY_RETURN_IF_ERROR(BuildTree(stored, tree));
-  for (const TreeLeaf& leaf : LeavesOf(tree)) {
+  for (const TreeLeaf& leaf : ListLeaves(tree)) {
     if (leaf.node->text) {
       state.Add(leaf.path, *leaf.node->text);
     } else {

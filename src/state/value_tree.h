@@ -24,7 +24,7 @@ struct TreeLeaf {
   std::string path;
   ValueTree* node = nullptr;
 };
-std::vector<TreeLeaf> LeavesOf(ValueTree& tree);
+std::vector<TreeLeaf> ListLeaves(ValueTree& tree);
 
 // Builds the tree, and adds its leaves to `state` under their paths.
 // Errors: those of BuildTree and of the State.

@@ -7,12 +7,12 @@ namespace {
 
 TEST(FirstOfTest, SaysHowManyMoreThereAre) {
   const std::vector<int> ranks = {0, 1, 5};
-  EXPECT_EQ(FirstOf(ranks, 4, ", "), "0, 1, 5");
-  EXPECT_EQ(FirstOf(ranks, 3, ", "), "0, 1, 5");
-  EXPECT_EQ(FirstOf(ranks, 2, ", "), "0, 1, and 1 more");
+  EXPECT_EQ(JoinFirst(ranks, 4, ", "), "0, 1, 5");
+  EXPECT_EQ(JoinFirst(ranks, 3, ", "), "0, 1, 5");
+  EXPECT_EQ(JoinFirst(ranks, 2, ", "), "0, 1, and 1 more");
   const std::vector<std::string> texts = {"a", "b", "c"};
-  EXPECT_EQ(FirstOf(texts, 1, "; "), "a; and 2 more");
-  EXPECT_EQ(FirstOf(std::vector<int>(), 1, ", "), "");
+  EXPECT_EQ(JoinFirst(texts, 1, "; "), "a; and 2 more");
+  EXPECT_EQ(JoinFirst(std::vector<int>(), 1, ", "), "");
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ bool IsComplex(DType dtype) {
   return dtype == DType::kC64 || dtype == DType::kC128;
 }
 bool IsInteger(DType dtype) {
-  const auto kind = RangeOf(dtype).kind;
+  const auto kind = FindNumberRange(dtype).kind;
   return kind == NumberRange::Kind::kSigned ||
          kind == NumberRange::Kind::kUnsigned;
 }
@@ -57,8 +57,9 @@ std::vector<bool> Lost(DType from, long double before, DType to,
   if (to == DType::kBool) return {false, false, before != 0 && before != 1};
   if (IsInteger(to)) {
     if (!std::isfinite(before)) return {false, true, false};
-    const bool is_signed = RangeOf(to).kind == NumberRange::Kind::kSigned;
-    const long double end = std::ldexp(1.0L, RangeOf(to).precision);
+    const bool is_signed =
+        FindNumberRange(to).kind == NumberRange::Kind::kSigned;
+    const long double end = std::ldexp(1.0L, FindNumberRange(to).precision);
     const long double whole = std::trunc(before);
     const bool fits = whole >= (is_signed ? -end : 0) && whole < end;
     EXPECT_TRUE(!fits || after == whole);

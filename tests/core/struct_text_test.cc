@@ -18,7 +18,7 @@ TEST(StructTextTest, TextsAndFieldsAreTheSame) {
       {"cell_2-b", DType::kC128, {3, 2}, 12}};
   const std::string text = "id:i64 velocity.x:f32 cell_2-b:c128[3,2]";
   EXPECT_EQ(FieldsText(fields), text);
-  EXPECT_EQ(BytesOfFields(text), 12 + 96);
+  EXPECT_EQ(CountStructBytes(text), 12 + 96);
   const auto parsed = ParseFields(text);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   ASSERT_EQ(parsed->size(), 3);
@@ -58,12 +58,12 @@ TEST(StructTextTest, WhatIsNoTextOfFieldsIsAnError) {
                                   std::string("a\x1b:f64"),
                                   std::string(65, 'n') + ":f64",
                                   many}) {
-    EXPECT_EQ(BytesOfFields(text), -1) << text;
+    EXPECT_EQ(CountStructBytes(text), -1) << text;
     EXPECT_EQ(ParseFields(text).status().code(),
               absl::StatusCode::kInvalidArgument)
         << text;
   }
-  EXPECT_EQ(BytesOfFields(""), 0);
+  EXPECT_EQ(CountStructBytes(""), 0);
   EXPECT_FALSE(ParseFields("").ok());
 }
 

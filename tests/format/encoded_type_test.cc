@@ -136,7 +136,7 @@ StatusOr<Handle> StructType(const std::string& text) {
                          ParseFields(text));
   BELAY_ASSIGN_OR_RETURN(
       Handle type,
-      Own(H5Tcreate(H5T_COMPOUND, static_cast<size_t>(BytesOfFields(text))),
+      Own(H5Tcreate(H5T_COMPOUND, static_cast<size_t>(CountStructBytes(text))),
           "create compound type", text));
   for (const StructField& field : fields) {
     BELAY_ASSIGN_OR_RETURN(const Handle member, FieldType(field));

@@ -25,7 +25,7 @@ void Run(std::string_view input) {
     Require(field.offset == bytes, "fields lie one behind the other");
     bytes += FieldBytes(field);
   }
-  Require(BytesOfFields(text) == bytes, "a struct is as long as its fields");
+  Require(CountStructBytes(text) == bytes, "a struct is as long as its fields");
   const StatusOr<std::string> type = h5::EncodedType({.fields = text});
   Require(type.ok() && type->size() >= 8, "HDF5 has a type for a struct");
   const uint64_t encoded =

@@ -173,7 +173,7 @@ class Oracle {
 std::map<std::string, Value> ByKey(const World& world, const LiveGraph& live) {
   std::map<std::string, Value> values;
   for (const LiveValue& value : live.values) {
-    const auto& attribute = live.AttributeOf(value);
+    const auto& attribute = live.GetAttribute(value);
     const bool is_new =
         values
             .emplace(attribute.key,
@@ -198,7 +198,7 @@ Outcome OutcomeOf(const World& saved_world, const LiveGraph& saved,
   for (const KeyedValue& read : match.reads) {
     const auto& value = live.values[read.value];
     outcome.reads.insert(
-        {wanted.at(live.AttributeOf(value).key), stored.at(read.key)});
+        {wanted.at(live.GetAttribute(value).key), stored.at(read.key)});
   }
   for (const auto& value : report.incompatible) {
     outcome.incompatible.insert(

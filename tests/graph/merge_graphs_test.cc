@@ -184,7 +184,7 @@ TEST(MergeGraphsTest, EveryRankMatchesTheUnion) {
   const Restoration restoration{.saved = merged->graph};
   std::vector<std::pair<std::string, std::string>> by_match;
   for (const KeyedValue& read : MatchObjects(restoration, live, {}, 0).reads) {
-    by_match.emplace_back(live.AttributeOf(live.values[read.value]).key,
+    by_match.emplace_back(live.GetAttribute(live.values[read.value]).key,
                           read.key);
   }
   EXPECT_THAT(by_match,

@@ -124,7 +124,7 @@ void ExpectMergedAs(const Labels& labels, const std::vector<View>& views,
     const std::map<std::string, std::string> renames(merged->renames[r].begin(),
                                                      merged->renames[r].end());
     for (const LiveValue& value : lives[r].values) {
-      std::string key = lives[r].AttributeOf(value).key;
+      std::string key = lives[r].GetAttribute(value).key;
       if (renames.count(key) > 0) key = renames.at(key);
       const int label = labels[r].at(views[r].NumberOf(lives[r], value.node));
       EXPECT_EQ(key_of.emplace(label, key).first->second, key);

@@ -75,7 +75,7 @@ TEST(KeptListing, HandlersAndRowsListAnewEachTime) {
     State state;
     add(state);
     const HandlerListing listing =
-        ListForSave(state, *HandlersOf(nullptr)).value();
+        ListForSave(state, *GetHandlers(nullptr)).value();
     return FindMoving(listing, listing.shards).has_value();
   };
   EXPECT_FALSE(is_kept([&](State& state) { state.Add("a", number); }));
@@ -95,7 +95,7 @@ TEST(KeptListing, ValuesThatHoldNothingAreKept) {
   AddValue(state, ".python/kind/a", RefTo(none),
            std::make_shared<const OfNothing>());
   const HandlerListing listing =
-      ListForSave(state, *HandlersOf(nullptr)).value();
+      ListForSave(state, *GetHandlers(nullptr)).value();
   EXPECT_EQ(listing.values.size(), 2);
   EXPECT_TRUE(FindMoving(listing, listing.shards).has_value());
 }

@@ -128,7 +128,7 @@ TEST(ArrayPlacing, TakesLayoutsFromTheGraph) {
   saved.arrays = {{.key = "a", .shape = {2}}, {.key = "b", .shape = {3}}};
   saved.graph.attribute_array = {1};
   saved.graph.attribute_layout = {"[x] on x=3"};
-  const std::vector<StoredValueInfo> values = StoredValuesOf(saved);
+  const std::vector<StoredValueInfo> values = ListStoredArrays(saved);
   EXPECT_THAT(values, ElementsAre(StoredValueInfo{.key = "a", .shape = {2}},
                                   StoredValueInfo{.key = "b",
                                                   .shape = {3},

@@ -99,18 +99,18 @@ TEST(ConversionsTest, TellsTheFormOfEachShard) {
                         const Shape& shape) {
     return Shard{.key = key, .dtype = dtype, .global_shape = shape};
   };
-  const auto forms =
-      FormsOf({shard("w", DType::kF32, {6, 2}), shard("other", DType::kU8, {3}),
-               shard("w", DType::kBF16, {4, 2})},
-              {}, *found);
+  const auto forms = FindForms(
+      {shard("w", DType::kF32, {6, 2}), shard("other", DType::kU8, {3}),
+       shard("w", DType::kBF16, {4, 2})},
+      {}, *found);
   ASSERT_TRUE(forms.ok()) << forms.status();
   EXPECT_THAT(*forms, ElementsAre(StoredForm{DType::kBF16, {4, 2}},
                                   StoredForm{DType::kU8, {3}},
                                   StoredForm{DType::kBF16, {4, 2}}));
-  EXPECT_THAT(*FormsOf({shard("w", DType::kF32, {6, 2})}, {}, {}), IsEmpty());
+  EXPECT_THAT(*FindForms({shard("w", DType::kF32, {6, 2})}, {}, {}), IsEmpty());
   const auto refused = [&](DType dtype, const Shape& shape) {
     return std::string(
-        FormsOf({shard("w", dtype, shape)}, {}, *found).status().message());
+        FindForms({shard("w", dtype, shape)}, {}, *found).status().message());
   };
   EXPECT_EQ(refused(DType::kF32, {8}),
             "convert \"w\": not convertible (need f32 [8], found bf16 [4, 2])");
@@ -126,9 +126,9 @@ TEST(ConversionsTest, EachValueToleratesItsOwn) {
   const auto found = WantAsStored(Saved(), kBoth, wanted);
   const std::vector<Shard> shards = {
       {.key = "w", .dtype = DType::kF32, .global_shape = {6, 2}}};
-  EXPECT_TRUE(FormsOf(shards, {kBoth}, *found).ok());
+  EXPECT_TRUE(FindForms(shards, {kBoth}, *found).ok());
   for (const Tolerance tolerance : {kCast, kOtherShape, Tolerance()}) {
-    const Status status = FormsOf(shards, {tolerance}, *found).status();
+    const Status status = FindForms(shards, {tolerance}, *found).status();
     EXPECT_TRUE(absl::IsFailedPrecondition(status));
     EXPECT_THAT(std::string(status.message()),
                 ::testing::HasSubstr("plan \"w\": the stored dtype or shape "

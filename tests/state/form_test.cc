@@ -48,7 +48,7 @@ TEST(TransformFormTest, Mistakes) {
   };
   for (const auto& [transform, text] : mistakes) {
     const Status status =
-        FormOf(transform, [&](const std::string& key) {
+        ComputeForm(transform, [&](const std::string& key) {
           const auto found = forms.find(key);
           return found == forms.end() ? nullptr : &found->second;
         }).status();

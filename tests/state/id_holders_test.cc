@@ -18,7 +18,7 @@ TEST(IdHoldersTest, HoldersAreThoseOfEvenParts) {
       block.total = total;
       std::vector<int64_t> ids(static_cast<size_t>(total));
       std::iota(ids.begin(), ids.end(), 0);
-      const std::vector<int32_t> holders = HoldersOf(block, ids, ranks);
+      const std::vector<int32_t> holders = FindHolders(block, ids, ranks);
       for (int rank = 0; rank < ranks; ++rank) {
         const int64_t first = FirstOfEven(total, rank, ranks);
         const int64_t end = FirstOfEven(total, rank + 1, ranks);
@@ -41,7 +41,7 @@ TEST(IdHoldersTest, LargeIdsAndSomeRanks) {
     const int64_t last = FirstOfEven(block.total, place + 1, 3) - 1;
     const int32_t rank = block.holders[static_cast<size_t>(place)];
     const std::vector<int64_t> ids = {first, first + 1, last - 1, last};
-    EXPECT_EQ(HoldersOf(block, ids, 9), std::vector<int32_t>(4, rank));
+    EXPECT_EQ(FindHolders(block, ids, 9), std::vector<int32_t>(4, rank));
   }
   EXPECT_EQ(NumHolders(block, 9), 3);
 }

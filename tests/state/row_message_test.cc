@@ -36,7 +36,7 @@ TEST(RowMessageTest, GroupsComeBackAsTheyWere) {
     const RowGroup group = TakeRowGroup(rest);
     EXPECT_EQ(group.key, "x");
     EXPECT_EQ(group.count, 1);
-    EXPECT_TRUE(HasFormOf(group, shard));
+    EXPECT_TRUE(HasSameForm(group, shard));
     if (parts != RowParts::kRows) {
       EXPECT_EQ(group.id(0), 77);
     }
@@ -48,7 +48,7 @@ TEST(RowMessageTest, GroupsComeBackAsTheyWere) {
   rest = to[2].bytes();
   EXPECT_EQ(TakeRowGroup(rest).count, 3);
   shard.dtype = DType::kI8;
-  EXPECT_FALSE(HasFormOf(TakeRowGroup(rest), shard));
+  EXPECT_FALSE(HasSameForm(TakeRowGroup(rest), shard));
 }
 
 }  // namespace

@@ -1,4 +1,3 @@
-#include "core/wire.h"
 #include "state/stored_answer.h"
 
 #include <gmock/gmock.h>
@@ -6,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/wire.h"
 #include "handler_testing.h"
 #include "plan/plan.h"
 #include "state/type_handlers.h"
@@ -49,7 +49,7 @@ class Program {
     }
     for (size_t i = 0; i < plain.size(); ++i) state.Add(plain[i], numbers_[i]);
     values =
-        ChooseValues(state, *HandlersOf(&registry), [&](std::string_view key) {
+        ChooseValues(state, *GetHandlers(&registry), [&](std::string_view key) {
           return RestoreChoice{
               .skip = key == "skipped",
               .may_be_absent =
@@ -80,7 +80,7 @@ std::vector<std::string> PlainKeys(const ValuesToRead& values) {
 TEST(StoredAnswerTest, WhatIsAskedIsWhatIsToBeRead) {
   const Program program({"q", "p", "skipped", "old"}, {"n", "m", "l"},
                         {"p", "l"});
-  const StoredQuestion question = QuestionOf(program.values);
+  const StoredQuestion question = MakeQuestion(program.values);
   EXPECT_THAT(question.handled, ElementsAre("p"));
   EXPECT_THAT(question.optional_handled, ElementsAre("p", "q"));
   EXPECT_THAT(question.optional_plain, ElementsAre("m", "n"));
@@ -90,11 +90,12 @@ TEST(StoredAnswerTest, WhatIsAskedIsWhatIsToBeRead) {
 TEST(StoredAnswerTest, RanksMayAskForOtherThings) {
   const Program one({"p", "q"}, {"n"}), other({"q", "group"}, {"m"});
   const StoredQuestion all = MergeQuestions(
-      {Encode(QuestionOf(one.values)), Encode(QuestionOf(other.values))});
+      {Encode(MakeQuestion(one.values)), Encode(MakeQuestion(other.values))});
   EXPECT_THAT(all.optional_handled, ElementsAre("group", "p", "q"));
   EXPECT_THAT(all.optional_plain, ElementsAre("m", "n"));
   const StoredAnswer answer =
-      Decode<StoredAnswer>(Encode(AnswerOf(Saved(), all).value())).value();
+      Decode<StoredAnswer>(Encode(AnswerQuestion(Saved(), all).value()))
+          .value();
   EXPECT_THAT(answer.missing, ElementsAre("m", "q"));
   ASSERT_EQ(answer.stored.size(), 2);
   EXPECT_EQ(answer.stored[0].typestr, kGroupTypestr);
@@ -104,7 +105,7 @@ TEST(StoredAnswerTest, RanksMayAskForOtherThings) {
 TEST(StoredAnswerTest, WhatIsAbsentIsLeftOut) {
   Program program({"q", "p"}, {"m", "n", "p"});
   const StoredAnswer answer =
-      AnswerOf(Saved(), QuestionOf(program.values)).value();
+      AnswerQuestion(Saved(), MakeQuestion(program.values)).value();
   LeaveOut(answer, program.values);
   EXPECT_THAT(HandledKeys(program.values), ElementsAre("p"));
   // No array is stored under "p", but something is: an error, later.
@@ -116,7 +117,8 @@ TEST(StoredAnswerTest, WhatIsAbsentIsLeftOut) {
 // has to be there is not left out because another one need not.
 TEST(StoredAnswerTest, TheSameKeyForBoth) {
   Program program({"group"}, {"group", "m"}, {"m"});
-  StoredAnswer answer = AnswerOf(Saved(), QuestionOf(program.values)).value();
+  StoredAnswer answer =
+      AnswerQuestion(Saved(), MakeQuestion(program.values)).value();
   EXPECT_THAT(answer.missing, ElementsAre("group"));
   answer.missing = {"group", "m"};  // as another rank has it
   LeaveOut(answer, program.values);
@@ -126,9 +128,10 @@ TEST(StoredAnswerTest, TheSameKeyForBoth) {
 
 TEST(StoredAnswerTest, WhatHasToBeThereIsAnErrorOtherwise) {
   const Program program({"q"}, {}, {"q"});
-  EXPECT_EQ(AnswerOf(Saved(), QuestionOf(program.values)).status().code(),
-            absl::StatusCode::kNotFound);
-  EXPECT_THAT(AnswerOf(Saved(), {})->stored, IsEmpty());
+  EXPECT_EQ(
+      AnswerQuestion(Saved(), MakeQuestion(program.values)).status().code(),
+      absl::StatusCode::kNotFound);
+  EXPECT_THAT(AnswerQuestion(Saved(), {})->stored, IsEmpty());
 }
 
 }  // namespace

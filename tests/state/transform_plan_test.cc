@@ -36,7 +36,7 @@ TEST(TransformPlanTest, AnyBoxOfAnyTransform) {
     }
     const Oracle expected = world.Any(shape, 3);
     const auto find = [&](const std::string& key) { return world.Find(key); };
-    const StatusOr<ArrayForm> form = FormOf(expected.transform, find);
+    const StatusOr<ArrayForm> form = ComputeForm(expected.transform, find);
     ASSERT_TRUE(form.ok()) << seed << ": " << form.status();
     ASSERT_EQ(form->shape, shape) << seed << expected.transform.ToString();
     const Box box = SomeBox(shape, world.random());

@@ -30,21 +30,21 @@ std::vector<std::string> KeysOf(const HandlerListing& listing) {
 
 StatusOr<HandlerListing> Save(const State& state,
                               const TypeHandlerRegistry& registry) {
-  return ListForSave(state, *HandlersOf(&registry));
+  return ListForSave(state, *GetHandlers(&registry));
 }
 
 // All values of a state, as they are.
 StatusOr<ValuesToRead> ToRead(const State& state,
                               const TypeHandlerRegistry& registry) {
-  return ChooseValues(state, *HandlersOf(&registry),
+  return ChooseValues(state, *GetHandlers(&registry),
                       [](std::string_view) { return RestoreChoice(); });
 }
 
 StatusOr<HandlerListing> List(const State& state,
                               const TypeHandlerRegistry& registry,
                               const std::vector<StoredValue>& stored) {
-  return ListForRestore(ToRead(state, registry).value(), *HandlersOf(&registry),
-                        stored);
+  return ListForRestore(ToRead(state, registry).value(),
+                        *GetHandlers(&registry), stored);
 }
 
 Status SaveOdd(OddHandler::List list) {
@@ -292,10 +292,10 @@ TEST(ValueListingTest, AHandlerMayAskForMoreUntilItHasAll) {
       .key = "k", .typestr = "asking", .parts = {}, .values = {}};
   HandlerListing listing = List(state, registry, {stored}).value();
   for (const char* key : {"k/0", "k/1"}) {
-    listing = ListMore(listing, *HandlersOf(&registry)).value();
+    listing = ListMore(listing, *GetHandlers(&registry)).value();
     EXPECT_THAT(KeysOf(listing), ElementsAre(key));
   }
-  listing = ListMore(listing, *HandlersOf(&registry)).value();
+  listing = ListMore(listing, *GetHandlers(&registry)).value();
   EXPECT_TRUE(listing.handled.empty());
 }
 
@@ -319,7 +319,7 @@ TEST(ValueListingTest, AHandlerThatNeverHasEnoughIsAnError) {
       .key = "k", .typestr = "odd", .parts = {}, .values = {}};
   StatusOr<HandlerListing> listing = List(state, registry, {stored});
   for (int round = 0; round < 40 && listing.ok(); ++round) {
-    listing = ListMore(HandlerListing(*listing), *HandlersOf(&registry));
+    listing = ListMore(HandlerListing(*listing), *GetHandlers(&registry));
   }
   EXPECT_TRUE(absl::IsInvalidArgument(listing.status()));
   EXPECT_THAT(std::string(listing.status().message()),

@@ -281,8 +281,8 @@ class StateMaker {
   }
 
   // The range of a buffer that this rank holds.
-  std::pair<int64_t, int64_t> RangeOf(const Buffer& buffer,
-                                      bool of_experts) const {
+  std::pair<int64_t, int64_t> FindNumberRange(const Buffer& buffer,
+                                              bool of_experts) const {
     const DataPart data = DataPartOf(of_experts, parallelism_, place_);
     const int64_t part = (buffer.elements + data.parts - 1) / data.parts;
     const int64_t begin = std::min(data.index * part, buffer.elements);
@@ -292,7 +292,7 @@ class StateMaker {
   // The elements of a piece in the range of this rank, counted in the piece.
   std::pair<int64_t, int64_t> PartOf(const Buffer& buffer, size_t piece,
                                      bool of_experts) const {
-    const auto [begin, end] = RangeOf(buffer, of_experts);
+    const auto [begin, end] = FindNumberRange(buffer, of_experts);
     const FlatPiece& flat = buffer.pieces[piece];
     const int64_t elements = NumElements(flat.box->shape);
     return {std::clamp<int64_t>(begin - *flat.begin, 0, elements),
@@ -313,7 +313,7 @@ class StateMaker {
 
   void AddRange(const Kept& kept, bool of_experts, RankShards& state) {
     const Buffer& buffer = BufferOf(place_, of_experts);
-    const auto [begin, end] = RangeOf(buffer, of_experts);
+    const auto [begin, end] = FindNumberRange(buffer, of_experts);
     // Its pieces are sound and in order.
     StatusOr<std::vector<FlatBox>> boxes =
         BoxesOfFlatRange(buffer.pieces, begin, end);

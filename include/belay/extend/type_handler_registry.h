@@ -103,7 +103,7 @@ class TypeHandlerRegistry {
   std::vector<std::string> Typestrs() const;
 
  private:
-  friend std::shared_ptr<const HandlerTable> HandlersOf(
+  friend std::shared_ptr<const HandlerTable> GetHandlers(
       const TypeHandlerRegistry* registry);
 
   struct Impl;
