@@ -19,14 +19,6 @@ int64_t End(const Box& box, size_t axis) {
   return box.offset[axis] + box.shape[axis];
 }
 
-// Puts the operation and the object before a cause, which the checks below
-// return.
-Status WithPrefix(std::string_view operation, std::string_view object,
-                  const Status& cause) {
-  return Status(cause.code(),
-                Cat(operation, " \"", object, "\": ", cause.message()));
-}
-
 // Errors have functions of their own: millions of boxes are checked at a time,
 // and a check without a text is inlined.
 Status NegativeError(std::string_view what, size_t axis, int64_t value) {
@@ -87,7 +79,7 @@ StatusOr<int64_t> NumElementsOrCause(const Shape& shape) {
   return count;
 }
 
-StatusOr<int64_t> ParseNumber(std::string_view text) {
+StatusOr<int64_t> ParseLength(std::string_view text) {
   if (const auto value = ParseDigits(text, kMaxInt64)) return *value;
   return absl::InvalidArgumentError(
       Cat("\"", text, "\" is not a number from 0 to ", kMaxInt64));
@@ -105,8 +97,8 @@ Status ParseAxis(std::string_view text, int64_t full_length, Box& box) {
     return absl::InvalidArgumentError(
         Cat("\"", text, "\" is not \"-\" or \"offset,length\""));
   }
-  BELAY_ASSIGN_OR_RETURN(const int64_t offset, ParseNumber(pair[0]));
-  BELAY_ASSIGN_OR_RETURN(const int64_t length, ParseNumber(pair[1]));
+  BELAY_ASSIGN_OR_RETURN(const int64_t offset, ParseLength(pair[0]));
+  BELAY_ASSIGN_OR_RETURN(const int64_t length, ParseLength(pair[1]));
   box.offset.push_back(offset);
   box.shape.push_back(length);
   return absl::OkStatus();
@@ -123,7 +115,7 @@ StatusOr<SliceSpec> ParseSliceSpecOrCause(std::string_view text) {
   const std::vector<std::string_view> items = Split(dims.back(), ':');
   dims.pop_back();
   for (std::string_view dim : dims) {
-    BELAY_ASSIGN_OR_RETURN(const int64_t length, ParseNumber(dim));
+    BELAY_ASSIGN_OR_RETURN(const int64_t length, ParseLength(dim));
     spec.full_shape.push_back(length);
   }
   BELAY_RETURN_IF_ERROR(NumElementsOrCause(spec.full_shape).status());
@@ -143,7 +135,8 @@ StatusOr<SliceSpec> ParseSliceSpecOrCause(std::string_view text) {
 StatusOr<int64_t> CheckedNumElements(const Shape& shape) {
   StatusOr<int64_t> count = NumElementsOrCause(shape);
   if (count.ok()) return count;
-  return WithPrefix("check shape", ShapeText(shape), count.status());
+  return AddPrefix(Cat("check shape \"", ShapeText(shape), "\": "),
+                   count.status());
 }
 
 int64_t NumElements(const Shape& shape) {
@@ -167,7 +160,7 @@ bool IsEmpty(const Box& box) {
 Status CheckBox(const Box& box, const Shape& shape) {
   const Status cause = CheckBoxCause(box, shape);
   if (cause.ok()) return cause;
-  return WithPrefix("check box", BoxText(box), cause);
+  return AddPrefix(Cat("check box \"", BoxText(box), "\": "), cause);
 }
 
 std::optional<Box> Intersect(const Box& a, const Box& b) {
@@ -240,7 +233,7 @@ std::string FormatSliceSpec(const Shape& full_shape, const Box& box) {
 StatusOr<SliceSpec> ParseSliceSpec(std::string_view text) {
   StatusOr<SliceSpec> spec = ParseSliceSpecOrCause(StripBlanks(text));
   if (spec.ok()) return spec;
-  return WithPrefix("parse slice spec", text, spec.status());
+  return AddPrefix(Cat("parse slice spec \"", text, "\": "), spec.status());
 }
 
 }  // namespace belay

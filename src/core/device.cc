@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kShortTypes[] = {"CPU", "GPU", "TPU", "CUSTOM",
                                             "EPU"};
 
-StatusOr<int> ParseNumber(std::string_view what, std::string_view text) {
+StatusOr<int> ParseIndex(std::string_view what, std::string_view text) {
   constexpr int kMaxInt = std::numeric_limits<int>::max();
   if (const auto value = ParseDigits(text, kMaxInt)) {
     return static_cast<int>(*value);
@@ -30,7 +30,7 @@ Status SetNamed(std::string_view name, std::string_view value,
     device.job = std::string(value);
     return absl::OkStatus();
   }
-  BELAY_ASSIGN_OR_RETURN(const int number, ParseNumber(name, value));
+  BELAY_ASSIGN_OR_RETURN(const int number, ParseIndex(name, value));
   (name == "replica" ? device.replica : device.task) = number;
   return absl::OkStatus();
 }
@@ -43,7 +43,7 @@ Status SetType(std::string type, std::string_view index, DeviceSpec& device) {
   device.device_type = std::move(type);
   if (index == "*") return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(device.device_index,
-                         ParseNumber("device index", index));
+                         ParseIndex("device index", index));
   return absl::OkStatus();
 }
 
@@ -87,11 +87,8 @@ std::string DeviceText(const DeviceSpec& device) {
 StatusOr<DeviceSpec> ParseDevice(std::string_view text) {
   DeviceSpec device;
   for (std::string_view part : Split(text, '/')) {
-    const Status cause = ParsePart(part, device);
-    if (!cause.ok()) {
-      return Status(cause.code(),
-                    Cat("parse device \"", text, "\": ", cause.message()));
-    }
+    BELAY_RETURN_IF_ERROR(AddPrefix(Cat("parse device \"", text, "\": "),
+                                    ParsePart(part, device)));
   }
   return device;
 }

@@ -8,6 +8,7 @@
 #include "belay/arrays/flat_buffer.h"
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
+#include "core/text.h"
 
 namespace belay {
 namespace {
@@ -46,11 +47,6 @@ void Reserve(ReusableBytes& memory, int64_t size) {
 // --- Flat buffer ---
 
 namespace {
-
-Status Named(const FlatPiece& piece, const Status& cause) {
-  return Status(cause.code(), absl::StrFormat("cut a flat buffer: \"%s\": %s",
-                                              piece.key, cause.message()));
-}
 
 // Also checks it.
 StatusOr<Box> FindBox(const FlatPiece& piece) {
@@ -112,10 +108,14 @@ StatusOr<std::vector<FlatBox>> BoxesOfFlatRange(
   int64_t next = 0;
   for (size_t i = 0; i < pieces.size(); ++i) {
     StatusOr<Box> box = FindBox(pieces[i]);
-    if (!box.ok()) return Named(pieces[i], box.status());
+    const auto named = [&](const Status& cause) {
+      return AddPrefix(Cat("cut a flat buffer: \"", pieces[i].key, "\": "),
+                       cause);
+    };
+    if (!box.ok()) return named(box.status());
     const int64_t elements = NumElements(box->shape);
     const StatusOr<int64_t> first = FindBegin(pieces[i], next, elements);
-    if (!first.ok()) return Named(pieces[i], first.status());
+    if (!first.ok()) return named(first.status());
     next = *first + elements;
     if (elements == 0) {
       found.push_back({i, *std::move(box), 0});

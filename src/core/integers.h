@@ -16,16 +16,22 @@ constexpr int64_t CeilDivide(int64_t a, int64_t b) {
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
-// Returns the number that `text` spells in digits only, or nothing if it is
-// anything else or above `max`. Stored texts have one spelling: "+1" or " 1",
-// which absl::SimpleAtoi takes, is damage.
+// Returns the number that the whole text spells, or nothing. Stored texts have
+// one spelling: "+1" or " 1", which absl::SimpleAtoi takes, is damage.
+template <typename T>
+std::optional<T> ParseNumber(std::string_view text) {
+  const char* const last = text.data() + text.size();
+  T value = 0;
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error != std::errc() || end != last) return std::nullopt;
+  return value;
+}
+
+// The same for digits only, and at most `max`.
 inline std::optional<int64_t> ParseDigits(std::string_view text, int64_t max) {
   if (text.starts_with('-')) return std::nullopt;  // "-0" is not digits only
-  const char* const last = text.data() + text.size();
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), last, value);
-  if (error != std::errc() || end != last || value > max) return std::nullopt;
-  return value;
+  const auto value = ParseNumber<int64_t>(text);
+  return value && *value <= max ? value : std::nullopt;
 }
 
 }  // namespace belay

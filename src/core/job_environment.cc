@@ -184,14 +184,9 @@ void ReadTasks(JobVariables& variables, JobEnvironment& job) {
 
 // Seconds since 1970.
 std::optional<double> ParseTime(std::string_view text) {
-  double seconds = 0;
-  const char* const last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, seconds);
-  if (error != std::errc() || end != last || !std::isfinite(seconds) ||
-      seconds < 0) {
-    return std::nullopt;
-  }
-  return seconds;
+  const auto seconds = ParseNumber<double>(text);
+  return seconds && std::isfinite(*seconds) && *seconds >= 0 ? seconds
+                                                             : std::nullopt;
 }
 
 Status ReadEndTime(double now, JobVariables& variables, JobEnvironment& job) {

@@ -199,9 +199,9 @@ StatusOr<Selection> Select(const Shape& shape, const Index& index) {
       IsMask(index) ? SelectByMask(shape, std::get<const Tensor*>(index[0]))
                     : SelectByItems(shape, index);
   if (selection.ok()) return selection;
-  return Status(selection.status().code(),
-                Cat("index ", ShapeText(shape), " by \"", IndexText(index),
-                    "\": ", selection.status().message()));
+  return AddPrefix(
+      Cat("index ", ShapeText(shape), " by \"", IndexText(index), "\": "),
+      selection.status());
 }
 
 int64_t NumRows(const Selection& selection) {

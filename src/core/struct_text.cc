@@ -1,11 +1,11 @@
 #include "core/struct_text.h"
 
-#include <charconv>
 #include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
+#include "core/integers.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 
@@ -54,13 +54,12 @@ std::string FieldProblem(const StructField& field) {
 StatusOr<Shape> ParseAxes(std::string_view text) {
   Shape shape;
   for (const std::string_view axis : Split(text, ',')) {
-    const char* const last = axis.data() + axis.size();
-    const auto [end, error] =
-        std::from_chars(axis.data(), last, shape.emplace_back());
-    if (error != std::errc() || end != last) {
+    const auto length = ParseNumber<int64_t>(axis);
+    if (!length) {
       return absl::InvalidArgumentError(
           Cat("\"", axis, "\" is not the length of an axis"));
     }
+    shape.push_back(*length);
   }
   return shape;
 }

@@ -1,13 +1,12 @@
 #include "belay/arrays/tensor.h"
 
-#include <charconv>
 #include <cstring>
 #include <new>
 #include <stdexcept>
-#include <system_error>
 
 #include "absl/strings/str_format.h"
 #include "core/flat_buffer.h"
+#include "core/integers.h"
 #include "core/selection.h"
 #include "core/status_macros.h"
 #include "core/text.h"
@@ -104,10 +103,7 @@ struct ItemText {
 };
 
 StatusOr<int64_t> ParseInteger(std::string_view text) {
-  const char* const last = text.data() + text.size();
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), last, value);
-  if (error == std::errc() && end == last) return value;
+  if (const auto value = ParseNumber<int64_t>(text)) return *value;
   return absl::InvalidArgumentError(
       Cat("\"", text, "\" is not an integer of 64 bits"));
 }

@@ -78,6 +78,17 @@ std::string JoinFirst(const std::vector<T>& all, size_t most,
   return Cat(text, separator, "and ", all.size() - shown, " more");
 }
 
+// "rank 2", "ranks 2, 5, and 3 more".
+inline std::string NameRanks(const std::vector<int>& ranks, size_t most) {
+  return Cat(ranks.size() == 1 ? "rank " : "ranks ",
+             JoinFirst(ranks, most, ", "));
+}
+
+// Returns an error with `start` before its message; OK stays OK.
+inline Status AddPrefix(std::string_view start, const Status& status) {
+  return Status(status.code(), Cat(start, status.message()));
+}
+
 // The text as a terminal may show it. Names in files are written by strangers:
 // characters that control a terminal or turn the direction of text, and bytes
 // that are not UTF-8, become "\x1b" and the like. Ends of lines stay.

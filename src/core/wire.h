@@ -28,8 +28,9 @@ namespace belay {
 //   std::string bytes = Encode(lease);
 //   std::optional<Lease> same = Decode<Lease>(bytes);
 //
-// A field is a number, an enum, a string, a Shape, a Box, a struct that has
-// Fields, or a vector, map, pair or optional of these.
+// A field is a number, an enum, a string or a view of one in the bytes, a
+// Shape, a Box, a struct that has Fields, or a vector, map, pair or optional of
+// these.
 
 class WireReader;
 class WireWriter;
@@ -65,7 +66,6 @@ class WireWriter {
     Put<uint32_t>(static_cast<uint32_t>(text.size()));
     bytes_.append(text);
   }
-  void PutTexts(const std::vector<std::string>& texts) { PutField(texts); }
   void PutShape(const Shape& shape) {
     Put<uint8_t>(static_cast<uint8_t>(shape.size()));
     for (int64_t length : shape) Put(length);
@@ -144,18 +144,6 @@ class WireReader {
     for (int64_t& length : box.shape) length = Get<int64_t>();
     return box;
   }
-  // Elements behind their number, each read by `read`. Stops at the end of the
-  // bytes, even if the number is larger.
-  template <typename T, typename Read>
-  std::vector<T> GetAll(Read read) {
-    const auto size = Get<uint64_t>();
-    std::vector<T> all;
-    for (uint64_t i = 0; i < size && ok_; ++i) all.push_back(read());
-    return all;
-  }
-  std::vector<std::string> GetTexts() {
-    return GetAll<std::string>([&] { return std::string(GetText()); });
-  }
   // The bytes that are not yet read.
   std::string_view Rest() const { return bytes_.substr(position_); }
   bool done() const { return position_ == bytes_.size(); }
@@ -169,7 +157,7 @@ class WireReader {
       value = Get<uint8_t>() != 0;
     } else if constexpr (wire_internal::Plain<T>) {
       value = Get<T>();
-    } else if constexpr (std::is_same_v<T, std::string>) {
+    } else if constexpr (std::is_convertible_v<T, std::string_view>) {
       value = GetText();
     } else if constexpr (std::is_same_v<T, Shape>) {
       value = GetShape();
@@ -181,23 +169,25 @@ class WireReader {
       value.reset();
       if (Get<uint8_t>() != 0) GetField(value.emplace());
     } else if constexpr (kIs<T, std::vector>) {
-      value = GetAll<typename T::value_type>([&] {
-        typename T::value_type element{};
-        GetField(element);
-        return element;
-      });
+      GetElements<typename T::value_type>(value);
     } else if constexpr (kIs<T, std::map>) {
-      value.clear();
-      const auto size = Get<uint64_t>();
-      for (uint64_t i = 0; i < size && ok_; ++i) {
-        std::pair<typename T::key_type, typename T::mapped_type> entry;
-        GetField(entry);
-        value.insert(std::move(entry));
-      }
+      GetElements<std::pair<typename T::key_type, typename T::mapped_type>>(
+          value);
     } else {
       static_assert(wire_internal::HasFields<T, WireReader>,
                     "write a function Fields for it beside the struct");
       Fields(*this, value);
+    }
+  }
+  // Stops at the end of the bytes, even if the number of elements is larger.
+  template <typename Element, typename T>
+  void GetElements(T& all) {
+    all.clear();
+    const auto size = Get<uint64_t>();
+    for (uint64_t i = 0; i < size && ok_; ++i) {
+      Element element{};
+      GetField(element);
+      all.insert(all.end(), std::move(element));
     }
   }
   bool Has(size_t size) {

@@ -9,6 +9,7 @@
 #include "belay/sharded_variable.h"
 #include "core/catch_exceptions.h"
 #include "core/layout.h"
+#include "core/status_macros.h"
 #include "core/wire.h"
 #include "plan/stored_objects.h"
 #include "state/memory_layout.h"
@@ -17,12 +18,6 @@
 
 namespace belay {
 namespace {
-
-Status StateError(std::string_view what, std::string_view key,
-                  const Status& status) {
-  return Status(status.code(), Cat(what, " state \"", key,
-                                   "\": ", std::string(status.message())));
-}
 
 // Returns whether the memory is an object, such as a vector, rather than an
 // address.
@@ -145,7 +140,7 @@ Status TrackedValue::List(std::string_view key, int rank, State& state) const {
     return state.status();
   }
   const auto named = [&](const Status& cause) {
-    return Status(cause.code(), Cat("add \"", key, "\": ", cause.message()));
+    return AddPrefix(Cat("add \"", key, "\": "), cause);
   };
   for (const Piece& piece : pieces_) {
     const Memory& memory = piece.memory;
@@ -658,7 +653,9 @@ Status FetchOpaqueStates(LiveGraph& live) {
     OpaqueState& opaque = *value.opaque;
     StatusOr<std::string> bytes = CatchExceptions(opaque.get);
     if (!bytes.ok()) {
-      return StateError("fetch", live.GetAttribute(value).key, bytes.status());
+      return AddPrefix(
+          Cat("fetch state \"", live.GetAttribute(value).key, "\": "),
+          bytes.status());
     }
     opaque.bytes = *std::move(bytes);
   }
@@ -670,9 +667,9 @@ Status HandOverOpaqueStates(const LiveGraph& live,
   for (const KeyedValue& keyed : values) {
     const OpaqueState* opaque = live.values[keyed.value].opaque.get();
     if (opaque == nullptr) continue;
-    const Status status =
-        CatchExceptions([opaque] { return opaque->set(opaque->bytes); });
-    if (!status.ok()) return StateError("hand over", keyed.key, status);
+    BELAY_RETURN_IF_ERROR(AddPrefix(
+        Cat("hand over state \"", keyed.key, "\": "),
+        CatchExceptions([opaque] { return opaque->set(opaque->bytes); })));
   }
   return absl::OkStatus();
 }

@@ -253,15 +253,11 @@ std::string Shown(Lines lines, std::string_view separator) {
   return JoinFirst(lines, kShown, separator);
 }
 
-// Returns " [ranks 0, 2]", or "" if it concerns all ranks of the report.
 }  // namespace
 
 std::string RanksText(const std::vector<int>& ranks, const LoadReport& report) {
   if (ranks.size() == report.ranks.size()) return "";
-  Lines texts;
-  for (const int rank : ranks) texts.push_back(absl::StrCat(rank));
-  return Cat(ranks.size() == 1 ? " [rank " : " [ranks ", Shown(texts, ", "),
-             "]");
+  return Cat(" [", NameRanks(ranks, kShown), "]");
 }
 
 namespace {
@@ -543,8 +539,7 @@ std::string LoadStatus::ToString() const {
     text = Cat("the checkpoint has no object graph: matched by names\n", text);
   }
   for (const auto& [body, ranks] : DifferentRanks(report_, rank_reports_)) {
-    text += Cat(ranks.size() == 1 ? "rank " : "ranks ",
-                absl::StrJoin(ranks, ", "), ": ", body);
+    text += Cat(NameRanks(ranks, ranks.size()), ": ", body);
   }
   return text;
 }

@@ -205,8 +205,7 @@ std::vector<const ObjectGraph*> ListGraphs(const std::vector<Source>& sources) {
 std::string RanksText(std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ",
-                      JoinFirst(ranks, kRanksShown, ", "));
+  return NameRanks(ranks, kRanksShown);
 }
 
 // Returns the node to which a path leads, or -1.

@@ -66,12 +66,6 @@ Clock::time_point After(Clock::time_point start, Seconds delay) {
   return start + std::chrono::duration_cast<Clock::duration>(delay);
 }
 
-// "rank 2 of 8", "ranks 2, 5 of 8".
-std::string NameRanks(const std::vector<int>& ranks, int size) {
-  return Cat(ranks.size() == 1 ? "rank " : "ranks ",
-             JoinFirst(ranks, kMostNamedRanks, ", "), " of ", size);
-}
-
 // A rank that waits long lets go of its core, which the others may need.
 void GiveWay(Clock::time_point since) {
   if (Clock::now() - since < kYieldTime) {
@@ -369,7 +363,8 @@ struct Deadline::Impl {
     const std::string whom =
         is_referee() ? std::string(" for ")
                      : Cat(" on rank ", rank, " and heard nothing from ");
-    EndJob(Cat(start_of_text, whom, NameRanks(late, size), DescribeLate(late)));
+    EndJob(Cat(start_of_text, whom, NameRanks(late, kMostNamedRanks), " of ",
+               size, DescribeLate(late)));
   }
 
   const int rank;

@@ -299,10 +299,8 @@ Agreed<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreFrame& frame,
 
 // Checks options that are invalid only for objects.
 Status CheckOptions(const std::string& path, const RestoreOptions& options) {
-  const Status status = CheckMismatchPoliciesToObjects(options);
-  if (status.ok()) return status;
-  return absl::InvalidArgumentError(
-      absl::StrFormat("restore \"%s\": %s", path, status.message()));
+  return AddPrefix(Cat("restore \"", path, "\": "),
+                   CheckMismatchPoliciesToObjects(options));
 }
 
 // Restores nothing from an empty path. Collective; agreed.

@@ -207,9 +207,8 @@ Status GiveLength(const StoredValue& stored, Shard& shard,
 
 namespace {
 
-Status Refuse(absl::StatusCode code, const std::string& key,
-              absl::string_view cause) {
-  return Status(code, absl::StrFormat("restore \"%s\": %s", key, cause));
+Status Refuse(const std::string& key, const Status& cause) {
+  return AddPrefix(Cat("restore \"", key, "\": "), cause);
 }
 
 Status CheckArgs(const ArrayRestoreArgsFor& entry, int num_ranks) {
@@ -241,18 +240,17 @@ StatusOr<Shape> ChooseShape(const StoredValueInfo& stored,
     return stored.shape;
   }
   if (args.strict) {
-    return Refuse(absl::StatusCode::kFailedPrecondition, stored.key,
-                  absl::StrFormat(
+    return Refuse(stored.key,
+                  absl::FailedPreconditionError(absl::StrFormat(
                       "the stored shape differs (need %s, found %s); to pad "
                       "or cut it, set strict = false",
-                      ShapeText(*args.global_shape), ShapeText(stored.shape)));
+                      ShapeText(*args.global_shape), ShapeText(stored.shape))));
   }
   if (args.global_shape->size() != stored.shape.size()) {
-    return Refuse(absl::StatusCode::kFailedPrecondition, stored.key,
-                  absl::StrFormat("the stored number of axes differs (need %s, "
-                                  "found %s)",
-                                  ShapeText(*args.global_shape),
-                                  ShapeText(stored.shape)));
+    return Refuse(stored.key,
+                  absl::FailedPreconditionError(absl::StrFormat(
+                      "the stored number of axes differs (need %s, found %s)",
+                      ShapeText(*args.global_shape), ShapeText(stored.shape))));
   }
   return *args.global_shape;
 }
@@ -264,11 +262,8 @@ StatusOr<std::optional<Layout>> ChooseLayout(const StoredValueInfo& stored,
   if (args.layout.has_value()) return args.layout;
   if (!args.stored_layout || stored.layout.empty()) return std::nullopt;
   StatusOr<Layout> layout = Layout::Parse(stored.layout);
-  if (!layout.ok()) {
-    return Refuse(absl::StatusCode::kDataLoss, stored.key,
-                  layout.status().message());
-  }
-  return layout->OnRanks(num_ranks);
+  if (layout.ok()) return layout->OnRanks(num_ranks);
+  return Refuse(stored.key, absl::DataLossError(layout.status().message()));
 }
 
 StatusOr<PlacedArray> Place(const StoredValueInfo& stored,
@@ -279,16 +274,17 @@ StatusOr<PlacedArray> Place(const StoredValueInfo& stored,
         !args.global_shape.has_value() && !args.layout.has_value()) {
       return PlacedArray{.key = stored.key, .dtype = DType::kString};
     }
-    return Refuse(absl::StatusCode::kInvalidArgument, stored.key,
-                  "it is a text, which has no other dtype, shape or layout");
+    return Refuse(stored.key,
+                  absl::InvalidArgumentError("it is a text, which has no other "
+                                             "dtype, shape or layout"));
   }
   PlacedArray placed{.key = stored.key,
                      .dtype = args.dtype.value_or(stored.dtype)};
   if (!IsConvertible(stored.dtype, placed.dtype)) {
-    return Refuse(
-        absl::StatusCode::kInvalidArgument, stored.key,
-        absl::StrFormat("%s does not convert to %s", DTypeName(stored.dtype),
-                        DTypeName(placed.dtype)));
+    return Refuse(stored.key,
+                  absl::InvalidArgumentError(Cat(DTypeName(stored.dtype),
+                                                 " does not convert to ",
+                                                 DTypeName(placed.dtype))));
   }
   BELAY_ASSIGN_OR_RETURN(placed.global_shape, ChooseShape(stored, args));
   BELAY_ASSIGN_OR_RETURN(placed.layout, ChooseLayout(stored, args, num_ranks));
@@ -296,9 +292,7 @@ StatusOr<PlacedArray> Place(const StoredValueInfo& stored,
   placed.replica = rank;
   if (placed.layout.has_value()) {
     StatusOr<Box> box = placed.layout->LocalBox(placed.global_shape, rank);
-    if (!box.ok()) {
-      return Refuse(box.status().code(), stored.key, box.status().message());
-    }
+    if (!box.ok()) return Refuse(stored.key, box.status());
     placed.box = *std::move(box);
     placed.replica = placed.layout->Replica(rank);
   }

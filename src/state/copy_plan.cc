@@ -427,9 +427,7 @@ class CopyPlanner {
           return found == forms.end() ? nullptr : &found->second;
         });
     if (!form.ok()) {
-      return Status(form.status().code(),
-                    Cat("rule \"", made.key,
-                        "\": ", std::string(form.status().message())));
+      return AddPrefix(Cat("rule \"", made.key, "\": "), form.status());
     }
     made.form = *form;
     plan_.made.push_back(std::move(made));

@@ -150,8 +150,6 @@ bool HasRows(const std::vector<Shard>& shards) {
 
 namespace {
 
-constexpr int64_t kIdBytes = 8;
-
 // Rows in random order cost more to wait for than to copy, so the next ones are
 // prefetched.
 constexpr int64_t kRowsAhead = 16;
@@ -208,15 +206,17 @@ void WithProgramCopier(const Shard& shard, bool packs, Visit visit) {
 
 RowGroupRoom AppendRowGroup(const Shard& shard, int64_t count, RowParts parts,
                             Message& message) {
-  const int64_t row_bytes = RowBytes(shard);
-  WireWriter head;
-  head(RowsId(shard), shard.dtype, row_bytes, GetFieldsText(shard), count,
-       parts);
-  message.Append(head.bytes());
-  const int64_t ids = parts == RowParts::kRows ? 0 : count * kIdBytes;
-  const int64_t rows = parts == RowParts::kIds ? 0 : count * row_bytes;
-  std::byte* const room = message.Extend(static_cast<size_t>(ids + rows));
-  return {.ids = room, .rows = room + ids};
+  const std::string id = RowsId(shard), fields = GetFieldsText(shard);
+  const RowGroup group{.key = id,
+                       .dtype = shard.dtype,
+                       .row_bytes = RowBytes(shard),
+                       .fields = fields,
+                       .count = count,
+                       .parts = parts};
+  message.Append(Encode(group));
+  std::byte* const room =
+      message.Extend(static_cast<size_t>(group.CountBytes()));
+  return {.ids = room, .rows = room + group.CountIdBytes()};
 }
 
 }  // namespace
@@ -239,19 +239,11 @@ RowGroup TakeRowGroup(std::span<std::byte>& message) {
                                message.size());
   WireReader in(bytes);
   RowGroup group;
-  group.key = in.GetText();
-  group.dtype = in.Get<DType>();
-  group.row_bytes = in.Get<int64_t>();
-  group.fields = in.GetText();
-  group.count = in.Get<int64_t>();
-  const auto parts = in.Get<RowParts>();
-  const size_t head = bytes.size() - in.Rest().size();
-  const int64_t ids = parts == RowParts::kRows ? 0 : group.count * kIdBytes;
-  const int64_t rows =
-      parts == RowParts::kIds ? 0 : group.count * group.row_bytes;
-  group.ids = message.data() + head;
-  group.rows = group.ids + ids;
-  message = message.subspan(head + static_cast<size_t>(ids + rows));
+  in(group);
+  message = message.last(in.Rest().size());
+  group.ids = message.data();
+  group.rows = group.ids + group.CountIdBytes();
+  message = message.subspan(static_cast<size_t>(group.CountBytes()));
   return group;
 }
 
@@ -488,16 +480,21 @@ constexpr int64_t kWindowBytes = int64_t{8} << 20;
 constexpr int64_t kBytesPerRank = int64_t{64} << 10;
 constexpr int64_t kMostBytes = int64_t{64} << 20;
 
-Status IdsError(std::string_view operation, const IdBlock& block,
-                const Status& status) {
-  return Status(status.code(), Cat(operation, " \"", block.shard.key,
-                                   "\": its ids: ", status.message()));
+// Calls `ask`, which asks the program for ids.
+template <typename Ask>
+Status AskProgram(std::string_view operation, const IdBlock& block, Ask ask) {
+  return AddPrefix(Cat(operation, " \"", block.shard.key, "\": its ids: "),
+                   CatchExceptions([&] {
+                     ask();
+                     return absl::OkStatus();
+                   }));
 }
 
 // Finds the block of a group of rows that another rank has sent.
 // Errors: FailedPrecondition - there is none, or its rows are of another form;
 //   names the key and the rank.
-StatusOr<size_t> FindBlock(const std::vector<IdBlock>& blocks,
+StatusOr<size_t> FindBlock(std::string_view operation,
+                           const std::vector<IdBlock>& blocks,
                            const BlocksByKey& by_key, const RowGroup& group,
                            size_t rank) {
   const auto found = by_key.find(group.key);
@@ -506,11 +503,10 @@ StatusOr<size_t> FindBlock(const std::vector<IdBlock>& blocks,
       if (HasSameForm(group, blocks[i].shard)) return i;
     }
   }
-  return absl::FailedPreconditionError(
-      absl::StrFormat("\"%s\": the rows of the ranks differ in dtype, shape or "
-                      "ids (rank %d has %s "
-                      "with ids, and this rank does not)",
-                      GetStoredKey(group.key), rank, DTypeName(group.dtype)));
+  return absl::FailedPreconditionError(Cat(
+      operation, " \"", GetStoredKey(group.key),
+      "\": the rows of the ranks differ in dtype, shape or ids (rank ", rank,
+      " has ", DTypeName(group.dtype), " with ids, and this rank does not)"));
 }
 
 // Asks the program for the ids of a slice.
@@ -522,11 +518,9 @@ StatusOr<std::vector<int64_t>> ReadIds(std::string_view operation,
   const RankRows& rows = *block.shard.rows;
   std::vector<int64_t> ids(static_cast<size_t>(slice.end - slice.begin));
   const auto first = static_cast<size_t>(slice.begin);
-  const Status asked = CatchExceptions([&] {
+  BELAY_RETURN_IF_ERROR(AskProgram(operation, block, [&] {
     for (size_t i = 0; i < ids.size(); ++i) ids[i] = rows.id(first + i);
-    return absl::OkStatus();
-  });
-  if (!asked.ok()) return IdsError(operation, block, asked);
+  }));
   const auto bad = std::find_if(ids.begin(), ids.end(), [&](int64_t id) {
     return id < 0 || id >= block.total;
   });
@@ -541,11 +535,9 @@ StatusOr<std::vector<int64_t>> ReadIds(std::string_view operation,
 }
 
 Status CountIds(std::string_view operation, IdBlock& block) {
-  const Status counted = CatchExceptions([&] {
+  return AskProgram(operation, block, [&] {
     block.num_ids = static_cast<int64_t>(block.shard.rows->num_ids());
-    return absl::OkStatus();
   });
-  return counted.ok() ? counted : IdsError(operation, block, counted);
 }
 
 // Divides numbers below 2^52 by a constant, faster than the processor does, as
@@ -741,7 +733,7 @@ Status FillBlocks(const std::vector<std::span<std::byte>>& from,
     for (std::span<std::byte> rest = from[rank]; !rest.empty();) {
       const RowGroup group = TakeRowGroup(rest);
       BELAY_ASSIGN_OR_RETURN(const size_t i,
-                             FindBlock(blocks, by_key, group, rank));
+                             FindBlock("save", blocks, by_key, group, rank));
       BELAY_RETURN_IF_ERROR(
           UnpackGroup(group, static_cast<int32_t>(rank), blocks[i]));
     }
@@ -882,12 +874,9 @@ Status AnswerRequests(const std::vector<std::span<std::byte>>& requests,
   for (size_t rank = 0; rank < requests.size(); ++rank) {
     for (std::span<std::byte> rest = requests[rank]; !rest.empty();) {
       const RowGroup group = TakeRowGroup(rest);
-      const StatusOr<size_t> found = FindBlock(blocks, by_key, group, rank);
-      if (!found.ok()) {
-        return Status(found.status().code(),
-                      Cat("restore ", found.status().message()));
-      }
-      AppendRows(group, blocks[*found], to[rank]);
+      BELAY_ASSIGN_OR_RETURN(const size_t i,
+                             FindBlock("restore", blocks, by_key, group, rank));
+      AppendRows(group, blocks[i], to[rank]);
     }
   }
   return absl::OkStatus();
@@ -945,9 +934,9 @@ StatusOr<std::vector<int32_t>> FindOwners(const Shard& shard, int num_ranks) {
     const StatusOr<int> owner =
         CatchExceptions([&] { return shard.rows->owner(row); });
     if (!owner.ok()) {
-      return Status(owner.status().code(),
-                    Cat("restore \"", shard.key, "\": the function `owner`: ",
-                        owner.status().message()));
+      return AddPrefix(
+          Cat("restore \"", shard.key, "\": the function `owner`: "),
+          owner.status());
     }
     owners[i] = *owner;
     if (owners[i] >= 0 && owners[i] < num_ranks) continue;
@@ -1083,9 +1072,9 @@ StatusOr<RowSpan> ChooseRange(const FoundRows& found, const RankRows& rows,
   const StatusOr<int> named =
       CatchExceptions([&] { return rows.source(rank, num_ranks, saved); });
   if (!named.ok()) {
-    return Status(named.status().code(),
-                  Cat("restore \"", GetStoredKey(found.id),
-                      "\": the function `source`: ", named.status().message()));
+    return AddPrefix(Cat("restore \"", GetStoredKey(found.id),
+                         "\": the function `source`: "),
+                     named.status());
   }
   const int source = *named;
   if (source == -1) return RowSpan{.is_kept = rows.is_per_rank};

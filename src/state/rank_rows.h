@@ -69,6 +69,7 @@ struct RowGroup {
   int64_t row_bytes = 0;
   std::string_view fields;  // of its structs
   int64_t count = 0;
+  RowParts parts = RowParts::kIdsAndRows;
   const std::byte* ids = nullptr;
   const std::byte* rows = nullptr;
 
@@ -77,7 +78,19 @@ struct RowGroup {
     std::memcpy(&value, ids + i * 8, sizeof(value));
     return value;
   }
+  int64_t CountIdBytes() const {
+    return parts == RowParts::kRows ? 0 : count * int64_t{sizeof(int64_t)};
+  }
+  int64_t CountBytes() const {
+    return CountIdBytes() + (parts == RowParts::kIds ? 0 : count * row_bytes);
+  }
 };
+// Of its head, before the ids and the rows.
+template <typename Archive>
+void Fields(Archive& archive, RowGroup& group) {
+  archive(group.key, group.dtype, group.row_bytes, group.fields, group.count,
+          group.parts);
+}
 
 // Removes the first group from a message that is not empty.
 RowGroup TakeRowGroup(std::span<std::byte>& message);

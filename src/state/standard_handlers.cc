@@ -14,6 +14,7 @@
 #include "belay/handlers/random_handlers.h"
 #include "belay/handlers/time_handlers.h"
 #include "belay/state.h"
+#include "core/integers.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 
@@ -62,9 +63,9 @@ const ValuePart* FindVector(const StoredValue& stored, std::string_view name,
 
 template <typename T>
 bool ReadWhole(std::string_view name, T& number) {
-  const char* const end = name.data() + name.size();
-  const auto read = std::from_chars(name.data(), end, number);
-  return read.ec == std::errc() && read.ptr == end;
+  const auto read = ParseNumber<T>(name);
+  number = read.value_or(number);
+  return read.has_value();
 }
 
 }  // namespace

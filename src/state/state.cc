@@ -206,10 +206,7 @@ void State::AddNull(std::string_view key) {
 }
 
 void State::AddError(std::string_view key, const Status& status) {
-  if (!status_.ok()) return;
-  status_ = Status(
-      status.code(),
-      absl::StrFormat("add \"%s\": %s", AbslView(key), status.message()));
+  if (status_.ok()) status_ = AddPrefix(Cat("add \"", key, "\": "), status);
 }
 
 void State::AddText(std::string_view key, std::string* value) {

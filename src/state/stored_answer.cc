@@ -319,7 +319,9 @@ std::map<std::string, std::vector<int32_t>> RanksThatRestoreRows(
   std::map<std::string, std::vector<int32_t>> ranks;
   for (size_t rank = 0; rank < gathered.size(); ++rank) {
     WireReader in(gathered[rank]);
-    for (std::string& id : in.GetTexts()) {
+    std::vector<std::string> ids;  // the first field of a question
+    in(ids);
+    for (std::string& id : ids) {
       ranks[std::move(id)].push_back(static_cast<int32_t>(rank));
     }
   }
@@ -609,9 +611,7 @@ Status CheckWantedBox(const ShardInfo& shard, size_t rank) {
   Status status = CheckedNumElements(shard.global_shape).status();
   if (status.ok()) status = CheckBox(shard.box, shard.global_shape);
   if (status.ok()) return status;
-  return Status(status.code(),
-                absl::StrFormat("plan \"%s\": rank %d: %s", shard.key, rank,
-                                status.message()));
+  return AddPrefix(Cat("plan \"", shard.key, "\": rank ", rank, ": "), status);
 }
 
 }  // namespace

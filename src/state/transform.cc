@@ -236,9 +236,7 @@ StatusOr<ArrayForm> ComputeForm(const Transform& transform, FindForm find) {
   }
   // The error of an inner transform names that already.
   if (form.ok() || form.status().message().rfind("in ", 0) == 0) return form;
-  return Status(form.status().code(),
-                Cat("in ", transform.ToString(), ": ",
-                    std::string(form.status().message())));
+  return AddPrefix(Cat("in ", transform.ToString(), ": "), form.status());
 }
 
 // --- Text ---
@@ -785,10 +783,9 @@ class Planner {
     }
     for (size_t i = 0; i < forms.size(); ++i) {
       const Box& box = computed->boxes[i];
-      if (const Status status = CheckBox(box, forms[i].shape); !status.ok()) {
-        return Status(status.code(), Cat("a box of ", node.inputs[i].ToString(),
-                                         ": ", std::string(status.message())));
-      }
+      BELAY_RETURN_IF_ERROR(
+          AddPrefix(Cat("a box of ", node.inputs[i].ToString(), ": "),
+                    CheckBox(box, forms[i].shape)));
       BELAY_ASSIGN_OR_RETURN(Tensor input,
                              NewTensor(forms[i].dtype, box.shape));
       const TransformTarget into{.data = input.data(),

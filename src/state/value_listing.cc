@@ -28,14 +28,14 @@ constexpr int kMaxRounds = 16;
 // Adds the operation, the key and the handler to an error.
 Status HandlerError(const HandledValue& value, const Status& status,
                     std::string_view operation = "list") {
-  if (status.ok()) return status;
+  if (status.ok()) return status;  // asks for no name
   std::string name =
       CatchExceptions([&] { return value.handler->typestr(); }).value_or("");
   // A handler that stands for another value has no typestr.
   if (name.empty()) name = TypeName(value.value.type);
-  return Status(status.code(),
-                Cat(operation, " \"", value.key, "\" (handler \"", name,
-                    "\"): ", std::string(status.message())));
+  return AddPrefix(
+      Cat(operation, " \"", value.key, "\" (handler \"", name, "\"): "),
+      status);
 }
 
 // Returns the stored value with a key.

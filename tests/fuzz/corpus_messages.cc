@@ -57,7 +57,7 @@ RankShards WholeArrays(const SavedCheckpoint& saved) {
 
 std::string EntriesOf(const Entries& entries) {
   WireWriter out;
-  out.PutTexts(entries);
+  out(entries);
   return out.Take();
 }
 

@@ -50,7 +50,9 @@ void ReadExport(std::string_view message) {
 // What a rank lists, an entry each.
 void ReadDescription(std::string_view message) {
   WireReader in(message);
-  const StatusOr<ShardList> list = DecodeList(in.GetTexts());
+  std::vector<std::string> entries;
+  in(entries);
+  const StatusOr<ShardList> list = DecodeList(entries);
   if (!list.ok()) return;
   RankShards shards{
       .node = list->node, .values = list->values, .job = list->job};
