@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/functional/function_ref.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
@@ -18,6 +17,38 @@
 
 namespace belay {
 namespace {
+
+// Calls `visit` with each element of `all` and the one of the same name among
+// `others`, or null. Mostly both have the same order, so the same place is
+// tried first.
+template <typename Named, typename Visit>
+void ForEachNamed(const std::vector<Named>& all,
+                  const std::vector<Named>& others, Visit visit) {
+  absl::flat_hash_map<absl::string_view, const Named*> by_name;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i < others.size() && others[i].name == all[i].name) {
+      visit(all[i], &others[i]);
+      continue;
+    }
+    if (by_name.empty()) {
+      for (const Named& one : others) by_name.emplace(AbslView(one.name), &one);
+    }
+    const auto found = by_name.find(AbslView(all[i].name));
+    visit(all[i], found == by_name.end() ? nullptr : found->second);
+  }
+}
+
+// The nodes of an optimizer's slots by variable and name.
+using SlotNodes =
+    absl::flat_hash_map<std::pair<int32_t, absl::string_view>, int32_t>;
+
+SlotNodes IndexSlots(const GraphNode& optimizer) {
+  SlotNodes slots;
+  for (const GraphSlot& slot : optimizer.slots) {
+    slots.emplace(std::pair(slot.variable, AbslView(slot.name)), slot.node);
+  }
+  return slots;
+}
 
 // Pairs the nodes of two graphs along edges of one name.
 class Pairing {
@@ -52,24 +83,17 @@ class Pairing {
   }
 
   void PairChildren(int32_t live) {
-    Finder<GraphChild> finder(Before(live).children);
-    const auto& children = live_.graph.nodes[At(live)].children;
-    for (size_t i = 0; i < children.size(); ++i) {
-      const GraphChild* old = finder.Find(children[i].name, i);
-      if (old != nullptr) Pair(old->node, children[i].node);
-    }
+    ForEachNamed(live_.graph.nodes[At(live)].children, Before(live).children,
+                 [&](const GraphChild& now, const GraphChild* old) {
+                   if (old != nullptr) Pair(old->node, now.node);
+                 });
   }
 
   void PairSlots(int32_t optimizer) {
-    using VariableName = std::pair<int32_t, absl::string_view>;
-    absl::flat_hash_map<VariableName, int32_t> slots;
-    for (const GraphSlot& slot : Before(optimizer).slots) {
-      slots.emplace(VariableName(slot.variable, AbslView(slot.name)),
-                    slot.node);
-    }
+    const SlotNodes slots = IndexSlots(Before(optimizer));
     for (const GraphSlot& slot : live_.graph.nodes[At(optimizer)].slots) {
-      const auto old = slots.find(
-          VariableName(known_[At(slot.variable)], AbslView(slot.name)));
+      const auto old =
+          slots.find({known_[At(slot.variable)], AbslView(slot.name)});
       if (old != slots.end()) Pair(old->second, slot.node);
     }
   }
@@ -112,60 +136,6 @@ const std::string& SaveCounterKey() {
 // --- Graph match ---
 
 namespace {
-
-// Returns the type of a value for messages: "f32 [4, 3]", "type sparse".
-std::string TypeText(const GraphAttribute& attribute) {
-  if (attribute.has_handler()) return Cat(kTypeText, attribute.typestr);
-  return FormText({attribute.dtype, attribute.shape});
-}
-
-// Returns what the program needs once its container has taken the stored
-// length; nothing if its length is fixed.
-std::optional<GraphAttribute> FitLength(const GraphAttribute& stored,
-                                        const std::vector<Shard>& shards,
-                                        const GraphAttribute& needed) {
-  if (shards.size() != 1 || stored.has_handler() ||
-      !TakesLength(shards[0], stored.dtype, stored.shape)) {
-    return std::nullopt;
-  }
-  GraphAttribute fitted = needed;
-  fitted.shape = stored.shape;
-  return fitted;
-}
-
-// Returns the form that a transform gives stored values, which `find` returns
-// by key, or null. Nothing if it cannot be computed: reading reports why.
-std::optional<GraphAttribute> FindResult(
-    const Transform& transform,
-    absl::FunctionRef<const GraphAttribute*(const std::string& key)> find) {
-  std::map<std::string, ArrayForm> forms;
-  for (const std::string& key : transform.StoredKeys()) {
-    const GraphAttribute* attribute = find(key);
-    if (attribute == nullptr || attribute->has_handler()) return std::nullopt;
-    forms[key] = {.dtype = attribute->dtype, .shape = attribute->shape};
-  }
-  const StatusOr<ArrayForm> form = ComputeForm(
-      transform, [&](const std::string& key) { return &forms.at(key); });
-  if (!form.ok()) return std::nullopt;
-  GraphAttribute result;
-  result.dtype = form->dtype;
-  result.shape = form->shape;
-  return result;
-}
-
-// A handler decides for itself what it makes of a stored value.
-bool IsSameKind(const GraphAttribute& stored, const GraphAttribute& needed) {
-  if (needed.has_handler()) return true;
-  return !stored.has_handler() && stored.dtype == needed.dtype &&
-         stored.shape == needed.shape;
-}
-
-bool Fits(const GraphAttribute& stored, const GraphAttribute& needed,
-          Tolerance tolerance) {
-  if (stored.has_handler()) return false;
-  return Fits(StoredForm{stored.dtype, stored.shape},
-              StoredForm{needed.dtype, needed.shape}, tolerance);
-}
 
 // SaveAs does not store the counter of saves.
 void SkipAbsentSaveCounter(const ObjectGraph& saved, const LiveGraph& live,
@@ -295,16 +265,25 @@ class Matcher {
   // Notes a difference between a stored value, which is attribute `place`, and
   // one of the program. Returns whether the value can be restored.
   bool CheckKind(size_t place, const GraphAttribute& stored, size_t value) {
-    const GraphAttribute& own = live_.GetAttribute(live_.values[value]);
-    const auto fitted = FitLength(stored, live_.values[value].shards, own);
-    const GraphAttribute& needed = fitted ? *fitted : own;
-    if (IsSameKind(stored, needed)) return true;
-    const bool fits = Fits(stored, needed, choices_[value].tolerance);
+    const LiveValue& live = live_.values[value];
+    const GraphAttribute& own = live_.GetAttribute(live);
+    // A handler decides for itself what it makes of a stored value.
+    if (own.has_handler()) return true;
+    const bool is_array = !stored.has_handler();
+    const StoredForm found{stored.dtype, stored.shape};
+    const bool takes_length =
+        is_array && live.shards.size() == 1 &&
+        TakesLength(live.shards[0], found.dtype, found.shape);
+    const StoredForm needed{own.dtype, takes_length ? stored.shape : own.shape};
+    if (is_array && found == needed) return true;
+    const bool fits =
+        is_array && Fits(found, needed, choices_[value].tolerance);
     auto& differences = fits ? out().conversions : out().mismatches;
-    differences.push_back({.attribute = static_cast<int64_t>(place),
-                           .key = own.key,
-                           .needed = TypeText(needed),
-                           .found = TypeText(stored)});
+    differences.push_back(
+        {.attribute = static_cast<int64_t>(place),
+         .key = own.key,
+         .needed = FormText(needed),
+         .found = is_array ? FormText(found) : Cat(kTypeText, stored.typestr)});
     return fits;
   }
 
@@ -325,10 +304,15 @@ class Matcher {
     const RestoreChoice& choice = choices_[value];
     const std::string& key = live_.GetAttribute(live_.values[value]).key;
     std::vector<size_t> sources;
+    std::map<std::string, ArrayForm> forms;
     for (const std::string& stored_key : choice.transform.StoredKeys()) {
       const auto place = places.find(AbslView(stored_key));
       if (place == places.end()) return;
       sources.push_back(place->second);
+      const GraphAttribute& stored = *attributes_[place->second];
+      if (!stored.has_handler()) {
+        forms[stored_key] = {.dtype = stored.dtype, .shape = stored.shape};
+      }
     }
     if (sources.empty()) return;
     is_matched_[value] = true;
@@ -338,10 +322,17 @@ class Matcher {
       return;
     }
     // Without a result, reading reports what is wrong.
-    const auto result = FindResult(choice.transform, [&](const auto& name) {
-      return attributes_[places.at(AbslView(name))];
-    });
-    if (result && !CheckKind(sources[0], *result, value)) return;
+    const StatusOr<ArrayForm> form =
+        ComputeForm(choice.transform, [&](const auto& name) {
+          const auto found = forms.find(name);
+          return found == forms.end() ? nullptr : &found->second;
+        });
+    GraphAttribute result;
+    if (form.ok()) {
+      result.dtype = form->dtype;
+      result.shape = form->shape;
+      if (!CheckKind(sources[0], result, value)) return;
+    }
     for (const size_t place : sources) {
       Use(place, AttributeUse::kUsed);
       out().renamed.emplace_back(place, key);
@@ -448,28 +439,23 @@ class Matcher {
   }
 
   void BindChildren(int32_t saved) {
-    Finder<GraphChild> finder(LiveNode(result_.live_nodes[At(saved)]).children);
-    const auto& children = saved_.nodes[At(saved)].children;
-    for (size_t i = 0; i < children.size(); ++i) {
-      const GraphChild* live = finder.Find(children[i].name, i);
-      if (live != nullptr) {
-        Bind(children[i].node, live->node);
-      } else {
-        waiting_.push_back(children[i].node);
-      }
-    }
+    ForEachNamed(saved_.nodes[At(saved)].children,
+                 LiveNode(result_.live_nodes[At(saved)]).children,
+                 [&](const GraphChild& child, const GraphChild* live) {
+                   if (live != nullptr) {
+                     Bind(child.node, live->node);
+                   } else {
+                     waiting_.push_back(child.node);
+                   }
+                 });
   }
 
   void BindSlots(size_t optimizer) {
     const auto& slots = saved_.nodes[optimizer].slots;
     if (slots.empty()) return;
     const int32_t live_optimizer = result_.live_nodes[optimizer];
-    absl::flat_hash_map<std::pair<int32_t, absl::string_view>, int32_t> live;
-    if (live_optimizer >= 0) {
-      for (const GraphSlot& slot : LiveNode(live_optimizer).slots) {
-        live.emplace(std::pair(slot.variable, AbslView(slot.name)), slot.node);
-      }
-    }
+    const SlotNodes live =
+        live_optimizer < 0 ? SlotNodes() : IndexSlots(LiveNode(live_optimizer));
     for (const GraphSlot& slot : slots) {
       const int32_t variable = result_.live_nodes[At(slot.variable)];
       const auto found = live.find(std::pair(variable, AbslView(slot.name)));
@@ -486,17 +472,16 @@ class Matcher {
   void MatchValues(int32_t saved) {
     const int32_t node = result_.live_nodes[At(saved)];
     const auto& live_attributes = LiveNode(node).attributes;
-    Finder<GraphAttribute> finder(live_attributes);
-    const auto& attributes = saved_.nodes[At(saved)].attributes;
-    for (size_t i = 0; i < attributes.size(); ++i) {
-      const GraphAttribute* live = finder.Find(attributes[i].name, i);
-      if (live == nullptr) continue;
-      const auto place = static_cast<size_t>(live - live_attributes.data());
-      const size_t value = live_.first_value[At(node)] + place;
-      if (!HasSource(choices_[value])) {
-        MatchValue(first_attribute_[At(saved)] + i, value);
-      }
-    }
+    size_t place = first_attribute_[At(saved)];
+    ForEachNamed(saved_.nodes[At(saved)].attributes, live_attributes,
+                 [&](const GraphAttribute&, const GraphAttribute* live) {
+                   const size_t stored = place++;
+                   if (live == nullptr) return;
+                   const auto at =
+                       static_cast<size_t>(live - live_attributes.data());
+                   const size_t value = live_.first_value[At(node)] + at;
+                   if (!HasSource(choices_[value])) MatchValue(stored, value);
+                 });
   }
 
   // Matches a value with the stored attribute `place`.
@@ -655,40 +640,13 @@ std::string MismatchAdvice(const std::vector<DifferentValue>& values) {
   return absl::StrJoin(advice, "; ");
 }
 
-// The match as bytes, for messages to rank 0.
-
-template <typename Archive>
-void Fields(Archive& archive, Mismatch& mismatch) {
-  archive(mismatch.attribute, mismatch.key, mismatch.needed, mismatch.found);
-}
-template <typename Archive>
-void Fields(Archive& archive, RankMatch& match) {
-  archive(match.rank, match.nodes, match.used, match.renamed, match.mismatches,
-          match.conversions, match.missing, match.defaulted,
-          match.unmatched_objects, match.warnings);
-}
-
-std::string EncodeRankMatch(const RankMatch& match) { return Encode(match); }
-
-StatusOr<RankMatch> DecodeRankMatch(std::string_view bytes) {
-  std::optional<RankMatch> match = Decode<RankMatch>(bytes);
-  if (match &&
-      std::ranges::all_of(
-          match->nodes,
-          [](NodeMatch node) { return node <= NodeMatch::kBound; }) &&
-      std::ranges::all_of(match->used, [](AttributeUse use) {
-        return use <= AttributeUse::kUsed;
-      })) {
-    return *std::move(match);
+void RememberMatch(const LiveGraph& live, const MatchResult& match,
+                   Restoration& restoration, RestoredNumbers& restored) {
+  restoration.bound.assign(match.live_nodes.size(), ObjectId());
+  for (size_t i = 0; i < match.live_nodes.size(); ++i) {
+    if (match.live_nodes[i] < 0) continue;
+    restoration.bound[i] = live.ids[At(match.live_nodes[i])];
   }
-  return absl::DataLossError(
-      "read match of a rank \"\": the bytes are damaged");
-}
-
-namespace {
-
-// Forgets objects that are gone.
-void ForgetLost(const LiveGraph& live, RestoredNumbers& restored) {
   const std::vector<bool> is_known = FindKnown(restored.objects, live);
   absl::flat_hash_set<ObjectId> known;
   for (size_t i = 0; i < is_known.size(); ++i) {
@@ -697,18 +655,6 @@ void ForgetLost(const LiveGraph& live, RestoredNumbers& restored) {
   absl::erase_if(restored.numbers, [&known](const auto& noted) {
     return !known.contains(noted.first.first);
   });
-}
-
-}  // namespace
-
-void RememberMatch(const LiveGraph& live, const MatchResult& match,
-                   Restoration& restoration, RestoredNumbers& restored) {
-  restoration.bound.assign(match.live_nodes.size(), ObjectId());
-  for (size_t i = 0; i < match.live_nodes.size(); ++i) {
-    if (match.live_nodes[i] < 0) continue;
-    restoration.bound[i] = live.ids[At(match.live_nodes[i])];
-  }
-  ForgetLost(live, restored);
   for (const KeyedValue& read : match.reads) {
     const LiveValue& value = live.values[read.value];
     restored

@@ -74,6 +74,10 @@ struct Mismatch {
   std::string needed;
   std::string found;
 };
+template <typename Archive>
+void Fields(Archive& archive, Mismatch& mismatch) {
+  archive(mismatch.attribute, mismatch.key, mismatch.needed, mismatch.found);
+}
 
 // The match as a rank reports it.
 struct RankMatch {
@@ -92,6 +96,12 @@ struct RankMatch {
   std::vector<std::string> unmatched_objects;
   std::vector<std::string> warnings;
 };
+template <typename Archive>
+void Fields(Archive& archive, RankMatch& match) {
+  archive(match.rank, match.nodes, match.used, match.renamed, match.mismatches,
+          match.conversions, match.missing, match.defaulted,
+          match.unmatched_objects, match.warnings);
+}
 
 struct MatchResult {
   RankMatch rank_match;
@@ -124,10 +134,6 @@ inline constexpr std::string_view kTypeText = "type ";
 // Returns which options let these differences pass, and the first value that no
 // option helps. "" for no values.
 std::string MismatchAdvice(const std::vector<DifferentValue>& values);
-
-// Errors: DataLoss - the bytes are damaged.
-std::string EncodeRankMatch(const RankMatch& match);
-StatusOr<RankMatch> DecodeRankMatch(std::string_view bytes);
 
 }  // namespace belay
 

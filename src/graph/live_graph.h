@@ -23,27 +23,6 @@
 
 namespace belay {
 
-// Finds elements by name. Lists that are compared mostly have the same order,
-// so it tries the given place first.
-template <typename Named>
-class Finder {
- public:
-  explicit Finder(const std::vector<Named>& all) : all_(all) {}
-
-  const Named* Find(const std::string& name, size_t place) {
-    if (place < all_.size() && all_[place].name == name) return &all_[place];
-    if (by_name_.empty()) {
-      for (const Named& one : all_) by_name_.emplace(AbslView(one.name), &one);
-    }
-    const auto found = by_name_.find(AbslView(name));
-    return found == by_name_.end() ? nullptr : found->second;
-  }
-
- private:
-  const std::vector<Named>& all_;
-  absl::flat_hash_map<absl::string_view, const Named*> by_name_;
-};
-
 // The objects of this rank as they describe themselves: their graph, and the
 // addresses of their values. Nothing is read but pointers.
 

@@ -37,8 +37,14 @@ std::vector<Place> ListPlaces(const ObjectGraph& saved) {
 
 Status CheckSizes(const RankMatch& rank, size_t num_nodes,
                   size_t num_attributes) {
-  bool fits = rank.nodes.size() == num_nodes;
-  fits = fits && rank.used.size() == num_attributes;
+  bool fits =
+      rank.nodes.size() == num_nodes && rank.used.size() == num_attributes;
+  for (const NodeMatch match : rank.nodes) {
+    fits = fits && match <= NodeMatch::kBound;
+  }
+  for (const AttributeUse use : rank.used) {
+    fits = fits && use <= AttributeUse::kUsed;
+  }
   const auto is_place = [num_attributes](int64_t place) {
     return place >= 0 && static_cast<size_t>(place) < num_attributes;
   };
@@ -195,42 +201,6 @@ class Reporter {
 StatusOr<LoadReport> MakeLoadReport(const ObjectGraph& saved,
                                     const std::vector<RankMatch>& ranks) {
   return Reporter(saved, ranks).Run();
-}
-
-// The report as bytes, for messages from rank 0.
-
-template <typename Archive>
-void Fields(Archive& archive, MatchedValue& value) {
-  archive(value.stored_key, value.key);
-}
-template <typename Archive>
-void Fields(Archive& archive, MissingValue& value) {
-  archive(value.key, value.ranks);
-}
-template <typename Archive>
-void Fields(Archive& archive, UnusedValue& value) {
-  archive(value.stored_key, value.object, value.cause);
-}
-template <typename Archive>
-void Fields(Archive& archive, DifferentValue& value) {
-  archive(value.key, value.stored_key, value.needed, value.found, value.ranks);
-}
-template <typename Archive>
-void Fields(Archive& archive, LoadReport& report) {
-  archive(report.ranks, report.num_objects, report.matched, report.missing,
-          report.unused, report.incompatible, report.converted, report.skipped,
-          report.defaulted, report.deferred, report.unmatched_objects,
-          report.warnings);
-}
-
-std::string EncodeLoadReport(const LoadReport& report) {
-  return Encode(report);
-}
-
-StatusOr<LoadReport> DecodeLoadReport(std::string_view bytes) {
-  std::optional<LoadReport> report = Decode<LoadReport>(bytes);
-  if (report) return *std::move(report);
-  return absl::DataLossError("read load report \"\": the bytes are damaged");
 }
 
 // --- Load status ---

@@ -19,12 +19,32 @@ namespace belay {
 StatusOr<LoadReport> MakeLoadReport(const ObjectGraph& saved,
                                     const std::vector<RankMatch>& ranks);
 
-// Errors: DataLoss - the bytes are damaged.
 // Returns " [ranks 1, 2]", or "" for all ranks of the report.
 std::string RanksText(const std::vector<int>& ranks, const LoadReport& report);
 
-std::string EncodeLoadReport(const LoadReport& report);
-StatusOr<LoadReport> DecodeLoadReport(std::string_view bytes);
+template <typename Archive>
+void Fields(Archive& archive, MatchedValue& value) {
+  archive(value.stored_key, value.key);
+}
+template <typename Archive>
+void Fields(Archive& archive, MissingValue& value) {
+  archive(value.key, value.ranks);
+}
+template <typename Archive>
+void Fields(Archive& archive, UnusedValue& value) {
+  archive(value.stored_key, value.object, value.cause);
+}
+template <typename Archive>
+void Fields(Archive& archive, DifferentValue& value) {
+  archive(value.key, value.stored_key, value.needed, value.found, value.ranks);
+}
+template <typename Archive>
+void Fields(Archive& archive, LoadReport& report) {
+  archive(report.ranks, report.num_objects, report.matched, report.missing,
+          report.unused, report.incompatible, report.converted, report.skipped,
+          report.defaulted, report.deferred, report.unmatched_objects,
+          report.warnings);
+}
 
 }  // namespace belay
 

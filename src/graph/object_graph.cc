@@ -6,7 +6,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -29,20 +29,7 @@ Status Damaged(size_t node, std::string_view what) {
 }  // namespace
 
 std::string EscapeName(std::string_view name) {
-  if (name.find('.') == name.npos && name.find('/') == name.npos) {
-    return std::string(name);
-  }
-  std::string escaped;
-  escaped.reserve(name.size());
-  for (const char c : name) {
-    if (c == '.') escaped += '.';
-    if (c == '/') {
-      escaped += ".S";
-    } else {
-      escaped += c;
-    }
-  }
-  return escaped;
+  return absl::StrReplaceAll(AbslView(name), {{".", ".."}, {"/", ".S"}});
 }
 
 std::string ChildObjectName(std::string_view parent, std::string_view name) {
@@ -359,7 +346,7 @@ std::string EncodeGraph(const ObjectGraph& graph) {
   return out.Take();
 }
 
-Entries GraphEntries(const ObjectGraph& graph) {
+Entries CutGraph(const ObjectGraph& graph) {
   WireWriter out;
   Entries entries;
   size_t begin = 0;
@@ -368,10 +355,6 @@ Entries GraphEntries(const ObjectGraph& graph) {
     begin = out.bytes().size();
   });
   return entries;
-}
-
-StatusOr<ObjectGraph> GraphOfEntries(const Entries& entries) {
-  return DecodeGraph(absl::StrJoin(entries, ""));
 }
 
 StatusOr<ObjectGraph> DecodeGraph(std::string_view bytes) {

@@ -128,11 +128,9 @@ Status CheckGraph(const ObjectGraph& graph);
 std::string EncodeGraph(const ObjectGraph& graph);
 StatusOr<ObjectGraph> DecodeGraph(std::string_view bytes);
 
-// The same bytes in pieces: graphs that differ little have most pieces in
-// common.
-// Errors: those of DecodeGraph.
-Entries GraphEntries(const ObjectGraph& graph);
-StatusOr<ObjectGraph> GraphOfEntries(const Entries& entries);
+// Returns the same bytes in pieces: graphs that differ little have most pieces
+// in common.
+Entries CutGraph(const ObjectGraph& graph);
 
 // Returns a number that equal graphs have on all ranks.
 uint64_t GraphFingerprint(const ObjectGraph& graph);

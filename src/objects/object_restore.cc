@@ -15,6 +15,7 @@
 #include "graph/object_graph.h"
 #include "mpi/collective.h"
 #include "objects/tracked_objects.h"
+#include "pipeline/stages.h"
 #include "restore/restore_stages.h"
 #include "state/array_access.h"
 #include "state/memory_layout.h"
@@ -150,27 +151,30 @@ Agreed<LoadStatus> ReportTogether(CommContext& context,
                                   const Restoration& restoration,
                                   const RankMatch& mine) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                Gather(context, EncodeRankMatch(mine)));
+                                Gather(context, Encode(mine)));
   const auto report = [&]() -> StatusOr<std::string> {
     std::vector<RankMatch> matches;
     for (const std::string& text : gathered) {
-      BELAY_ASSIGN_OR_RETURN(matches.emplace_back(), DecodeRankMatch(text));
+      std::optional<RankMatch> match = Decode<RankMatch>(text);
+      if (!match) return DifferentCalls();
+      matches.push_back(*std::move(match));
     }
     BELAY_ASSIGN_OR_RETURN(const LoadReport all,
                            MakeLoadReport(restoration.saved, matches));
-    return EncodeLoadReport(all);
+    return Encode(all);
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(context, [&] {
                                   return CatchBadAlloc(
                                       "the reports of all ranks", report);
                                 }));
-  StatusOr<LoadReport> merged = DecodeLoadReport(bytes);
-  StatusOr<LoadReport> own = MakeLoadReport(restoration.saved, {mine});
-  BELAY_RETURN_IF_AGREED(
-      Agree(context, merged.ok() ? own.status() : merged.status()));
+  BELAY_ASSIGN_OR_RETURN_AGREED(LoadReport merged,
+                                DecodeFromRoot<LoadReport>(bytes));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      LoadReport own,
+      AgreeOn(context, MakeLoadReport(restoration.saved, {mine})));
   return LoadStatus(restoration.by_name ? LoadStatus::Kind::kNameBased
                                         : LoadStatus::Kind::kObjectGraph,
-                    *std::move(merged), {*std::move(own)});
+                    std::move(merged), {std::move(own)});
 }
 
 // Returns true if any rank has something to read. Collective; agreed.

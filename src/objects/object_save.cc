@@ -41,7 +41,8 @@ StatusOr<MergedGraph> Merge(const Heard& heard) {
         numbers.try_emplace(list, numbers.size()).first->second;
     const auto [graph, is_new] = graphs.try_emplace(list);
     if (!is_new) continue;
-    BELAY_ASSIGN_OR_RETURN(graph->second, GraphOfEntries(heard.lists.at(list)));
+    BELAY_ASSIGN_OR_RETURN(
+        graph->second, DecodeGraph(absl::StrJoin(heard.lists.at(list), "")));
     of_rank.graph = &graph->second;
   }
   return MergeGraphs(ranks);
@@ -83,7 +84,7 @@ Agreed<> MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
   merge = {.sent_lists = std::move(merge.sent_lists)};
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const RootMessage message,
-      GatherLists(context, {GraphEntries(live->graph)}, merge.sent_lists,
+      GatherLists(context, {CutGraph(live->graph)}, merge.sent_lists,
                   [&](const Heard& heard) -> StatusOr<RootMessages> {
                     BELAY_ASSIGN_OR_RETURN(MergedGraph merged, Merge(heard));
                     RootMessages messages{.parts = EncodeParts(merged)};

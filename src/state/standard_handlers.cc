@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/str_replace.h"
 #include "belay/extend/state.h"
 #include "belay/extend/type_handler.h"
 #include "belay/handlers/random_handlers.h"
@@ -72,12 +73,7 @@ bool ReadWhole(std::string_view name, T& number) {
 
 std::string PartName(std::string_view key) {
   if (key.empty()) return ".E";
-  std::string name;
-  for (const char c : key) {
-    if (c == '.') name += '.';
-    name += c == '/' ? std::string(".S") : std::string(1, c);
-  }
-  return name;
+  return absl::StrReplaceAll(AbslView(key), {{".", ".."}, {"/", ".S"}});
 }
 
 std::string KeyOfPart(std::string_view name) {

@@ -112,7 +112,7 @@ std::vector<std::string> ObjectMessages(
                         .defaulted = {"rate"},
                         .unmatched_objects = {"decoder"},
                         .warnings = {"two objects"}};
-  inputs.push_back(MessageOf(ObjectMessage::kMatch, EncodeRankMatch(match)));
+  inputs.push_back(MessageOf(ObjectMessage::kMatch, Encode(match)));
   LoadReport report{.ranks = {0, 2}, .num_objects = 3};
   report.skipped = {"a"};
   report.defaulted = {"b", "c"};
@@ -123,7 +123,7 @@ std::vector<std::string> ObjectMessages(
   report.matched.emplace_back();
   report.unused.emplace_back();
   report.incompatible.emplace_back();
-  inputs.push_back(MessageOf(ObjectMessage::kReport, EncodeLoadReport(report)));
+  inputs.push_back(MessageOf(ObjectMessage::kReport, Encode(report)));
   return inputs;
 }
 

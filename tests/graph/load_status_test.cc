@@ -248,16 +248,15 @@ TEST(LoadStatusTest, ReportAsBytes) {
       .deferred = {"(root).h"},
       .unmatched_objects = {"(root).i", "(root).j"},
       .warnings = {"k"}};
-  const std::string bytes = EncodeLoadReport(report);
-  const StatusOr<LoadReport> decoded = DecodeLoadReport(bytes);
-  ASSERT_EQ(decoded.status(), absl::OkStatus());
+  const std::string bytes = Encode(report);
+  const auto decoded = Decode<LoadReport>(bytes);
+  ASSERT_TRUE(decoded.has_value());
   EXPECT_EQ(decoded->ToString(), report.ToString());
   EXPECT_EQ(decoded->ranks, report.ranks);
   EXPECT_EQ(decoded->unused[0].cause, UnusedValue::Cause::kSlot);
-  EXPECT_EQ(EncodeLoadReport(*decoded), bytes);
+  EXPECT_EQ(Encode(*decoded), bytes);
   for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_EQ(DecodeLoadReport(bytes.substr(0, size)).status().code(),
-              absl::StatusCode::kDataLoss);
+    EXPECT_FALSE(Decode<LoadReport>(bytes.substr(0, size)).has_value());
   }
 }
 
@@ -268,26 +267,24 @@ TEST(LoadStatusTest, RankMatchAsBytes) {
   Thing root{.children = {{"v", v}, {"d", d}, {"new", w}}};
   const Restoration restoration{.saved = Tracked(saved).graph};
   const MatchResult match = MatchObjects(restoration, Tracked(root), {}, 3);
-  const std::string bytes = EncodeRankMatch(match.rank_match);
-  const StatusOr<RankMatch> decoded = DecodeRankMatch(bytes);
-  ASSERT_EQ(decoded.status(), absl::OkStatus());
+  const std::string bytes = Encode(match.rank_match);
+  const auto decoded = Decode<RankMatch>(bytes);
+  ASSERT_TRUE(decoded.has_value());
   EXPECT_EQ(decoded->rank, 3);
-  EXPECT_EQ(EncodeRankMatch(*decoded), bytes);
+  EXPECT_EQ(Encode(*decoded), bytes);
   EXPECT_EQ(MakeLoadReport(restoration.saved, {*decoded})->ToString(),
             MakeLoadReport(restoration.saved, {match.rank_match})->ToString());
   for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_EQ(DecodeRankMatch(bytes.substr(0, size)).status().code(),
-              absl::StatusCode::kDataLoss);
+    EXPECT_FALSE(Decode<RankMatch>(bytes.substr(0, size)).has_value());
   }
   std::mt19937_64 rng(2);
   for (int round = 0; round < 20000; ++round) {
     std::string damaged = bytes;
     damaged[rng() % damaged.size()] = static_cast<char>(rng());
-    const StatusOr<RankMatch> read = DecodeRankMatch(damaged);
-    if (!read.ok()) {
-      EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss);
-    } else if (auto report = MakeLoadReport(restoration.saved, {*read});
-               !report.ok()) {
+    const auto read = Decode<RankMatch>(damaged);
+    if (!read) continue;
+    const auto report = MakeLoadReport(restoration.saved, {*read});
+    if (!report.ok()) {
       EXPECT_EQ(report.status().code(), absl::StatusCode::kDataLoss);
     }
   }
