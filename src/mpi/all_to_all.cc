@@ -15,19 +15,11 @@ Status ForEachPart(int64_t total, int64_t most,
 }
 
 void Parcels::Send(std::span<const std::byte> bytes, int to) {
-  Post(bytes.size(), "MPI_Isend",
-       [&](int64_t at, int count, MPI_Request* request) {
-         return MPI_Isend(bytes.data() + at, count, MPI_BYTE, to, tag_,
-                          context_.comm.raw(), request);
-       });
+  Post(bytes, to, "MPI_Isend", MPI_Isend);
 }
 
 void Parcels::Receive(std::span<std::byte> bytes, int from) {
-  Post(bytes.size(), "MPI_Irecv",
-       [&](int64_t at, int count, MPI_Request* request) {
-         return MPI_Irecv(bytes.data() + at, count, MPI_BYTE, from, tag_,
-                          context_.comm.raw(), request);
-       });
+  Post(bytes, from, "MPI_Irecv", MPI_Irecv);
 }
 
 Status Parcels::Finish() {
@@ -35,12 +27,15 @@ Status Parcels::Finish() {
   return status_;
 }
 
-void Parcels::Post(int64_t total, std::string_view site,
-                   absl::FunctionRef<int(int64_t, int, MPI_Request*)> start) {
-  status_.Update(
-      ForEachPart(total, context_.part_bytes, [&](int64_t at, int count) {
+template <typename Byte, typename Start>
+void Parcels::Post(std::span<Byte> bytes, int peer, std::string_view site,
+                   Start start) {
+  status_.Update(ForEachPart(
+      bytes.size(), context_.part_bytes, [&](int64_t at, int count) {
         requests_.push_back(MPI_REQUEST_NULL);
-        return MpiError(start(at, count, &requests_.back()), site);
+        return MpiError(start(bytes.data() + at, count, MPI_BYTE, peer, tag_,
+                              context_.comm.raw(), &requests_.back()),
+                        site);
       }));
 }
 

@@ -28,8 +28,9 @@ class Parcels {
   Status Finish();
 
  private:
-  void Post(int64_t total, std::string_view site,
-            absl::FunctionRef<int(int64_t, int, MPI_Request*)> start);
+  template <typename Byte, typename Start>
+  void Post(std::span<Byte> bytes, int peer, std::string_view site,
+            Start start);
 
   CommContext& context_;
   int tag_;

@@ -214,24 +214,6 @@ Agreed<std::vector<RestoreChoice>> ChooseTogether(RestoreFrame& frame,
   return choices;
 }
 
-// Adds a shard of a value that is stored under `key`.
-Status AddShard(const Shard& shard, const std::string& key,
-                const RestoreChoice& choice, ValuesToRead& values) {
-  RestoreChoice of_shard = {.stored_key = key,
-                            .tolerance = choice.tolerance,
-                            .transform = choice.transform};
-  // Otherwise some rows would keep their old values.
-  if (shard.rows != nullptr) of_shard.tolerance.lengths = false;
-  Shard found = shard;
-  BELAY_RETURN_IF_ERROR(FindElements(found));
-  BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts,
-                         WithGhostCells(std::move(found)));
-  for (Shard& part : parts) {
-    BELAY_RETURN_IF_ERROR(values.Add(std::move(part), of_shard));
-  }
-  return absl::OkStatus();
-}
-
 // Returns the matched values, each with its chosen tolerance.
 StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
                               const std::vector<KeyedValue>& reads,
@@ -253,7 +235,9 @@ StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
                                 .tolerance = tolerance});
     }
     for (const Shard& shard : value.shards) {
-      BELAY_RETURN_IF_ERROR(AddShard(shard, keyed.key, choice, values));
+      BELAY_RETURN_IF_ERROR(values.Add(shard, {.stored_key = keyed.key,
+                                               .tolerance = tolerance,
+                                               .transform = choice.transform}));
     }
   }
   return values;

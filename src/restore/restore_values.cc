@@ -33,7 +33,7 @@ namespace belay {
 namespace {
 
 // Sends the metadata of all values to all ranks. Collective; agreed.
-Agreed<std::vector<StoredValueInfo>> ShareStoredValues(
+Agreed<std::vector<StoredArray>> ShareStoredValues(
     RestoreFrame& frame, const SavedCheckpoint& saved) {
   frame.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
@@ -43,7 +43,7 @@ Agreed<std::vector<StoredValueInfo>> ShareStoredValues(
                                return Encode(ListStoredArrays(saved));
                              });
       }));
-  return DecodeFromRoot<std::vector<StoredValueInfo>>(bytes);
+  return DecodeFromRoot<std::vector<StoredArray>>(bytes);
 }
 
 // Allocates memory for this rank's values, and returns a State of it.
@@ -85,7 +85,7 @@ StatusOr<State> MakeMemory(const std::vector<PlacedArray>& placed,
 Agreed<State> PlaceTogether(RestoreFrame& frame, const SavedCheckpoint& saved,
                             const std::vector<ArrayRestoreArgsFor>& args,
                             RestoredValues& values) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<StoredValueInfo> stored,
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<StoredArray> stored,
                                 ShareStoredValues(frame, saved));
   const auto place = [&]() -> StatusOr<State> {
     BELAY_ASSIGN_OR_RETURN(

@@ -179,15 +179,24 @@ Status CheckAfterLengths(const std::vector<FormerElements>& former,
   return absl::OkStatus();
 }
 
+namespace {
+
+Status GiveLength(int64_t length, Shard& shard,
+                  std::vector<FormerElements>& former) {
+  if (shard.global_shape == Shape{length}) return absl::OkStatus();
+  former.push_back(GetElements(shard));
+  return Resize(length, shard);
+}
+
+}  // namespace
+
 Status GiveLengths(const StoredLengths& stored, std::vector<Shard>& shards,
                    std::vector<FormerElements>& former) {
   for (Shard& shard : shards) {
     if (!IsResizable(shard)) continue;
     const auto length = stored.find(shard.key);
     if (length == stored.end()) continue;
-    if (Shape{length->second} == shard.global_shape) continue;
-    former.push_back(GetElements(shard));
-    BELAY_RETURN_IF_ERROR(Resize(length->second, shard));
+    BELAY_RETURN_IF_ERROR(GiveLength(length->second, shard, former));
   }
   return absl::OkStatus();
 }
@@ -198,9 +207,7 @@ Status GiveLength(const StoredValue& stored, Shard& shard,
   if (part == nullptr || !TakesLength(shard, part->dtype, part->shape)) {
     return absl::OkStatus();
   }
-  if (shard.global_shape == Shape{part->shape.back()}) return absl::OkStatus();
-  former.push_back(GetElements(shard));
-  return Resize(part->shape.back(), shard);
+  return GiveLength(part->shape[0], shard, former);
 }
 
 // --- Placement of all values ---
@@ -234,7 +241,7 @@ Status CheckArgs(const ArrayRestoreArgsFor& entry, int num_ranks) {
                        num_ranks);
 }
 
-StatusOr<Shape> ChooseShape(const StoredValueInfo& stored,
+StatusOr<Shape> ChooseShape(const StoredArray& stored,
                             const ArrayRestoreArgs& args) {
   if (!args.global_shape.has_value() || *args.global_shape == stored.shape) {
     return stored.shape;
@@ -256,7 +263,7 @@ StatusOr<Shape> ChooseShape(const StoredValueInfo& stored,
 }
 
 // Returns no layout if every rank restores the whole array.
-StatusOr<std::optional<Layout>> ChooseLayout(const StoredValueInfo& stored,
+StatusOr<std::optional<Layout>> ChooseLayout(const StoredArray& stored,
                                              const ArrayRestoreArgs& args,
                                              int num_ranks) {
   if (args.layout.has_value()) return args.layout;
@@ -266,7 +273,7 @@ StatusOr<std::optional<Layout>> ChooseLayout(const StoredValueInfo& stored,
   return Refuse(stored.key, absl::DataLossError(layout.status().message()));
 }
 
-StatusOr<PlacedArray> Place(const StoredValueInfo& stored,
+StatusOr<PlacedArray> Place(const StoredArray& stored,
                             const ArrayRestoreArgs& args, int rank,
                             int num_ranks) {
   if (stored.dtype == DType::kString) {
@@ -303,8 +310,8 @@ StatusOr<PlacedArray> Place(const StoredValueInfo& stored,
 
 }  // namespace
 
-std::vector<StoredValueInfo> ListStoredArrays(const SavedCheckpoint& saved) {
-  std::vector<StoredValueInfo> values;
+std::vector<StoredArray> ListStoredArrays(const SavedCheckpoint& saved) {
+  std::vector<StoredArray> values;
   std::vector<std::string> layouts = LayoutsOf(saved);
   for (size_t i = 0; i < layouts.size(); ++i) {
     const StoredArray& array = saved.arrays[i];
@@ -317,7 +324,7 @@ std::vector<StoredValueInfo> ListStoredArrays(const SavedCheckpoint& saved) {
 }
 
 StatusOr<std::vector<PlacedArray>> PlaceArrays(
-    const std::vector<StoredValueInfo>& stored,
+    const std::vector<StoredArray>& stored,
     const std::vector<ArrayRestoreArgsFor>& args, int rank, int num_ranks) {
   for (const ArrayRestoreArgsFor& entry : args) {
     BELAY_RETURN_IF_ERROR(CheckArgs(entry, num_ranks));
@@ -325,10 +332,10 @@ StatusOr<std::vector<PlacedArray>> PlaceArrays(
   BELAY_ASSIGN_OR_RETURN(const KeyPatterns patterns,
                          KeyPatterns::CompileKeys(args));
   std::vector<std::string_view> keys;
-  for (const StoredValueInfo& value : stored) keys.push_back(value.key);
+  for (const StoredArray& value : stored) keys.push_back(value.key);
   BELAY_RETURN_IF_ERROR(patterns.CheckAllMatch(keys, "args"));
   std::vector<PlacedArray> placed;
-  for (const StoredValueInfo& value : stored) {
+  for (const StoredArray& value : stored) {
     const int entry = patterns.Find(value.key);
     const ArrayRestoreArgs chosen =
         entry < 0 ? ArrayRestoreArgs() : args[static_cast<size_t>(entry)].args;

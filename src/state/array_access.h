@@ -69,7 +69,7 @@ Status CheckAfterLengths(const std::vector<FormerElements>& former,
                          std::vector<Shard>& shards);
 
 // Resizes the shards that take a stored length, and adds their former memory.
-// Errors: ResourceExhausted - no memory; what a container threw.
+// Errors: those of Resize.
 Status GiveLengths(const StoredLengths& stored, std::vector<Shard>& shards,
                    std::vector<FormerElements>& former);
 
@@ -79,22 +79,14 @@ Status GiveLength(const StoredValue& stored, Shard& shard,
 
 // Restores of all values of a checkpoint by arguments, without a State.
 
-struct StoredValueInfo {
-  std::string key;
-  DType dtype = DType::kU8;
-  Shape shape;
-  std::string layout;  // Layout::ToString, or empty
-
-  friend bool operator==(const StoredValueInfo&,
-                         const StoredValueInfo&) = default;
-};
 template <typename Archive>
-void Fields(Archive& archive, StoredValueInfo& value) {
-  archive(value.key, value.dtype, value.shape, value.layout);
+void Fields(Archive& archive, StoredArray& array) {
+  archive(array.key, array.dtype, array.shape, array.string_bytes, array.args,
+          array.layout, array.fields);
 }
 
-// Ascending by key.
-std::vector<StoredValueInfo> ListStoredArrays(const SavedCheckpoint& saved);
+// Returns the key, dtype, shape and layout of each array, ascending by key.
+std::vector<StoredArray> ListStoredArrays(const SavedCheckpoint& saved);
 
 // The part of a value that one rank restores.
 struct PlacedArray {
@@ -111,7 +103,7 @@ struct PlacedArray {
 // shape nor box.
 // Errors: those of RestoreValues.
 StatusOr<std::vector<PlacedArray>> PlaceArrays(
-    const std::vector<StoredValueInfo>& stored,
+    const std::vector<StoredArray>& stored,
     const std::vector<ArrayRestoreArgsFor>& args, int rank, int num_ranks);
 
 // For the fingerprint of the arguments.

@@ -65,19 +65,6 @@ Status AddHandled(const State& state, const HandlerTable& table, Choose choose,
   return absl::OkStatus();
 }
 
-// Adds a value that needs no handler, with the ghost cells that it fills.
-Status AddWithGhosts(Shard shard, const RestoreChoice& choice,
-                     ValuesToRead& values) {
-  BELAY_RETURN_IF_ERROR(FindElements(shard));
-  if (shard.ghosts == nullptr) return values.Add(std::move(shard), choice);
-  BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts,
-                         WithGhostCells(std::move(shard)));
-  for (Shard& part : parts) {
-    BELAY_RETURN_IF_ERROR(values.Add(std::move(part), choice));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 std::vector<std::string_view> ListKeys(const State& state) {
@@ -96,18 +83,30 @@ Status CheckNotComputed(const std::string& key, const RestoreChoice& choice) {
           ": only arrays and numbers without handlers are computed"));
 }
 
-Status ValuesToRead::Add(Shard&& shard, const RestoreChoice& choice) {
-  if (choice.transform.empty()) {
+Status ValuesToRead::Add(Shard shard, RestoreChoice choice) {
+  // Else some ranks would get no rows.
+  if (shard.rows != nullptr) choice.tolerance.lengths = false;
+  BELAY_RETURN_IF_ERROR(FindElements(shard));
+  if (shard.ghosts == nullptr && choice.transform.empty()) {
     AddShard(std::move(shard), choice);
     return absl::OkStatus();
   }
-  if (shard.dtype == DType::kString || shard.rows != nullptr)
+  if (shard.dtype == DType::kString || shard.rows != nullptr) {
     return CheckNotComputed(shard.key, choice);
-  if (!choice.stored_key.empty()) shard.key = choice.stored_key;
-  computed.push_back({.shard = std::move(shard),
-                      .transform = choice.transform,
-                      .tolerance = choice.tolerance,
-                      .may_be_absent = choice.may_be_absent});
+  }
+  BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts,
+                         WithGhostCells(std::move(shard)));
+  for (Shard& part : parts) {
+    if (choice.transform.empty()) {
+      AddShard(std::move(part), choice);
+      continue;
+    }
+    if (!choice.stored_key.empty()) part.key = choice.stored_key;
+    computed.push_back({.shard = std::move(part),
+                        .transform = choice.transform,
+                        .tolerance = choice.tolerance,
+                        .may_be_absent = choice.may_be_absent});
+  }
   return absl::OkStatus();
 }
 
@@ -119,17 +118,16 @@ void ValuesToRead::AddShard(Shard&& shard, const RestoreChoice& choice) {
 }
 
 Status CheckWritable(const ValuesToRead& values) {
-  const std::string* key = nullptr;
   for (const Shard& shard : values.shards) {
-    if (shard.is_const && key == nullptr) key = &shard.key;
+    if (shard.is_const) return ConstValueError(shard.key);
   }
   for (const ComputedValue& value : values.computed) {
-    if (value.shard.is_const && key == nullptr) key = &value.shard.key;
+    if (value.shard.is_const) return ConstValueError(value.shard.key);
   }
   for (const HandledValue& value : values.handled) {
-    if (value.value.is_const && key == nullptr) key = &value.key;
+    if (value.value.is_const) return ConstValueError(value.key);
   }
-  return key == nullptr ? absl::OkStatus() : ConstValueError(*key);
+  return absl::OkStatus();
 }
 
 Status ConstValueError(const std::string& key) {
@@ -150,12 +148,10 @@ StatusOr<ValuesToRead> ChooseValues(const State& state,
       if (is_handled[i]) continue;
       const Shard& shard = state.shards()[i];
       RestoreChoice choice = choose(shard.key);
-      // Else some ranks would get no rows.
-      if (shard.rows != nullptr) choice.tolerance.lengths = false;
       if (choice.skip) {
         Skip(shard.key, choice, values);
       } else {
-        BELAY_RETURN_IF_ERROR(AddWithGhosts(shard, choice, values));
+        BELAY_RETURN_IF_ERROR(values.Add(shard, std::move(choice)));
       }
     }
     return values;
@@ -218,13 +214,12 @@ bool IsMismatched(const Shard& shard, Tolerance tolerance,
 
 void AddSources(const SavedCheckpoint& saved, const StoredQuestion& question,
                 StoredAnswer& answer) {
-  Keys keys = question.sources;
-  Append(question.optional_sources, keys);
-  MakeDistinct(keys);
-  for (const std::string& key : keys) {
-    const StoredArray* array = FindArray(saved, key);
-    if (array == nullptr) continue;
-    answer.sources[key] = {.dtype = array->dtype, .shape = array->shape};
+  for (const Keys* keys : {&question.sources, &question.optional_sources}) {
+    for (const std::string& key : *keys) {
+      const StoredArray* array = FindArray(saved, key);
+      if (array == nullptr) continue;
+      answer.sources[key] = {.dtype = array->dtype, .shape = array->shape};
+    }
   }
 }
 
@@ -451,14 +446,11 @@ class KnownKeys {
 // Returns the keys of all arrays of a value with a handler.
 Keys ListArrays(const SavedCheckpoint& saved, const std::string& key) {
   const std::string below = key + "/";
-  auto array = std::lower_bound(
-      saved.arrays.begin(), saved.arrays.end(), key,
-      [](const StoredArray& a, const std::string& k) { return a.key < k; });
   Keys keys;
-  for (; array != saved.arrays.end(); ++array) {
-    const bool is_part = array->key == key || array->key.starts_with(below);
-    if (is_part) keys.push_back(array->key);
-    if (!is_part && !array->key.starts_with(key)) break;
+  for (size_t i = FirstFrom(saved.arrays, key); i < saved.arrays.size(); ++i) {
+    const std::string& one = saved.arrays[i].key;
+    if (!one.starts_with(key)) break;
+    if (one == key || one.starts_with(below)) keys.push_back(one);
   }
   return keys;
 }
@@ -471,11 +463,6 @@ bool FitsAsked(const StoredArray& array, const AskedArray& asked) {
   if (takes_length) shape.back() = array.shape.back();
   return Fits({array.dtype, array.shape}, {asked.dtype, shape},
               asked.tolerance);
-}
-
-void Warn(MismatchPolicy policy, const std::string& warning,
-          std::vector<std::string>& warnings) {
-  if (policy == MismatchPolicy::kWarn) warnings.push_back(warning);
 }
 
 }  // namespace
@@ -505,12 +492,10 @@ Status CheckMismatchPoliciesToObjects(const RestoreOptions& options) {
 
 std::vector<Conversion> FindMismatched(const SavedCheckpoint& saved,
                                        const std::vector<AskedArray>& wanted) {
-  absl::flat_hash_map<std::string_view, const StoredArray*> arrays;
-  for (const StoredArray& array : saved.arrays) arrays[array.key] = &array;
   std::vector<Conversion> mismatched;
   for (const AskedArray& one : wanted) {
-    const auto array = arrays.find(one.key);
-    if (array == arrays.end() || FitsAsked(*array->second, one)) continue;
+    const StoredArray* const array = FindArray(saved, one.key);
+    if (array == nullptr || FitsAsked(*array, one)) continue;
     // The same form with another tolerance.
     if (!mismatched.empty() && mismatched.back().key == one.key &&
         mismatched.back().dtype == one.dtype &&
@@ -520,8 +505,8 @@ std::vector<Conversion> FindMismatched(const SavedCheckpoint& saved,
     mismatched.push_back({.key = one.key,
                           .dtype = one.dtype,
                           .shape = one.shape,
-                          .stored_dtype = array->second->dtype,
-                          .stored_shape = array->second->shape});
+                          .stored_dtype = array->dtype,
+                          .stored_shape = array->shape});
   }
   return mismatched;
 }
@@ -561,22 +546,24 @@ Status React(const RestoreOptions& options, StoredAnswer& answer) {
 
 void Report(const RestoreOptions& options, StoredAnswer answer,
             RestoreResult& result) {
+  const auto warn = [&](MismatchPolicy policy, std::string warning) {
+    if (policy != MismatchPolicy::kWarn) return;
+    result.warnings.push_back(std::move(warning));
+  };
   for (const std::string& key : answer.missing) {
-    Warn(options.missing, Cat("\"", key, "\" is not stored and stays as it is"),
-         result.warnings);
+    warn(options.missing,
+         Cat("\"", key, "\" is not stored and stays as it is"));
   }
   for (const std::string& key : answer.unexpected) {
-    Warn(options.unexpected,
-         Cat("\"", key, "\" is stored, but wanted by no rank"),
-         result.warnings);
+    warn(options.unexpected,
+         Cat("\"", key, "\" is stored, but wanted by no rank"));
   }
   for (const Conversion& one : answer.mismatched) {
-    Warn(options.mismatched,
+    warn(options.mismatched,
          Cat("\"", one.key,
              "\" stays as it is: its stored dtype or shape differs (need ",
              FormText({one.dtype, one.shape}), ", found ",
-             FormText({one.stored_dtype, one.stored_shape}), ")"),
-         result.warnings);
+             FormText({one.stored_dtype, one.stored_shape}), ")"));
   }
   if (options.missing != MismatchPolicy::kIgnore) {
     result.missing = std::move(answer.missing);

@@ -63,9 +63,10 @@ struct ValuesToRead {
   std::vector<std::string> skipped;    // keys that the arguments leave out
   std::vector<FormerElements> former;  // memory that containers have given up
 
-  // Adds a value that needs no handler.
-  // Errors: InvalidArgument - a text is to be computed.
-  Status Add(Shard&& shard, const RestoreChoice& choice);
+  // Adds a value that needs no handler, with the ghost cells that it fills.
+  // Errors: InvalidArgument - a text is to be computed; those of FindElements
+  //   and WithGhostCells.
+  Status Add(Shard shard, RestoreChoice choice);
 
   void AddShard(Shard&& shard, const RestoreChoice& choice);
 };

@@ -9,8 +9,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::vector<StoredValueInfo>& Stored() {
-  static const auto* const stored = new std::vector<StoredValueInfo>{
+const std::vector<StoredArray>& Stored() {
+  static const auto* const stored = new std::vector<StoredArray>{
       {.key = "adam/m", .dtype = DType::kF32, .shape = {8, 4}},
       {.key = "model/b", .dtype = DType::kC64, .shape = {4}},
       {.key = "model/w",
@@ -115,7 +115,7 @@ TEST(ArrayPlacing, ADamagedLayoutIsDataLoss) {
 }
 
 TEST(ArrayPlacing, TravelsAsBytes) {
-  EXPECT_EQ(Decode<std::vector<StoredValueInfo>>(Encode(Stored())), Stored());
+  EXPECT_EQ(Decode<std::vector<StoredArray>>(Encode(Stored())), Stored());
   const ArrayRestoreArgs args{.dtype = DType::kF16, .stored_layout = true};
   using Args = std::vector<ArrayRestoreArgsFor>;
   const std::string encoded = EncodeArgs(Args{{"a", args}});
@@ -128,11 +128,11 @@ TEST(ArrayPlacing, TakesLayoutsFromTheGraph) {
   saved.arrays = {{.key = "a", .shape = {2}}, {.key = "b", .shape = {3}}};
   saved.graph.attribute_array = {1};
   saved.graph.attribute_layout = {"[x] on x=3"};
-  const std::vector<StoredValueInfo> values = ListStoredArrays(saved);
-  EXPECT_THAT(values, ElementsAre(StoredValueInfo{.key = "a", .shape = {2}},
-                                  StoredValueInfo{.key = "b",
-                                                  .shape = {3},
-                                                  .layout = "[x] on x=3"}));
+  const std::vector<StoredArray> values = ListStoredArrays(saved);
+  EXPECT_THAT(values, ElementsAre(StoredArray{.key = "a", .shape = {2}},
+                                  StoredArray{.key = "b",
+                                              .shape = {3},
+                                              .layout = "[x] on x=3"}));
 }
 
 }  // namespace
