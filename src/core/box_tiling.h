@@ -64,7 +64,7 @@ class BoxIndex {
 
   // Only the first one of a stack whose boxes are alike along the other axes.
   std::vector<Entry> entries_;
-  // Of a stack: the axis, as position in bounds, and the begin and end of each
+  // In a stack: the axis, as position in bounds, and the begin and end of each
   // box along it; the positions if the boxes are alike along the other axes.
   size_t axis_ = 0;
   std::vector<int64_t> begins_;

@@ -373,12 +373,9 @@ StatusOr<ChildProcess> ChildProcess::Start(
   return ErrnoStatus(error, Cat("start \"", command[0], "\" to"), child.name_);
 }
 
-ChildProcess::ChildProcess(ChildProcess&& other) noexcept
-    : name_(std::move(other.name_)),
-      pid_(std::exchange(other.pid_, -1)),
-      socket_(std::exchange(other.socket_, -1)),
-      has_begun_(other.has_begun_),
-      shared_(std::exchange(other.shared_, {})) {}
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept {
+  *this = std::move(other);
+}
 
 ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
   std::swap(name_, other.name_);

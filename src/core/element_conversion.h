@@ -74,7 +74,8 @@ struct FloatFormat {
     if (!has_infinity) return sign() - 1;
     return sign() - (uint64_t{1} << (mantissa_bits - 1));
   }
-  // What too large numbers become: infinity, or the largest number without it.
+  // The pattern of too large numbers: infinity, or the largest number without
+  // it.
   constexpr uint64_t largest() const {
     if (!has_infinity) return sign() - 2;
     return sign() - (uint64_t{1} << mantissa_bits);

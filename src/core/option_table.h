@@ -43,7 +43,7 @@ constexpr Bounds Above(double low) {
   return {.low = low, .high = DBL_MAX, .is_open = true};
 }
 
-// What few options have.
+// The rare properties of options.
 struct OptionTraits {
   Bounds bounds = {};
   // The default in the documentation, where it is not that of the struct.
@@ -620,7 +620,7 @@ concept HasText = requires(T value) {
   ReadText(std::string(), value);
 };
 
-// What such a value is, such as "a whole number of at least 1".
+// Describes such a value, "a whole number of at least 1".
 template <HasText T>
 std::string NeededText(Bounds bounds = {}) {
   std::string needed;

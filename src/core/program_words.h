@@ -30,7 +30,7 @@ class LanguageOfCall {
   std::optional<Language> before_;
 };
 
-// What has another name in each language. Options have theirs in
+// A name that differs between languages. Options have theirs in
 // core/option_table.h.
 struct ProgramWord {
   const char* cpp;

@@ -256,28 +256,6 @@ int64_t RowPosition(const Selection& selection, int64_t row) {
 
 namespace {
 
-// The rows of a part in the memory that holds the positions from `begin` on.
-struct Places {
-  Shape shape;
-  int64_t offset = 0;  // bytes
-  Shape strides;
-};
-
-Places FindPlaces(const Selection& selection, int64_t element_bytes,
-                  int64_t begin, const RowPart& part) {
-  const Shape dense = DenseStrides(selection.source_shape, element_bytes);
-  Places places;
-  for (size_t axis = 0; axis < selection.axes.size(); ++axis) {
-    const AxisRange& range = selection.axes[axis];
-    int64_t start = range.start;
-    if (axis == 0) start += part.first * range.step - begin;
-    places.offset += start * dense[axis];
-    places.shape.push_back(axis == 0 ? part.count : range.count);
-    places.strides.push_back(range.step * dense[axis]);
-  }
-  return places;
-}
-
 // Calls `move(place, row, bytes)` for the rows that a mask selects, all in
 // bytes from the beginning of either side. Neighbours are moved as one, and
 // rows of the size of an element one by one.
@@ -325,14 +303,23 @@ void MoveSelected(const Selection& selection, int64_t element_bytes,
                   });
     return;
   }
-  const Places places = FindPlaces(selection, element_bytes, begin, part);
-  const Shape dense = DenseStrides(places.shape, element_bytes);
+  // The rows in the memory that holds the positions from `begin` on.
+  const Shape whole = DenseStrides(selection.source_shape, element_bytes);
+  Shape shape, strides;
+  int64_t offset = 0;  // bytes
+  for (size_t axis = 0; axis < selection.axes.size(); ++axis) {
+    const AxisRange& range = selection.axes[axis];
+    int64_t start = range.start;
+    if (axis == 0) start += part.first * range.step - begin;
+    offset += start * whole[axis];
+    shape.push_back(axis == 0 ? part.count : range.count);
+    strides.push_back(range.step * whole[axis]);
+  }
+  const Shape dense = DenseStrides(shape, element_bytes);
   if (kScatter) {
-    StridedCopy(places.shape, element_bytes, {from, dense},
-                {to + places.offset, places.strides});
+    StridedCopy(shape, element_bytes, {from, dense}, {to + offset, strides});
   } else {
-    StridedCopy(places.shape, element_bytes,
-                {from + places.offset, places.strides}, {to, dense});
+    StridedCopy(shape, element_bytes, {from + offset, strides}, {to, dense});
   }
 }
 

@@ -78,16 +78,12 @@ struct KeyedValue {
 // Returns every value under its own key.
 std::vector<KeyedValue> OwnKeys(const LiveGraph& live);
 
-// Lists values for a save or a restore. Borrows from the objects and from
-// `live`.
+// Lists values for a save or a restore. Borrows from the objects and `live`.
 State ListValues(const LiveGraph& live, const std::vector<KeyedValue>& values);
 
-// Calls `get` of every opaque state, before a save.
-// Errors: those that a function returned or threw.
+// Calls `get` of every opaque state before a save, or `set` of those among
+// `values` after a restore. Errors: those that a function returned or threw.
 Status FetchOpaqueStates(LiveGraph& live);
-
-// Calls `set` of the opaque states among these values, after a restore.
-// Errors: those that a function returned or threw.
 Status HandOverOpaqueStates(const LiveGraph& live,
                             const std::vector<KeyedValue>& values);
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "belay/objects/trackable.h"
 #include "core/keys.h"
+#include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
 
@@ -83,8 +84,7 @@ class Reporter {
     nodes_.assign(saved_.nodes.size(), NodeMatch::kAbsent);
     used_.assign(places_.size(), AttributeUse::kUnused);
     for (const RankMatch& rank : ranks_) {
-      Status status = CheckSizes(rank, nodes_.size(), places_.size());
-      if (!status.ok()) return status;
+      BELAY_RETURN_IF_ERROR(CheckSizes(rank, nodes_.size(), places_.size()));
       Add(rank);
     }
     std::sort(report_.ranks.begin(), report_.ranks.end());
@@ -457,9 +457,7 @@ std::string LoadReport::ToString() const {
 Status LoadStatus::AssertConsumed() const {
   constexpr std::string_view kName = "assert consumed";
   if (kind_ == Kind::kInitializationOnly) return NothingToRestore(kName);
-  if (Status status = CheckExisting(kName, report_); !status.ok()) {
-    return status;
-  }
+  BELAY_RETURN_IF_ERROR(CheckExisting(kName, report_));
   // Files of other programs may hold much that this one does not need.
   if (kind_ == Kind::kNameBased) return absl::OkStatus();
   return CheckUsed(kName, report_);

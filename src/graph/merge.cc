@@ -11,11 +11,6 @@
 namespace belay {
 namespace {
 
-// Returns the common prefix of the keys of the values of an object.
-std::string KeyPrefix(const std::string& object) {
-  return AttributeKey(object, "");
-}
-
 // Adds an array to the object that its key names. Returns whether that exists.
 bool AddMade(const MadeArray& made,
              const absl::flat_hash_map<std::string, size_t>& nodes,
@@ -51,7 +46,7 @@ StatusOr<std::optional<ObjectGraph>> CopiedGraph(const SavedCheckpoint& saved,
   const std::vector<std::string> names = ObjectNames(graph);
   absl::flat_hash_map<std::string, size_t> nodes;
   for (size_t i = 0; i < names.size(); ++i) {
-    nodes.emplace(KeyPrefix(names[i]), i);
+    nodes.emplace(AttributeKey(names[i], ""), i);  // the prefix of its keys
   }
   for (const MadeArray& made : plan.made) {
     if (!AddMade(made, nodes, graph)) return std::nullopt;
@@ -433,9 +428,7 @@ StatusOr<MergedGraph> MergeGraphs(const std::vector<RankGraph>& ranks) {
     return merged;
   }
   Merger merger(std::move(sources));
-  StatusOr<ObjectGraph> graph = merger.Run();
-  if (!graph.ok()) return graph.status();
-  merged.graph = *std::move(graph);
+  BELAY_ASSIGN_OR_RETURN(merged.graph, merger.Run());
   std::vector<Renames> by_source;
   for (const Source& source : merger.sources()) {
     by_source.push_back(FindRenames(source, merger.names()));

@@ -194,8 +194,7 @@ Status CheckGraph(const ObjectGraph& graph) {
   std::vector<int> lengths;
   std::vector<bool> reached(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    Status status = CheckNode(graph, i, lengths);
-    if (!status.ok()) return status;
+    BELAY_RETURN_IF_ERROR(CheckNode(graph, i, lengths));
     const GraphNode& node = graph.nodes[i];
     lengths.push_back(i == 0 ? 0 : lengths[At(node.parent)] + 1);
     // Note which nodes the last edge of their path leads to.
@@ -364,8 +363,8 @@ StatusOr<ObjectGraph> DecodeGraph(std::string_view bytes) {
     return absl::DataLossError(
         "read object graph \"\": its length does not match its content");
   }
-  if (Status status = CheckAttributes(graph); !status.ok()) return status;
-  if (Status status = CheckGraph(graph); !status.ok()) return status;
+  BELAY_RETURN_IF_ERROR(CheckAttributes(graph));
+  BELAY_RETURN_IF_ERROR(CheckGraph(graph));
   return graph;
 }
 

@@ -139,7 +139,6 @@ uint64_t GraphFingerprint(const ObjectGraph& graph);
 // names can make very many.
 int64_t PathBytes(const ObjectGraph& graph);
 
-// Errors: ResourceExhausted - the paths have too many bytes to list.
 Status CheckPathBytes(const ObjectGraph& graph);
 
 // Returns one element per node.
@@ -154,8 +153,8 @@ StatusOr<StoredGraph> ToStoredGraph(const ObjectGraph& graph,
                                     const std::vector<StoredArray>& arrays,
                                     StoredValues& values);
 
-// Returns the graph of columns from a file. The values with handlers come last
-// in their object. Without rows there is no graph, see StoredGraph.
+// Returns the graph of columns from a file. Values with handlers come last in
+// their object. Without rows there is no graph, see StoredGraph.
 // Errors: DataLoss - those of DamageOf and CheckGraph.
 StatusOr<ObjectGraph> FromStoredGraph(const StoredGraph& stored,
                                       const std::vector<StoredArray>& arrays,

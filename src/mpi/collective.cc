@@ -29,7 +29,7 @@ class Packet {
     if (is_whole()) std::memcpy(text_, bytes.data(), bytes.size());
   }
 
-  // Of the whole message.
+  // The size of the whole message.
   int64_t size() const {
     return static_cast<int64_t>(head_ & ((uint64_t{1} << kSizeBits) - 1));
   }

@@ -35,12 +35,7 @@ Agreed<> AgreeOnNew(CommContext& context, int code, std::string_view site,
 
 }  // namespace
 
-Comm::Comm(Comm&& other) noexcept
-    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
-      rank_(std::exchange(other.rank_, -1)),
-      size_(std::exchange(other.size_, 0)),
-      deadline_seconds_(other.deadline_seconds_),
-      transfer_variable_(std::move(other.transfer_variable_)) {}
+Comm::Comm(Comm&& other) noexcept { *this = std::move(other); }
 
 Comm& Comm::operator=(Comm&& other) noexcept {
   comm_ = std::exchange(other.comm_, MPI_COMM_NULL);
@@ -52,9 +47,7 @@ Comm& Comm::operator=(Comm&& other) noexcept {
 }
 
 StatusOr<Comm> Comm::Duplicate(MPI_Comm comm, double deadline_seconds) {
-  if (Status status = CheckMpiRuns("duplicate communicator"); !status.ok()) {
-    return status;
-  }
+  BELAY_RETURN_IF_ERROR(CheckMpiRuns("duplicate communicator"));
   if (comm == MPI_COMM_NULL) {
     return absl::InvalidArgumentError(
         "duplicate communicator: it is MPI_COMM_NULL");

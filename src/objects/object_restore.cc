@@ -78,9 +78,6 @@ LoadStatus WithMismatchWarnings(const LoadStatus& status,
 LoadStatus WithConversions(const LoadStatus& status,
                            const std::vector<Conversion>& conversions) {
   LoadReport report = status.report();
-  const auto text = [](DType dtype, const Shape& shape) {
-    return Cat(DTypeName(dtype), " ", ShapeText(shape));
-  };
   for (const Conversion& one : conversions) {
     const bool is_known =
         std::any_of(report.converted.begin(), report.converted.end(),
@@ -91,18 +88,12 @@ LoadStatus WithConversions(const LoadStatus& status,
     report.converted.push_back(
         {.key = one.key,
          .stored_key = one.key,
-         .needed = text(one.dtype, one.shape),
-         .found = text(one.stored_dtype, one.stored_shape),
+         .needed = FormText({one.dtype, one.shape}),
+         .found = FormText({one.stored_dtype, one.stored_shape}),
          .ranks = report.ranks});
   }
   return LoadStatus(status.kind(), std::move(report), status.rank_reports());
 }
-
-// The graph of an open checkpoint.
-struct OpenedGraph {
-  ObjectGraph graph;
-  bool by_name = false;
-};
 
 // Returns a graph of all values of a checkpoint without one.
 ObjectGraph GraphOfAll(const SavedCheckpoint& saved) {
@@ -134,7 +125,7 @@ StatusOr<std::string> EncodeStoredGraph(const SavedCheckpoint& saved) {
 }
 
 // Stage graph: sends the stored graph to all ranks. Collective; agreed.
-Agreed<OpenedGraph> ShareGraph(RestoreFrame& frame,
+Agreed<Restoration> ShareGraph(RestoreFrame& frame,
                                const SavedCheckpoint& saved) {
   frame.stages.Enter("graph");
   BELAY_ASSIGN_OR_RETURN_AGREED(
@@ -143,7 +134,7 @@ Agreed<OpenedGraph> ShareGraph(RestoreFrame& frame,
   BELAY_ASSIGN_OR_RETURN_AGREED(
       ObjectGraph graph,
       AgreeOn(frame.context, DecodeGraph(std::string_view(bytes).substr(1))));
-  return OpenedGraph{.graph = std::move(graph), .by_name = bytes[0] == 'n'};
+  return Restoration{.saved = std::move(graph), .by_name = bytes[0] == 'n'};
 }
 
 // Merges the matches of all ranks. Collective; agreed.
@@ -175,13 +166,6 @@ Agreed<LoadStatus> ReportTogether(CommContext& context,
   return LoadStatus(restoration.by_name ? LoadStatus::Kind::kNameBased
                                         : LoadStatus::Kind::kObjectGraph,
                     std::move(merged), {std::move(own)});
-}
-
-// Returns true if any rank has something to read. Collective; agreed.
-Agreed<bool> AnyReads(CommContext& context, const MatchResult& match) {
-  std::vector<int64_t> reads = {static_cast<int64_t>(match.reads.size())};
-  BELAY_RETURN_IF_AGREED(MaxAll(context, reads));
-  return reads[0] > 0;
 }
 
 // Returns the arguments of each live value; for the save counter only the
@@ -267,8 +251,9 @@ Agreed<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreFrame& frame,
                                           status.report(),
                                           frame.options.mismatched));
   status = WithMismatchWarnings(status, frame.options.mismatched);
-  BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, AnyReads(frame.context, match));
-  if (any) {
+  std::vector<int64_t> most_reads = {std::ssize(match.reads)};
+  BELAY_RETURN_IF_AGREED(MaxAll(frame.context, most_reads));
+  if (most_reads[0] > 0) {
     if (!opened) {
       BELAY_ASSIGN_OR_RETURN_AGREED(opened, OpenStep(frame, pending.source));
     }
@@ -306,11 +291,9 @@ Agreed<LoadStatus> RestoreNow(TrackedObjects& objects, const std::string& path,
   BELAY_ASSIGN_OR_RETURN_AGREED(OpenedStep opened, OpenStep(frame, source));
   BELAY_RETURN_IF_AGREED(PinRestore(frame, opened.source));
   PendingObjects pending{.source = opened.source};
-  BELAY_ASSIGN_OR_RETURN_AGREED(OpenedGraph graph,
+  BELAY_ASSIGN_OR_RETURN_AGREED(pending.restoration,
                                 ShareGraph(frame, opened.saved));
-  pending.restoration = {.number = objects.num_restores + 1,
-                         .saved = std::move(graph.graph),
-                         .by_name = graph.by_name};
+  pending.restoration.number = objects.num_restores + 1;
   BELAY_ASSIGN_OR_RETURN_AGREED(
       LoadStatus status,
       RestoreMatched(objects, frame, *live, pending, std::move(opened)));

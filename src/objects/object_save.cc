@@ -112,18 +112,8 @@ State ListRenamed(const LiveGraph& live, const MergeResult& merge) {
   return ListValues(live, values);
 }
 
-// Fetches opaque states, and merges the graphs of all ranks. Collective;
-// agreed.
-Agreed<> MergeStage(TrackedObjects& objects, CommContext& context,
-                    StatusOr<LiveGraph>& live) {
-  if (live.ok()) {
-    if (Status status = FetchOpaqueStates(*live); !status.ok()) live = status;
-  }
-  return MergeTogether(context, live, objects.merge);
-}
-
-// The stage with a deadline of its own, which must not watch the save as well.
-// Collective; agreed.
+// Fetches opaque states, and merges the graphs of all ranks, with a deadline of
+// its own, which must not watch the save as well. Collective; agreed.
 Agreed<> MergeWatched(TrackedObjects& objects, const std::string& path,
                       const SaveOptions& options, StatusOr<LiveGraph>& live,
                       StageCosts& costs) {
@@ -132,7 +122,10 @@ Agreed<> MergeWatched(TrackedObjects& objects, const std::string& path,
                                absl::StrFormat("save \"%s\"", path))};
   Stages stages(context);
   stages.Enter("merge graphs");
-  BELAY_RETURN_IF_AGREED(MergeStage(objects, context, live));
+  if (live.ok()) {
+    if (Status status = FetchOpaqueStates(*live); !status.ok()) live = status;
+  }
+  BELAY_RETURN_IF_AGREED(MergeTogether(context, live, objects.merge));
   costs = {.messages = context.messages,
            .agreement_bytes = context.agreement_bytes,
            .stages = stages.Finish()};

@@ -29,20 +29,18 @@ struct FormerElements {
 };
 
 // Updates the address of the shard's elements, which may have moved.
-// Errors: InvalidArgument - the object was moved from, or its length has
-// changed
-//   since pieces of it were added; what a function of the program threw.
+// Errors: InvalidArgument - the object was moved from, or has another length
+//   than when pieces of it were added; what a function of the program threw.
 Status FindElements(Shard& shard);
 
-// Returns true if the shard's object has a function that resizes it.
 bool CanResize(const Shard& shard);
 
 // Returns true if the shard takes the length of a stored array; never for rows.
 bool IsResizable(const Shard& shard);
 
 // Resizes the object to `length` elements, and finds them.
-// Errors: ResourceExhausted - no memory; what a container threw;
-//   FailedPrecondition - it has another length afterwards.
+// Errors: ResourceExhausted; what a container threw; FailedPrecondition - it
+//   has another length afterwards.
 Status Resize(int64_t length, Shard& shard);
 
 FormerElements GetElements(const Shard& shard);
@@ -50,7 +48,6 @@ FormerElements GetElements(const Shard& shard);
 // Returns true if the shard takes the length of an array of this form.
 bool TakesLength(const Shard& shard, DType stored_dtype, const Shape& stored);
 
-// Returns `stored` if the shard takes its length, else the shard's shape.
 Shape ShapeToRestore(const Shard& shard, DType stored_dtype,
                      const Shape& stored);
 
@@ -62,14 +59,12 @@ using StoredLengths = std::map<std::string, int64_t>;
 // how many containers were resized before it was listed, as freed memory may be
 // used again; empty: none.
 // Errors: FailedPrecondition - two keys for one object have different lengths,
-//   or a shard lies in memory that a container of another key had; names the
-//   keys.
+//   or a shard lies in memory that a container of another key had.
 Status CheckAfterLengths(const std::vector<FormerElements>& former,
                          const std::vector<size_t>& listed_after,
                          std::vector<Shard>& shards);
 
 // Resizes the shards that take a stored length, and adds their former memory.
-// Errors: those of Resize.
 Status GiveLengths(const StoredLengths& stored, std::vector<Shard>& shards,
                    std::vector<FormerElements>& former);
 
@@ -99,9 +94,8 @@ struct PlacedArray {
   bool has_zeros = false;  // not all of the box is stored
 };
 
-// Returns the parts of the values that are not skipped. A string has neither
-// shape nor box.
-// Errors: those of RestoreValues.
+// Returns the parts of the values that are not skipped; a string has neither
+// shape nor box. Errors: those of RestoreValues.
 StatusOr<std::vector<PlacedArray>> PlaceArrays(
     const std::vector<StoredArray>& stored,
     const std::vector<ArrayRestoreArgsFor>& args, int rank, int num_ranks);

@@ -53,8 +53,8 @@ void Fields(Archive& archive, CopyPlan& plan) {
           plan.num_left_out);
 }
 
-// `always` is the key of a value that is copied in any case.
-// Errors: those of CopyCheckpoint about keys and rules.
+// `always` is the key of a value that is copied in any case. Errors: those of
+// CopyCheckpoint about keys and rules.
 StatusOr<CopyPlan> PlanCopy(const SavedCheckpoint& saved,
                             const CopyOptions& options,
                             std::string_view always);
@@ -62,8 +62,8 @@ StatusOr<CopyPlan> PlanCopy(const SavedCheckpoint& saved,
 class RuleValues {
  public:
   // Borrows the rules.
-  // Errors: InvalidArgument - `keys` is no expression, or `key` or `value` name
-  //   groups that it does not have, or a rule has no value.
+  // Errors: InvalidArgument - an expression, a group that it does not have, or
+  //   a rule without a value.
   static StatusOr<RuleValues> Create(const std::vector<ConversionRule>& rules);
 
   bool Matches(size_t rule, std::string_view key) const;
@@ -99,7 +99,6 @@ struct CopiedPieces {
 void CutForCopy(const CopyPlan& plan, int rank, int num_ranks,
                 CopiedPieces& pieces);
 
-// Places the shards in memory of `pieces.bytes` bytes.
 void PlaceIn(std::byte* memory, CopiedPieces& pieces);
 
 // Lists each piece under its whole key, to be read.

@@ -28,14 +28,12 @@ StatusOr<std::shared_ptr<const StructLayout>> StoredLayout(
     const std::string& text);
 
 // Lets a shard of structs restore structs with the fields `stored`, "" for
-// none. Its last axis gets their length. Errors: FailedPrecondition - it has
-// other fields, and the rule is that this
-//   is an error, or none of them is stored, or one of them with another type;
-//   names key and fields.
+// none. Its last axis gets their length.
+// Errors: FailedPrecondition - it has other fields, and the rule is that this
+//   is an error, or none of them is stored, or one of them with another type.
 Status TakeStoredFields(const std::string& stored, int64_t stored_bytes,
                         OtherFields rule, Shard& shard);
 
-// Returns the components that this rank holds.
 std::vector<Shard> ShardsOfVariable(std::string_view key,
                                     const ShardedVariable& variable);
 
@@ -46,15 +44,15 @@ std::shared_ptr<void> FollowVariable(ShardedVariable& variable, Shard& shard);
 
 // Sets the first element, the strides and the ghost cells of a shard, whose box
 // is known.
-// Errors: InvalidArgument - the memory has another size than the box with its
-//   ghost cells, or its layout has another number of axes, negative numbers,
-//   or several elements in one place.
+// Errors: InvalidArgument - the memory does not have the size of the box with
+//   its ghost cells, or its layout has another number of axes, negative
+//   numbers, or several elements in one place.
 Status TakeMemory(const Memory& memory, Shard& shard);
 
 // Returns the shards that a restore reads for a shard: itself, extended by the
 // ghost cells that it fills, and others with the same key for ghost cells at
-// the other end of a periodic axis. Errors: InvalidArgument - there are too
-// many.
+// the other end of a periodic axis.
+// Errors: InvalidArgument - there are too many.
 StatusOr<std::vector<Shard>> WithGhostCells(Shard shard);
 
 }  // namespace belay

@@ -166,27 +166,18 @@ void PrefetchRow(const void* row, int64_t bytes) {
 // lengths are constants at compile time.
 template <typename Visit>
 void WithCopier(int64_t bytes, Visit visit) {
-  const auto fixed = [&]<size_t kBytes>(
-                         std::integral_constant<size_t, kBytes>) {
-    visit([](const void* from, void* to) { std::memcpy(to, from, kBytes); });
+  const auto with_size = [&](auto size) {
+    visit([size](const void* from, void* to) {
+      std::memcpy(to, from, static_cast<size_t>(size));
+    });
   };
   switch (bytes) {
-    case 4:
-      return fixed(std::integral_constant<size_t, 4>());
-    case 8:
-      return fixed(std::integral_constant<size_t, 8>());
-    case 16:
-      return fixed(std::integral_constant<size_t, 16>());
-    case 24:
-      return fixed(std::integral_constant<size_t, 24>());
     case 32:
-      return fixed(std::integral_constant<size_t, 32>());
+      return with_size(std::integral_constant<int64_t, 32>());
     case 48:
-      return fixed(std::integral_constant<size_t, 48>());
+      return with_size(std::integral_constant<int64_t, 48>());
     default:
-      return visit([bytes](const void* from, void* to) {
-        std::memcpy(to, from, static_cast<size_t>(bytes));
-      });
+      return VisitSize(bytes, with_size);
   }
 }
 
@@ -252,9 +243,20 @@ bool HasSameForm(const RowGroup& group, const Shard& shard) {
          group.fields == GetFieldsText(shard);
 }
 
-// --- Counts of rows ---
-
 namespace {
+
+Status ForEachRowGroup(
+    const std::vector<std::span<std::byte>>& from,
+    absl::FunctionRef<Status(const RowGroup& group, size_t rank)> visit) {
+  for (size_t rank = 0; rank < from.size(); ++rank) {
+    for (std::span<std::byte> rest = from[rank]; !rest.empty();) {
+      BELAY_RETURN_IF_ERROR(visit(TakeRowGroup(rest), rank));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// --- Counts of rows ---
 
 // Checks the number of rows that the program gave for all ranks; -1: any.
 Status CheckCount(std::string_view operation, std::string_view key,
@@ -729,16 +731,12 @@ Status PackWindow(const std::vector<IdBlock>& blocks, const IdWindow& window,
 
 Status FillBlocks(const std::vector<std::span<std::byte>>& from,
                   const BlocksByKey& by_key, std::vector<IdBlock>& blocks) {
-  for (size_t rank = 0; rank < from.size(); ++rank) {
-    for (std::span<std::byte> rest = from[rank]; !rest.empty();) {
-      const RowGroup group = TakeRowGroup(rest);
-      BELAY_ASSIGN_OR_RETURN(const size_t i,
-                             FindBlock("save", blocks, by_key, group, rank));
-      BELAY_RETURN_IF_ERROR(
-          UnpackGroup(group, static_cast<int32_t>(rank), blocks[i]));
-    }
-  }
-  return absl::OkStatus();
+  return ForEachRowGroup(
+      from, [&](const RowGroup& group, size_t rank) -> Status {
+        BELAY_ASSIGN_OR_RETURN(const size_t i,
+                               FindBlock("save", blocks, by_key, group, rank));
+        return UnpackGroup(group, static_cast<int32_t>(rank), blocks[i]);
+      });
 }
 
 std::string KeyOutOfRange(const std::vector<IdBlock>& blocks) {
@@ -871,15 +869,13 @@ RowRanksOfWindow RequestRows(const std::vector<IdBlock>& blocks,
 Status AnswerRequests(const std::vector<std::span<std::byte>>& requests,
                       const BlocksByKey& by_key,
                       const std::vector<IdBlock>& blocks, Messages& to) {
-  for (size_t rank = 0; rank < requests.size(); ++rank) {
-    for (std::span<std::byte> rest = requests[rank]; !rest.empty();) {
-      const RowGroup group = TakeRowGroup(rest);
-      BELAY_ASSIGN_OR_RETURN(const size_t i,
-                             FindBlock("restore", blocks, by_key, group, rank));
-      AppendRows(group, blocks[i], to[rank]);
-    }
-  }
-  return absl::OkStatus();
+  return ForEachRowGroup(
+      requests, [&](const RowGroup& group, size_t rank) -> Status {
+        BELAY_ASSIGN_OR_RETURN(
+            const size_t i, FindBlock("restore", blocks, by_key, group, rank));
+        AppendRows(group, blocks[i], to[rank]);
+        return absl::OkStatus();
+      });
 }
 
 void TakeAnswers(const std::vector<std::span<std::byte>>& answers,
@@ -1022,12 +1018,11 @@ Status TakeOwned(const std::vector<std::span<std::byte>>& from,
                  std::vector<Shard>& shards) {
   // By the key of the rows, in the order of the ranks.
   std::map<std::string_view, std::vector<RowGroup>> arrived;
-  for (std::span<std::byte> rest : from) {
-    while (!rest.empty()) {
-      const RowGroup group = TakeRowGroup(rest);
-      arrived[group.key].push_back(group);
-    }
-  }
+  BELAY_RETURN_IF_ERROR(
+      ForEachRowGroup(from, [&](const RowGroup& group, size_t) {
+        arrived[group.key].push_back(group);
+        return absl::OkStatus();
+      }));
   const std::vector<RowGroup> none;
   for (Shard& shard : shards) {
     if (!HasOwner(shard)) continue;

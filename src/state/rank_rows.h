@@ -30,13 +30,11 @@ bool HasRows(const std::vector<Shard>& shards);
 bool HasOwners(const std::vector<Shard>& shards);
 bool HasIds(const Shard& shard);
 
-// Returns the shape of `elements` numbers as rows of a shard.
-// Errors: InvalidArgument - they are not whole rows, or the fields of structs
-//   are wrong; names the key.
+// Errors: InvalidArgument - `elements` numbers are not whole rows, or the
+//   fields of structs are wrong.
 StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements);
 
-// Lets a shard be restored from another key. The messages about rows still name
-// the program's key as well.
+// Lets a shard be restored from another key. Messages still name the program's.
 void TakeKey(const std::string& stored_key, Shard& shard);
 
 // Identifies rows in a restore: their stored key, and the program's key if it
@@ -49,15 +47,14 @@ std::string GetStoredKey(std::string_view id);
 
 enum class RowParts : uint8_t { kRows, kIds, kIdsAndRows };
 
-// The places of the ids and rows of a new group.
 struct RowGroupRoom {
   std::byte* ids = nullptr;
   std::byte* rows = nullptr;
 };
 
 // Appends a group of a shard's rows to the message of each rank that gets some.
-// `ranks` has the rank of each row. The result, one per rank, is valid until
-// the next call.
+// `ranks` has the rank of each row. The result, by rank, is valid until the
+// next call.
 std::vector<RowGroupRoom> AppendRowGroups(const Shard& shard,
                                           const std::vector<int32_t>& ranks,
                                           RowParts parts, Messages& to);
@@ -85,7 +82,7 @@ struct RowGroup {
     return CountIdBytes() + (parts == RowParts::kIds ? 0 : count * row_bytes);
   }
 };
-// Of its head, before the ids and the rows.
+// Its head, before the ids and the rows.
 template <typename Archive>
 void Fields(Archive& archive, RowGroup& group) {
   archive(group.key, group.dtype, group.row_bytes, group.fields, group.count,
@@ -95,7 +92,6 @@ void Fields(Archive& archive, RowGroup& group) {
 // Removes the first group from a message that is not empty.
 RowGroup TakeRowGroup(std::span<std::byte>& message);
 
-// True if the rows of a group have the same form as those of a shard.
 bool HasSameForm(const RowGroup& group, const Shard& shard);
 
 // Saves of rows: each rank's rows follow those of the rank before.
@@ -121,7 +117,7 @@ struct MergedRows {
 };
 
 // Errors: InvalidArgument - rows of the ranks differ in form, or a rank has a
-//   key twice; names the key and the ranks.
+//   key twice.
 StatusOr<MergedRows> MergeRowCounts(const std::vector<std::string>& gathered);
 
 // The position of the rows of a shard of this rank among those of all ranks.
@@ -170,16 +166,14 @@ struct IdBlock {
   int64_t num_ids = 0;  // of the program's rows
 };
 
-// Sets a rank's part of the block, and allocates it. Returns the shard of that
-// memory, which replaces the program's.
-// Errors: ResourceExhausted - names the key.
+// Allocates a rank's part of the block. Returns the shard of that memory, which
+// replaces the program's. Errors: ResourceExhausted.
 StatusOr<Shard> TakeBlock(int rank, int num_ranks, IdBlock& block);
 
-// The number of ranks that have blocks.
 int64_t NumHolders(const IdBlock& block, int num_ranks);
 
 // Returns the rank whose block has each id: the inverse of FirstOfEven.
-// Requires that the ids are in range.
+// Requires ids that are in range.
 std::vector<int32_t> FindHolders(const IdBlock& block,
                                  std::span<const int64_t> ids, int num_ranks);
 
@@ -205,26 +199,24 @@ std::vector<IdWindow> CutWindows(const std::vector<IdBlock>& blocks,
 //   TakeIds, NoteNoSender; for each window: PackWindow -> exchange ->
 //   FillBlocks; then CheckFilled
 
-// Counts the program's ids, and allocates the senders of rows.
+// Counts the program's ids.
 // Errors: InvalidArgument - there are not as many rows as ids; what counting
-//   threw; all name the key.
+//   threw.
 Status TakeIds(IdBlock& block);
 void NoteNoSender(IdBlock& block);
 
 // Packs the rows of a window for the ranks that write them.
-// Errors: InvalidArgument - an id is out of range; what asking for one threw;
-//   all name the key.
+// Errors: InvalidArgument - an id is out of range; what asking for one threw.
 Status PackWindow(const std::vector<IdBlock>& blocks, const IdWindow& window,
                   Messages& to);
 
 // Unpacks the rows that all ranks have sent into the blocks.
-// Errors: InvalidArgument - an id is there twice; names the key, the id and the
-//   ranks; FailedPrecondition - there is no block of that key and form; names
-//   the key and the rank.
+// Errors: InvalidArgument - an id is there twice; FailedPrecondition - there is
+//   no block of that key and form.
 Status FillBlocks(const std::vector<std::span<std::byte>>& from,
                   const BlocksByKey& by_key, std::vector<IdBlock>& blocks);
 
-// Errors: InvalidArgument - no rank has sent an id; names the key and the id.
+// Errors: InvalidArgument - no rank has sent an id.
 Status CheckFilled(const std::vector<IdBlock>& blocks);
 
 // Returns a key with an id that is out of range, or "", and the ids of such a
@@ -247,12 +239,11 @@ using WantedIds = std::vector<std::vector<int64_t>>;
 // Asks the program for its ids, and resizes its ranges to as many rows. Adds
 // the memory that containers give up to `former`.
 // Errors: those of PackWindow; FailedPrecondition - there is no room for the
-//   rows, or ranges of two keys are one; ResourceExhausted. All name the key.
+//   rows, or ranges of two keys are one; ResourceExhausted.
 StatusOr<WantedIds> AskForIds(std::vector<IdBlock>& blocks,
                               std::vector<FormerElements>& former);
 
-// Errors: FailedPrecondition - rows are stored, but no rank wants any; names
-//   the key.
+// Errors: FailedPrecondition - rows are stored, but no rank wants any.
 Status CheckNothingIsThere(const std::vector<IdBlock>& blocks);
 
 // The rank that has read each row of a window, in order.
@@ -263,8 +254,7 @@ RowRanksOfWindow RequestRows(const std::vector<IdBlock>& blocks,
                              const WantedIds& wanted, const IdWindow& window,
                              Messages& to);
 
-// Packs the rows that each rank has requested.
-// Errors: FailedPrecondition, as of FillBlocks.
+// Packs the rows that each rank has requested. Errors: those of FillBlocks.
 Status AnswerRequests(const std::vector<std::span<std::byte>>& requests,
                       const BlocksByKey& by_key,
                       const std::vector<IdBlock>& blocks, Messages& to);
@@ -298,28 +288,26 @@ void Fields(Archive& archive, FoundRows& found) {
 
 // Makes shards that are rows the parts of `found`, ascending by id, that this
 // rank gets, resizes them, and adds the memory that they gave up. Rows with an
-// owner are first read in even parts. Rows with ids are read in blocks, which
-// are added to `blocks`.
+// owner are first read in even parts, rows with ids in blocks, which are added
+// to `blocks`.
 // Errors: FailedPrecondition - another number of ranks has saved, and the rule
 //   is that this is an error, or a shard of fixed length has another one;
 //   InvalidArgument - a function of the program returns no rank; what it threw;
-//   ResourceExhausted. All name the key.
+//   ResourceExhausted.
 Status PlaceRows(const std::vector<FoundRows>& found, int rank, int num_ranks,
                  std::vector<Shard>& shards,
                  std::vector<FormerElements>& former,
                  std::vector<IdBlock>& blocks);
 
-// Packs the rows of all keys for their owners, which a function of the program
-// returns.
-// Errors: InvalidArgument - the function returns no rank, or a key is there
-//   twice; what the function threw; all name the key.
+// Packs the rows of all keys for their owners.
+// Errors: InvalidArgument - the function of the program returns no rank, or a
+//   key is there twice; what the function threw.
 Status PackByOwner(const std::vector<Shard>& shards, Messages& to);
 
 // Gives the shards the rows that all ranks have packed for this one, in the
 // order of the ranks.
-// Errors: FailedPrecondition - there are rows of a key that this rank does not
-//   have, or has no room for, or has as another type; ResourceExhausted. All
-//   name the key.
+// Errors: FailedPrecondition - this rank does not have their key, has no room
+//   for them, or has another type; ResourceExhausted.
 Status TakeOwned(const std::vector<std::span<std::byte>>& from,
                  std::vector<Shard>& shards);
 

@@ -281,9 +281,8 @@ class BytesHandler final : public Handler<ProgramBytes> {
   std::string typestr() const override { return ""; }
   bool HasFinalize() const override { return false; }
   Status ListForSave(ProgramBytes& value, State& parts) const override {
-    StatusOr<std::string> bytes = value.get();
-    if (!bytes.ok()) return bytes.status();
-    parts.Add("", Own(parts, std::make_shared<std::string>(*std::move(bytes))));
+    BELAY_ASSIGN_OR_RETURN(std::string bytes, value.get());
+    parts.Add("", Own(parts, std::make_shared<std::string>(std::move(bytes))));
     return absl::OkStatus();
   }
   Status ListForRestore(ProgramBytes&, const StoredValue&,

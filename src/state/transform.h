@@ -158,9 +158,8 @@ struct TransformInput {
 // Plans `box` of the result into a target, and adds what must be read to
 // `reads`. `may_cast`: elements may have another dtype than the target.
 // Errors: those of ComputeForm; FailedPrecondition - an array has another
-// dtype;
-//   what Needs returns or throws; InvalidArgument - it returns no boxes of the
-//   inputs; ResourceExhausted - no memory.
+//   dtype; what Needs returns or throws; InvalidArgument - it returns no boxes
+//   of the inputs; ResourceExhausted.
 Status PlanTransform(const Transform& transform, const Box& box,
                      const TransformTarget& target, bool may_cast,
                      FindForm find, std::vector<TransformMove>& moves,
@@ -175,7 +174,7 @@ struct ComputedLosses {
 
 // Copies and computes what was read, frees the memory, and adds the losses of
 // conversions of computed elements.
-// Errors: what Compute returns or throws; ResourceExhausted - no memory.
+// Errors: what Compute returns or throws; ResourceExhausted.
 Status FinishTransform(std::vector<TransformMove> moves,
                        std::vector<ComputedLosses>& losses);
 

@@ -152,14 +152,11 @@ bool TypeHandler::HasFinalize() const { return true; }
 
 StatusOr<int64_t> TypeHandler::MemorySize(const ValueRef& value) const {
   State parts;
-  if (Status status = ListValueForSave(value, parts); !status.ok()) {
-    return status;
-  }
-  const StatusOr<HandlerListing> listing =
-      ListForSave(parts, *GetHandlers(nullptr));
-  if (!listing.ok()) return listing.status();
+  BELAY_RETURN_IF_ERROR(ListValueForSave(value, parts));
+  BELAY_ASSIGN_OR_RETURN(const HandlerListing listing,
+                         ListForSave(parts, *GetHandlers(nullptr)));
   int64_t bytes = 0;
-  for (const Shard& shard : listing->shards) {
+  for (const Shard& shard : listing.shards) {
     bytes += shard.dtype == DType::kString
                  ? std::ssize(*shard.text)
                  : NumElements(shard.box.shape) * DTypeSize(shard.dtype);
@@ -198,10 +195,9 @@ Status TypeHandlerRegistry::Add(HandlerEntry entry) {
 
 StatusOr<TypeHandlerPtr> TypeHandlerRegistry::Get(std::type_index type) const {
   const auto entries = table();
-  const StatusOr<const HandlerTable::Entry*> found =
-      CatchExceptions([&] { return entries->Find(type); });
-  if (!found.ok()) return found.status();
-  if (*found != nullptr) return (*found)->handler;
+  BELAY_ASSIGN_OR_RETURN(const HandlerTable::Entry* const found,
+                         CatchExceptions([&] { return entries->Find(type); }));
+  if (found != nullptr) return found->handler;
   return absl::NotFoundError(Cat("find type handler \"", TypeName(type),
                                  "\": no handler is registered for this type"));
 }
@@ -232,7 +228,7 @@ StatusOr<TypeHandlerRegistry> CreateTypeHandlerRegistry(
     std::initializer_list<HandlerEntry> entries) {
   TypeHandlerRegistry registry;
   for (const HandlerEntry& entry : entries) {
-    if (Status status = registry.Add(entry); !status.ok()) return status;
+    BELAY_RETURN_IF_ERROR(registry.Add(entry));
   }
   return registry;
 }

@@ -332,10 +332,10 @@ class Lister {
 
 StatusOr<TypeHandlerPtr> HandlerFor(const TypedValue& value,
                                     const HandlerTable& table) {
-  const StatusOr<const HandlerTable::Entry*> entry =
-      CatchExceptions([&] { return table.Find(value.value.type); });
-  if (!entry.ok()) return entry.status();
-  if (*entry != nullptr) return (*entry)->handler;
+  BELAY_ASSIGN_OR_RETURN(
+      const HandlerTable::Entry* const entry,
+      CatchExceptions([&] { return table.Find(value.value.type); }));
+  if (entry != nullptr) return entry->handler;
   if (value.handler != nullptr || value.shard >= 0) return value.handler;
   const std::string type = TypeName(value.value.type);
   return absl::InvalidArgumentError(

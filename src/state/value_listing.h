@@ -19,19 +19,19 @@ namespace belay {
 struct HandlerListing {
   std::vector<Shard> shards;
   std::vector<std::shared_ptr<void>> kept;
-  // Of a save.
+  // For a save.
   std::vector<ListedValue> values;
   std::vector<TypeHandlerPtr> handlers;  // each that has listed a value
   // True if the next listing of the same values is equal to this one: neither
   // handlers nor rows have listed parts.
   bool is_fixed = true;
-  // Of a restore.
+  // For a restore.
   std::vector<Tolerance> tolerances;  // by shard
   std::vector<HandledValue> handled;  // inner values first
   std::vector<FormerElements> former;
 };
 
-// Returns the handler of the registry, or else that of the value; null if it
+// Returns the handler of the registry, else that of the value, or null if it
 // needs none.
 // Errors: InvalidArgument - it needs one, and there is none.
 StatusOr<TypeHandlerPtr> HandlerFor(const TypedValue& value,

@@ -14,9 +14,9 @@
 namespace belay {
 
 // Makes `tree` the structure of `stored`, and allocates its leaves. Keeps the
-// name of the tree. The key "" is the root of a whole checkpoint. Errors:
-// InvalidArgument - names inside each other without end; throws
-//   std::bad_alloc.
+// name of the tree. The key "" is the root of a whole checkpoint. Throws
+// std::bad_alloc.
+// Errors: InvalidArgument - names inside each other without end.
 Status BuildTree(const StoredValue& stored, ValueTree& tree);
 
 // A leaf of a tree, and its path below the root: "a/b", or "" for the root.
@@ -27,7 +27,6 @@ struct TreeLeaf {
 std::vector<TreeLeaf> ListLeaves(ValueTree& tree);
 
 // Builds the tree, and adds its leaves to `state` under their paths.
-// Errors: those of BuildTree and of the State.
 Status AddTree(const StoredValue& stored, ValueTree& tree, State& state);
 
 // Returns all values of a checkpoint as one group with the key "".
