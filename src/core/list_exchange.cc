@@ -124,43 +124,32 @@ std::vector<std::vector<Announced>> Decode(
   return ranks;
 }
 
-// Chooses a sender for each unknown one of the lists with this number.
-class Senders {
- public:
-  Senders(const std::vector<std::vector<Announced>>& ranks, size_t list,
-          const ListsByFingerprint& heard)
-      : ranks_(ranks), list_(list), heard_(heard) {
-    for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      const Hash128 now = ranks[rank][list].now;
-      if (heard.contains(now)) continue;
-      const auto [sender, fresh] = senders_.try_emplace(now, rank);
-      if (!fresh && !KnowsLast(sender->second) && KnowsLast(rank)) {
-        sender->second = rank;
-      }
-    }
-  }
-
-  Ask ChooseAsk(size_t rank) const {
-    const auto sender = senders_.find(ranks_[rank][list_].now);
-    if (sender == senders_.end() || sender->second != rank) {
-      return Ask::kNothing;
-    }
-    if (KnowsLast(rank)) return Ask::kFromLast;
-    return list_ == 0 && rank > 0 ? Ask::kFromReference : Ask::kAll;
-  }
-
- private:
+// Asks each rank for the list with this number: one sender for each list that
+// is not known.
+std::vector<Ask> AskForList(const std::vector<std::vector<Announced>>& ranks,
+                            size_t list, const ListsByFingerprint& heard) {
   // Returns true if rank 0 still has the list that the rank sent last.
-  bool KnowsLast(size_t rank) const {
-    const auto base = heard_.find(ranks_[rank][list_].base);
-    return base != heard_.end() && !base->second.empty();
+  const auto knows_last = [&](size_t rank) {
+    const auto base = heard.find(ranks[rank][list].base);
+    return base != heard.end() && !base->second.empty();
+  };
+  absl::flat_hash_map<Hash128, size_t> senders;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const Hash128 now = ranks[rank][list].now;
+    if (heard.contains(now)) continue;
+    const auto [sender, fresh] = senders.try_emplace(now, rank);
+    if (!fresh && !knows_last(sender->second) && knows_last(rank)) {
+      sender->second = rank;
+    }
   }
-
-  const std::vector<std::vector<Announced>>& ranks_;
-  const size_t list_;
-  const ListsByFingerprint& heard_;
-  absl::flat_hash_map<Hash128, size_t> senders_;
-};
+  std::vector<Ask> asks(ranks.size(), Ask::kNothing);
+  for (const auto& [now, rank] : senders) {
+    asks[rank] = knows_last(rank)        ? Ask::kFromLast
+                 : list == 0 && rank > 0 ? Ask::kFromReference
+                                         : Ask::kAll;
+  }
+  return asks;
+}
 
 }  // namespace
 
@@ -188,11 +177,10 @@ std::vector<std::string> AskFor(const std::vector<std::string>& announcements,
   std::vector<std::string> asks(ranks.size(), std::string(1, '\0'));
   bool needs_reference = false;
   for (size_t list = 0; list < num_lists; ++list) {
-    const Senders senders(ranks, list, before.heard);
+    const std::vector<Ask> chosen = AskForList(ranks, list, before.heard);
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      const Ask ask = senders.ChooseAsk(rank);
-      needs_reference = needs_reference || ask == Ask::kFromReference;
-      asks[rank].push_back(static_cast<char>(ask));
+      needs_reference = needs_reference || chosen[rank] == Ask::kFromReference;
+      asks[rank].push_back(static_cast<char>(chosen[rank]));
     }
   }
   for (std::string& ask : asks) ask[0] = needs_reference ? '\1' : '\0';

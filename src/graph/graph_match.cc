@@ -50,60 +50,6 @@ SlotNodes IndexSlots(const GraphNode& optimizer) {
   return slots;
 }
 
-// Pairs the nodes of two graphs along edges of one name.
-class Pairing {
- public:
-  Pairing(const KnownObjects& before, const LiveGraph& live)
-      : before_(before), live_(live), known_(live.ids.size(), -1) {}
-
-  std::vector<bool> Run() {
-    if (!before_.ids.empty()) Pair(0, 0);
-    for (size_t i = 0; i < queue_.size(); ++i) PairChildren(queue_[i]);
-    const std::vector<int32_t> holders = queue_;
-    for (const int32_t optimizer : holders) PairSlots(optimizer);
-    std::vector<bool> is_known;
-    for (const int32_t node : known_) is_known.push_back(node >= 0);
-    return is_known;
-  }
-
- private:
-  const GraphNode& Before(int32_t live) const {
-    return before_.graph.nodes[At(known_[At(live)])];
-  }
-
-  void Pair(int32_t before, int32_t live) {
-    const ObjectId& old = before_.ids[At(before)];
-    const ObjectId& now = live_.ids[At(live)];
-    // An object without an address is known by its path alone.
-    const bool is_same =
-        old == now || (old.address == nullptr && now.address == nullptr);
-    if (!is_same || known_[At(live)] >= 0) return;
-    known_[At(live)] = before;
-    queue_.push_back(live);
-  }
-
-  void PairChildren(int32_t live) {
-    ForEachNamed(live_.graph.nodes[At(live)].children, Before(live).children,
-                 [&](const GraphChild& now, const GraphChild* old) {
-                   if (old != nullptr) Pair(old->node, now.node);
-                 });
-  }
-
-  void PairSlots(int32_t optimizer) {
-    const SlotNodes slots = IndexSlots(Before(optimizer));
-    for (const GraphSlot& slot : live_.graph.nodes[At(optimizer)].slots) {
-      const auto old =
-          slots.find({known_[At(slot.variable)], AbslView(slot.name)});
-      if (old != slots.end()) Pair(old->second, slot.node);
-    }
-  }
-
-  const KnownObjects& before_;
-  const LiveGraph& live_;
-  std::vector<int32_t> known_;  // by live node: the node before, or -1
-  std::vector<int32_t> queue_;  // live nodes as they were paired
-};
-
 KnownObjects CopyObjects(const LiveGraph& live) {
   KnownObjects known{.graph = {}, .ids = live.ids};
   for (const GraphNode& node : live.graph.nodes) {
@@ -122,7 +68,41 @@ KnownObjects CopyObjects(const LiveGraph& live) {
 // lead to it, through known objects. A new object with the address and a path
 // of one that is gone is taken for it.
 std::vector<bool> FindKnown(const KnownObjects& before, const LiveGraph& live) {
-  return Pairing(before, live).Run();
+  std::vector<int32_t> known(live.ids.size(), -1);  // by live node: that before
+  std::vector<int32_t> queue;  // live nodes as they were paired
+  const auto pair = [&](int32_t old, int32_t now) {
+    const ObjectId& a = before.ids[At(old)];
+    const ObjectId& b = live.ids[At(now)];
+    // An object without an address is known by its path alone.
+    const bool is_same =
+        a == b || (a.address == nullptr && b.address == nullptr);
+    if (!is_same || known[At(now)] >= 0) return;
+    known[At(now)] = old;
+    queue.push_back(now);
+  };
+  const auto node_before = [&](int32_t now) -> const GraphNode& {
+    return before.graph.nodes[At(known[At(now)])];
+  };
+  if (!before.ids.empty()) pair(0, 0);
+  for (size_t i = 0; i < queue.size(); ++i) {
+    ForEachNamed(live.graph.nodes[At(queue[i])].children,
+                 node_before(queue[i]).children,
+                 [&](const GraphChild& now, const GraphChild* old) {
+                   if (old != nullptr) pair(old->node, now.node);
+                 });
+  }
+  const std::vector<int32_t> holders = queue;
+  for (const int32_t optimizer : holders) {
+    const SlotNodes slots = IndexSlots(node_before(optimizer));
+    for (const GraphSlot& slot : live.graph.nodes[At(optimizer)].slots) {
+      const auto old =
+          slots.find({known[At(slot.variable)], AbslView(slot.name)});
+      if (old != slots.end()) pair(old->second, slot.node);
+    }
+  }
+  std::vector<bool> is_known;
+  for (const int32_t node : known) is_known.push_back(node >= 0);
+  return is_known;
 }
 
 }  // namespace

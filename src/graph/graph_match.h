@@ -73,6 +73,8 @@ struct Mismatch {
   std::string key;        // of the program's value
   std::string needed;
   std::string found;
+
+  friend auto operator<=>(const Mismatch&, const Mismatch&) = default;
 };
 template <typename Archive>
 void Fields(Archive& archive, Mismatch& mismatch) {

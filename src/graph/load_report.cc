@@ -63,17 +63,7 @@ Status CheckSizes(const RankMatch& rank, size_t num_nodes,
       rank.used.size()));
 }
 
-// The ranks, by attribute, key, needed and found.
-using Differences =
-    std::map<std::tuple<int64_t, std::string, std::string, std::string>,
-             std::vector<int>>;
-
-void Collect(int rank, const std::vector<Mismatch>& from, Differences& to) {
-  for (const Mismatch& mismatch : from) {
-    to[{mismatch.attribute, mismatch.key, mismatch.needed, mismatch.found}]
-        .push_back(rank);
-  }
-}
+using Differences = std::map<Mismatch, std::vector<int>>;  // with their ranks
 
 class Reporter {
  public:
@@ -107,8 +97,12 @@ class Reporter {
     for (const std::string& key : rank.missing) {
       missing_[key].push_back(rank.rank);
     }
-    Collect(rank.rank, rank.mismatches, mismatches_);
-    Collect(rank.rank, rank.conversions, conversions_);
+    for (const Mismatch& one : rank.mismatches) {
+      mismatches_[one].push_back(rank.rank);
+    }
+    for (const Mismatch& one : rank.conversions) {
+      conversions_[one].push_back(rank.rank);
+    }
   }
 
   // Each text once, in the order of the ranks.
@@ -132,20 +126,19 @@ class Reporter {
   void AddDifferent() {
     report_.incompatible = MakeValues(mismatches_);
     report_.converted = MakeValues(conversions_);
-    for (const auto& [what, ranks] : mismatches_) {
-      incompatible_.insert(static_cast<size_t>(std::get<0>(what)));
+    for (const auto& [one, ranks] : mismatches_) {
+      incompatible_.insert(static_cast<size_t>(one.attribute));
     }
   }
 
   std::vector<DifferentValue> MakeValues(const Differences& differences) const {
     std::vector<DifferentValue> values;
-    for (const auto& [what, ranks] : differences) {
-      const auto& [place, key, needed, found] = what;
-      const auto at = static_cast<size_t>(place);
-      values.push_back({.key = key,
+    for (const auto& [one, ranks] : differences) {
+      const auto at = static_cast<size_t>(one.attribute);
+      values.push_back({.key = one.key,
                         .stored_key = places_[at].attribute->key,
-                        .needed = needed,
-                        .found = found,
+                        .needed = one.needed,
+                        .found = one.found,
                         .ranks = ranks});
     }
     return values;

@@ -44,53 +44,19 @@ void CollectParts(const StoredValue& value,
   for (const StoredValue& inner : value.values) CollectParts(inner, parts);
 }
 
-// Gives arrays to ranks.
-class Cutter {
- public:
-  Cutter(const CopyPlan& plan, int rank, int num_ranks, CopiedPieces& pieces)
-      : plan_(plan), rank_(rank), num_ranks_(num_ranks), pieces_(pieces) {}
-
-  void Add(size_t value, Shard shard) {
-    if (shard.dtype == DType::kString) {
-      if (next_++ % num_ranks_ != rank_) return;
-      shard.text = &pieces_.texts.emplace_back();
-    } else {
-      shard.box = WholeBox(shard.global_shape);
-      const auto fields = plan_.fields.find(shard.key);
-      if (fields != plan_.fields.end()) {
-        // The index was read, so the fields are valid.
-        shard.structs = StoredLayout(fields->second).value_or(nullptr);
-      }
-      pieces_.total_bytes += CountBytes(shard);
-      if (!Cut(shard) && next_++ % num_ranks_ != rank_) return;
-      pieces_.bytes += AlignedBytes(shard);
-      pieces_.array_bytes += CountBytes(shard);
-    }
-    pieces_.shards.push_back(std::move(shard));
-    pieces_.value_of.push_back(value);
-  }
-
- private:
-  // Cuts the shard to the part of this rank. Returns false if it stays whole.
-  bool Cut(Shard& shard) const {
-    size_t axes = shard.global_shape.size();  // that can be cut
-    if (shard.structs != nullptr) --axes;
-    size_t axis = 0;
-    while (axis < axes && shard.global_shape[axis] < num_ranks_) ++axis;
-    if (CountBytes(shard) < kLeastCutBytes || axis == axes) return false;
-    const int64_t length = shard.global_shape[axis];
-    shard.box.offset[axis] = FirstOfEven(length, rank_, num_ranks_);
-    shard.box.shape[axis] =
-        FirstOfEven(length, rank_ + 1, num_ranks_) - shard.box.offset[axis];
-    return true;
-  }
-
-  const CopyPlan& plan_;
-  const int rank_;
-  const int num_ranks_;
-  int64_t next_ = 0;
-  CopiedPieces& pieces_;
-};
+// Cuts a large array to the part of a rank. Returns false if it stays whole.
+bool Cut(int rank, int num_ranks, Shard& shard) {
+  size_t axes = shard.global_shape.size();  // that can be cut
+  if (shard.structs != nullptr) --axes;
+  size_t axis = 0;
+  while (axis < axes && shard.global_shape[axis] < num_ranks) ++axis;
+  if (CountBytes(shard) < kLeastCutBytes || axis == axes) return false;
+  const int64_t length = shard.global_shape[axis];
+  shard.box.offset[axis] = FirstOfEven(length, rank, num_ranks);
+  shard.box.shape[axis] =
+      FirstOfEven(length, rank + 1, num_ranks) - shard.box.offset[axis];
+  return true;
+}
 
 // One rank's pieces of a value, and the values inside it, by keys relative to
 // its own.
@@ -180,22 +146,42 @@ void AddFamily(const StoredValue& stored, Family& family) {
 
 void CutForCopy(const CopyPlan& plan, int rank, int num_ranks,
                 CopiedPieces& pieces) {
-  Cutter cutter(plan, rank, num_ranks, pieces);
+  int64_t next = 0;
+  const auto is_mine = [&] { return next++ % num_ranks == rank; };
+  const auto add = [&](size_t value, Shard shard) {
+    if (shard.dtype == DType::kString) {
+      if (!is_mine()) return;
+      shard.text = &pieces.texts.emplace_back();
+    } else {
+      shard.box = WholeBox(shard.global_shape);
+      const auto fields = plan.fields.find(shard.key);
+      if (fields != plan.fields.end()) {
+        // The index was read, so the fields are valid.
+        shard.structs = StoredLayout(fields->second).value_or(nullptr);
+      }
+      pieces.total_bytes += CountBytes(shard);
+      if (!Cut(rank, num_ranks, shard) && !is_mine()) return;
+      pieces.bytes += AlignedBytes(shard);
+      pieces.array_bytes += CountBytes(shard);
+    }
+    pieces.shards.push_back(std::move(shard));
+    pieces.value_of.push_back(value);
+  };
   for (size_t i = 0; i < plan.values.size(); ++i) {
     std::map<std::string, ValuePart> parts;
     CollectParts(plan.values[i], parts);
     for (auto& [key, part] : parts) {
-      cutter.Add(i, {.key = key,
-                     .dtype = part.dtype,
-                     .global_shape = part.shape,
-                     .layout = plan.layouts[i]});
+      add(i, {.key = key,
+              .dtype = part.dtype,
+              .global_shape = part.shape,
+              .layout = plan.layouts[i]});
     }
   }
   for (size_t i = 0; i < plan.made.size(); ++i) {
     const MadeArray& made = plan.made[i];
-    cutter.Add(plan.values.size() + i, {.key = made.key,
-                                        .dtype = made.form.dtype,
-                                        .global_shape = made.form.shape});
+    add(plan.values.size() + i, {.key = made.key,
+                                 .dtype = made.form.dtype,
+                                 .global_shape = made.form.shape});
   }
 }
 
