@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "core/errno_status.h"
 #include "core/fault.h"
+#include "core/integers.h"
 #include "core/text.h"
 
 namespace belay {
@@ -82,11 +83,6 @@ class MemoryFile {
   bool is_mine_ = false;
 };
 
-int64_t WholePages(int64_t bytes) {
-  const int64_t page = ::sysconf(_SC_PAGESIZE);
-  return (bytes + page - 1) / page * page;
-}
-
 }  // namespace
 
 void SharedMemory::Unmap::operator()(char* memory) const {
@@ -97,7 +93,8 @@ Agreed<SharedMemory> SharedMemory::Create(CommContext& context,
                                           const NodePlace& mine,
                                           int64_t bytes) {
   SharedMemory memory;
-  memory.part_bytes_ = WholePages(bytes);
+  const int64_t page = ::sysconf(_SC_PAGESIZE);
+  memory.part_bytes_ = CeilDivide(bytes, page) * page;
   const int64_t all_bytes = memory.part_bytes_ * mine.ranks;
   MemoryFile file;
   Status status;

@@ -482,6 +482,25 @@ constexpr int64_t kWindowBytes = int64_t{8} << 20;
 constexpr int64_t kBytesPerRank = int64_t{64} << 10;
 constexpr int64_t kMostBytes = int64_t{64} << 20;
 
+// The rows that a rank gets: [begin, end).
+struct RowSpan {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool is_kept = false;  // it gets none, and keeps its own rows
+};
+
+// Divides rows evenly among some ranks, ascending; empty: among all.
+RowSpan CutEvenly(int64_t total, const std::vector<int32_t>& some, int rank,
+                  int num_ranks) {
+  int64_t place = rank, ranks = num_ranks;
+  if (!some.empty()) {
+    place = std::lower_bound(some.begin(), some.end(), rank) - some.begin();
+    ranks = std::ssize(some);
+  }
+  return {FirstOfEven(total, place, ranks),
+          FirstOfEven(total, place + 1, ranks)};
+}
+
 // Calls `ask`, which asks the program for ids.
 template <typename Ask>
 Status AskProgram(std::string_view operation, const IdBlock& block, Ask ask) {
@@ -565,14 +584,9 @@ class Divisor {
 }  // namespace
 
 StatusOr<Shard> TakeBlock(int rank, int num_ranks, IdBlock& block) {
-  int64_t place = rank;
-  if (!block.holders.empty()) {
-    place = std::lower_bound(block.holders.begin(), block.holders.end(), rank) -
-            block.holders.begin();
-  }
-  const int64_t holders = NumHolders(block, num_ranks);
-  block.first = FirstOfEven(block.total, place, holders);
-  block.count = FirstOfEven(block.total, place + 1, holders) - block.first;
+  const RowSpan part = CutEvenly(block.total, block.holders, rank, num_ranks);
+  block.first = part.begin;
+  block.count = part.end - part.begin;
   const int64_t bytes = block.count * RowBytes(block.shard);
   BELAY_RETURN_IF_ERROR(CatchBadAlloc(
       Cat("\"", block.shard.key, "\": ", bytes, " bytes of rows"), [&] {
@@ -1040,13 +1054,6 @@ Status TakeOwned(const std::vector<std::span<std::byte>>& from,
 
 namespace {
 
-// The rows that a rank gets: [begin, end).
-struct RowSpan {
-  int64_t begin = 0;
-  int64_t end = 0;
-  bool is_kept = false;  // it gets none, and keeps its own rows
-};
-
 Status OtherRanksError(const FoundRows& found, const RankRows& rows,
                        int num_ranks) {
   return absl::FailedPreconditionError(absl::StrFormat(
@@ -1096,18 +1103,6 @@ bool AllRestore(const FoundRows& found) {
   return true;
 }
 
-// Divides the rows evenly among the ranks that restore them.
-RowSpan CutEvenPart(const FoundRows& found, int rank, int num_ranks) {
-  const std::vector<int32_t>& some = found.restorers;
-  int64_t place = rank, ranks = num_ranks;
-  if (!some.empty()) {
-    place = std::lower_bound(some.begin(), some.end(), rank) - some.begin();
-    ranks = std::ssize(some);
-  }
-  return {FirstOfEven(found.shape[0], place, ranks),
-          FirstOfEven(found.shape[0], place + 1, ranks)};
-}
-
 StatusOr<RowSpan> FindRange(const FoundRows& found, const RankRows& rows,
                             int rank, int num_ranks) {
   const bool is_said = found.ranks.ranks > 0;
@@ -1125,7 +1120,7 @@ StatusOr<RowSpan> FindRange(const FoundRows& found, const RankRows& rows,
   const bool is_even =
       rows.other_ranks == OtherRanks::kEven && rows.source == nullptr;
   if (rows.owner != nullptr || is_even) {
-    return CutEvenPart(found, rank, num_ranks);
+    return CutEvenly(found.shape[0], found.restorers, rank, num_ranks);
   }
   if (is_said) return OtherRanksError(found, rows, num_ranks);
   return absl::FailedPreconditionError(Cat(

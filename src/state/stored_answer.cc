@@ -400,49 +400,6 @@ bool IsReported(MismatchPolicy policy) {
   return policy == MismatchPolicy::kWarn || policy == MismatchPolicy::kCollect;
 }
 
-// The keys that a rank wants or skips.
-class KnownKeys {
- public:
-  explicit KnownKeys(const StoredQuestion& question) {
-    for (const Keys* keys : {&question.handled, &question.optional_handled}) {
-      handled_.insert(keys->begin(), keys->end());
-    }
-    known_ = handled_;
-    for (const Keys* keys : {&question.optional_plain, &question.skipped}) {
-      known_.insert(keys->begin(), keys->end());
-    }
-    for (const AskedArray& array : question.arrays) known_.insert(array.key);
-  }
-
-  // Returns true if the key, or a value with a handler around it, is known.
-  bool Has(const std::string& key) const {
-    return HasBelow(key, [](const std::string&) { return true; });
-  }
-
-  // The same for a value that is stored alone: it is not a part of values that
-  // are stored with a handler.
-  bool HasAlone(const std::string& key, const SavedCheckpoint& saved) const {
-    const Keys& values = saved.values.key;
-    return HasBelow(key, [&](const std::string& outer) {
-      return !std::binary_search(values.begin(), values.end(), outer);
-    });
-  }
-
- private:
-  template <typename Counts>
-  bool HasBelow(const std::string& key, Counts counts) const {
-    if (known_.count(key) > 0) return true;
-    for (size_t end = key.rfind('/'); end != key.npos && end > 0;
-         end = key.rfind('/', end - 1)) {
-      const std::string outer = key.substr(0, end);
-      if (handled_.count(outer) > 0 && counts(outer)) return true;
-    }
-    return false;
-  }
-
-  std::set<std::string> handled_, known_;
-};
-
 // Returns the keys of all arrays of a value with a handler.
 Keys ListArrays(const SavedCheckpoint& saved, const std::string& key) {
   const std::string below = key + "/";
@@ -513,15 +470,42 @@ std::vector<Conversion> FindMismatched(const SavedCheckpoint& saved,
 
 Keys FindUnexpected(const SavedCheckpoint& saved,
                     const StoredQuestion& question) {
-  const KnownKeys known(question);
+  std::set<std::string> handled;
+  for (const Keys* keys : {&question.handled, &question.optional_handled}) {
+    handled.insert(keys->begin(), keys->end());
+  }
+  std::set<std::string> known = handled;
+  for (const Keys* keys : {&question.optional_plain, &question.skipped}) {
+    known.insert(keys->begin(), keys->end());
+  }
+  for (const AskedArray& array : question.arrays) known.insert(array.key);
+  const auto is_stored_with_handler = [&](const std::string& key) {
+    const Keys& values = saved.values.key;
+    return std::binary_search(values.begin(), values.end(), key);
+  };
+  // Returns true if the key, or a value with a handler around it, is known. A
+  // value that is stored alone is no part of one that is stored with a handler.
+  const auto is_known = [&](const std::string& key, bool is_alone) {
+    if (known.contains(key)) return true;
+    for (size_t end = key.rfind('/'); end != key.npos && end > 0;
+         end = key.rfind('/', end - 1)) {
+      const std::string outer = key.substr(0, end);
+      if (!handled.contains(outer)) continue;
+      if (!is_alone || !is_stored_with_handler(outer)) return true;
+    }
+    return false;
+  };
   Keys unexpected;
   for (const StoredValue& value : ValuesAlone(saved)) {
-    if (IsFormKey(value.key) || known.HasAlone(value.key, saved)) continue;
+    if (IsFormKey(value.key) || is_known(value.key, /*is_alone=*/true))
+      continue;
     // If only parts of a value are wanted, the others are unexpected.
     const Keys arrays = IsPlain(value) ? Keys() : ListArrays(saved, value.key);
     Keys others;
     std::copy_if(arrays.begin(), arrays.end(), std::back_inserter(others),
-                 [&](const std::string& key) { return !known.Has(key); });
+                 [&](const std::string& key) {
+                   return !is_known(key, /*is_alone=*/false);
+                 });
     if (others.size() == arrays.size()) others = {value.key};
     unexpected.insert(unexpected.end(), others.begin(), others.end());
   }

@@ -739,12 +739,15 @@ class Planner {
   Status PlanStored(const std::string& key, const ArrayForm& form,
                     const View& view, const TransformTarget& target,
                     std::vector<TransformMove>& moves) {
-    if (LiesAsStored(view, target)) {
+    const auto read = [&](const Box& box, std::byte* data) {
       reads_.push_back({.key = key,
                         .stored = form,
-                        .box = CoveredBox(view),
+                        .box = box,
                         .dtype = target.dtype,
-                        .data = FindPlace(view, target)});
+                        .data = data});
+    };
+    if (LiesAsStored(view, target)) {
+      read(CoveredBox(view), FindPlace(view, target));
       return absl::OkStatus();
     }
     for (View& part : CutForReading(view, form.shape, DTypeSize(form.dtype))) {
@@ -752,11 +755,7 @@ class Planner {
       move.view = std::move(part);
       BELAY_ASSIGN_OR_RETURN(move.elements,
                              NewTensor(target.dtype, move.covered.shape));
-      reads_.push_back({.key = key,
-                        .stored = form,
-                        .box = move.covered,
-                        .dtype = target.dtype,
-                        .data = move.elements.data()});
+      read(move.covered, move.elements.data());
       moves.push_back(std::move(move));
     }
     return absl::OkStatus();
