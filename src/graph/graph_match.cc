@@ -105,18 +105,6 @@ std::vector<bool> FindKnown(const KnownObjects& before, const LiveGraph& live) {
   return is_known;
 }
 
-}  // namespace
-
-const std::string& SaveCounterKey() {
-  static const auto* const key =
-      new std::string(AttributeKey(kSaveCounter, kVariableValue));
-  return *key;
-}
-
-// --- Graph match ---
-
-namespace {
-
 // SaveAs does not store the counter of saves.
 void SkipAbsentSaveCounter(const ObjectGraph& saved, const LiveGraph& live,
                            std::vector<RestoreChoice>& choices) {
@@ -553,24 +541,6 @@ class Matcher {
   MatchResult result_;
 };
 
-}  // namespace
-
-MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
-                         const RestoredNumbers& restored, int rank,
-                         std::vector<RestoreChoice> choices) {
-  Matcher matcher(restoration, live, restored, rank, std::move(choices));
-  return restoration.by_name ? matcher.ByName() : matcher.ByEdges();
-}
-
-ObjectGraph GraphOfArrays(std::vector<GraphAttribute> arrays) {
-  ObjectGraph graph;
-  graph.nodes.resize(1);
-  graph.nodes[0].attributes = std::move(arrays);
-  return graph;
-}
-
-namespace {
-
 // Parses what FormText wrote. Returns nothing for the type of a handler.
 std::optional<StoredForm> ParseForm(std::string_view text) {
   const size_t end = text.find(" [");
@@ -589,6 +559,26 @@ std::optional<StoredForm> ParseForm(std::string_view text) {
 }
 
 }  // namespace
+
+const std::string& SaveCounterKey() {
+  static const auto* const key =
+      new std::string(AttributeKey(kSaveCounter, kVariableValue));
+  return *key;
+}
+
+MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
+                         const RestoredNumbers& restored, int rank,
+                         std::vector<RestoreChoice> choices) {
+  Matcher matcher(restoration, live, restored, rank, std::move(choices));
+  return restoration.by_name ? matcher.ByName() : matcher.ByEdges();
+}
+
+ObjectGraph GraphOfArrays(std::vector<GraphAttribute> arrays) {
+  ObjectGraph graph;
+  graph.nodes.resize(1);
+  graph.nodes[0].attributes = std::move(arrays);
+  return graph;
+}
 
 std::string MismatchAdvice(const std::vector<DifferentValue>& values) {
   bool casts = false, cuts = false;

@@ -189,16 +189,7 @@ class Reporter {
   LoadReport report_;
 };
 
-}  // namespace
-
-StatusOr<LoadReport> MakeLoadReport(const ObjectGraph& saved,
-                                    const std::vector<RankMatch>& ranks) {
-  return Reporter(saved, ranks).Run();
-}
-
 // --- Load status ---
-
-namespace {
 
 constexpr size_t kShown = 10;
 
@@ -215,15 +206,6 @@ std::string Shown(Lines lines, std::string_view separator) {
   }
   return JoinFirst(lines, kShown, separator);
 }
-
-}  // namespace
-
-std::string RanksText(const std::vector<int>& ranks, const LoadReport& report) {
-  if (ranks.size() == report.ranks.size()) return "";
-  return Cat(" [", NameRanks(ranks, kShown), "]");
-}
-
-namespace {
 
 template <typename T, typename Line>
 Lines MakeLines(const std::vector<T>& values, const Line& line) {
@@ -439,6 +421,16 @@ std::vector<std::pair<std::string, std::vector<int>>> DifferentRanks(
 }
 
 }  // namespace
+
+StatusOr<LoadReport> MakeLoadReport(const ObjectGraph& saved,
+                                    const std::vector<RankMatch>& ranks) {
+  return Reporter(saved, ranks).Run();
+}
+
+std::string RanksText(const std::vector<int>& ranks, const LoadReport& report) {
+  if (ranks.size() == report.ranks.size()) return "";
+  return Cat(" [", NameRanks(ranks, kShown), "]");
+}
 
 std::string LoadReport::ToString() const {
   if (ranks.empty()) return ReportText(*this, "");

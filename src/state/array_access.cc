@@ -62,6 +62,13 @@ class FormerMemory {
   std::vector<const std::byte*> most_;  // the largest end so far, in that order
 };
 
+Status GiveLength(int64_t length, Shard& shard,
+                  std::vector<FormerElements>& former) {
+  if (shard.global_shape == Shape{length}) return absl::OkStatus();
+  former.push_back(GetElements(shard));
+  return Resize(length, shard);
+}
+
 }  // namespace
 
 FormerElements GetElements(const Shard& shard) {
@@ -178,17 +185,6 @@ Status CheckAfterLengths(const std::vector<FormerElements>& former,
   }
   return absl::OkStatus();
 }
-
-namespace {
-
-Status GiveLength(int64_t length, Shard& shard,
-                  std::vector<FormerElements>& former) {
-  if (shard.global_shape == Shape{length}) return absl::OkStatus();
-  former.push_back(GetElements(shard));
-  return Resize(length, shard);
-}
-
-}  // namespace
 
 Status GiveLengths(const StoredLengths& stored, std::vector<Shard>& shards,
                    std::vector<FormerElements>& former) {

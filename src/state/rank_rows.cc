@@ -581,6 +581,97 @@ class Divisor {
   double inverse_;
 };
 
+Status PackSlice(const IdBlock& block, const IdSlice& slice, Messages& to) {
+  const int num_ranks = static_cast<int>(to.size());
+  BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> ids,
+                         ReadIds("save", block, slice));
+  const std::vector<int32_t> ranks = FindHolders(block, ids, num_ranks);
+  std::vector<RowGroupRoom> next =
+      AppendRowGroups(block.shard, ranks, RowParts::kIdsAndRows, to);
+  const int64_t bytes = RowBytes(block.shard);
+  const int64_t in_memory = RowBytesInMemory(block.shard);
+  const auto* row =
+      static_cast<const char*>(block.shard.data) + slice.begin * in_memory;
+  WithProgramCopier(block.shard, true, [&](auto pack) {
+    for (size_t i = 0; i < ids.size(); ++i, row += in_memory) {
+      RowGroupRoom& room = next[static_cast<size_t>(ranks[i])];
+      std::memcpy(room.ids, &ids[i], sizeof(ids[i]));
+      pack(row, room.rows);
+      room.ids += sizeof(ids[i]);
+      room.rows += bytes;
+    }
+  });
+  return absl::OkStatus();
+}
+
+Status UnpackGroup(const RowGroup& group, int32_t rank, IdBlock& block) {
+  Status status;
+  const std::span<int32_t> senders = block.senders;
+  std::byte* const rows = block.rows.get();
+  const int64_t bytes = group.row_bytes;
+  WithCopier(bytes, [&](auto copy) {
+    for (int64_t i = 0; i < group.count; ++i) {
+      if (i + kRowsAhead < group.count) {
+        const int64_t later = group.id(i + kRowsAhead) - block.first;
+        PrefetchRow(rows + later * bytes, bytes);
+        PrefetchRow(&senders[static_cast<size_t>(later)], sizeof(int32_t));
+      }
+      const int64_t place = group.id(i) - block.first;
+      int32_t& sender = senders[static_cast<size_t>(place)];
+      if (sender != kNoSender) {
+        status = absl::InvalidArgumentError(absl::StrFormat(
+            "save \"%s\": id %d appears twice (rank %d has it, and rank %d)",
+            block.shard.key, group.id(i), sender, rank));
+        return;
+      }
+      sender = rank;
+      copy(group.rows + i * bytes, rows + place * bytes);
+    }
+  });
+  return status;
+}
+
+// Resizes the program's ranges to as many rows as they have ids.
+Status ResizeRanges(std::vector<IdBlock>& blocks,
+                    std::vector<FormerElements>& former) {
+  std::vector<Shard> shards;
+  for (IdBlock& block : blocks) {
+    Shard& shard = shards.emplace_back(block.shard);
+    BELAY_RETURN_IF_ERROR(FindElements(shard));
+    const int64_t count = block.num_ids;
+    if (shard.global_shape[0] == count) continue;
+    if (!CanResize(shard)) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "restore \"%s\": the numbers of ids and rows differ, and the range "
+          "has a fixed length (found %d ids, %d rows)",
+          shard.key, count, shard.global_shape[0]));
+    }
+    former.push_back(GetElements(shard));
+    BELAY_RETURN_IF_ERROR(Resize(count * NumElements(shard.rows->row), shard));
+  }
+  BELAY_RETURN_IF_ERROR(CheckAfterLengths(former, {}, shards));
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i].shard = std::move(shards[i]);
+  }
+  return absl::OkStatus();
+}
+
+// Appends the requested rows.
+void AppendRows(const RowGroup& group, const IdBlock& block, Message& to) {
+  const int64_t bytes = group.row_bytes;
+  std::byte* next = to.Extend(static_cast<size_t>(group.count * bytes));
+  const std::byte* const rows = block.rows.get();
+  WithCopier(bytes, [&](auto copy) {
+    for (int64_t i = 0; i < group.count; ++i, next += bytes) {
+      if (i + kRowsAhead < group.count) {
+        const int64_t later = group.id(i + kRowsAhead) - block.first;
+        PrefetchRow(rows + later * bytes, bytes);
+      }
+      copy(rows + (group.id(i) - block.first) * bytes, next);
+    }
+  });
+}
+
 }  // namespace
 
 StatusOr<Shard> TakeBlock(int rank, int num_ranks, IdBlock& block) {
@@ -665,60 +756,6 @@ std::vector<int32_t> FindHolders(const IdBlock& block,
   return ranks;
 }
 
-namespace {
-
-Status PackSlice(const IdBlock& block, const IdSlice& slice, Messages& to) {
-  const int num_ranks = static_cast<int>(to.size());
-  BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> ids,
-                         ReadIds("save", block, slice));
-  const std::vector<int32_t> ranks = FindHolders(block, ids, num_ranks);
-  std::vector<RowGroupRoom> next =
-      AppendRowGroups(block.shard, ranks, RowParts::kIdsAndRows, to);
-  const int64_t bytes = RowBytes(block.shard);
-  const int64_t in_memory = RowBytesInMemory(block.shard);
-  const auto* row =
-      static_cast<const char*>(block.shard.data) + slice.begin * in_memory;
-  WithProgramCopier(block.shard, true, [&](auto pack) {
-    for (size_t i = 0; i < ids.size(); ++i, row += in_memory) {
-      RowGroupRoom& room = next[static_cast<size_t>(ranks[i])];
-      std::memcpy(room.ids, &ids[i], sizeof(ids[i]));
-      pack(row, room.rows);
-      room.ids += sizeof(ids[i]);
-      room.rows += bytes;
-    }
-  });
-  return absl::OkStatus();
-}
-
-Status UnpackGroup(const RowGroup& group, int32_t rank, IdBlock& block) {
-  Status status;
-  const std::span<int32_t> senders = block.senders;
-  std::byte* const rows = block.rows.get();
-  const int64_t bytes = group.row_bytes;
-  WithCopier(bytes, [&](auto copy) {
-    for (int64_t i = 0; i < group.count; ++i) {
-      if (i + kRowsAhead < group.count) {
-        const int64_t later = group.id(i + kRowsAhead) - block.first;
-        PrefetchRow(rows + later * bytes, bytes);
-        PrefetchRow(&senders[static_cast<size_t>(later)], sizeof(int32_t));
-      }
-      const int64_t place = group.id(i) - block.first;
-      int32_t& sender = senders[static_cast<size_t>(place)];
-      if (sender != kNoSender) {
-        status = absl::InvalidArgumentError(absl::StrFormat(
-            "save \"%s\": id %d appears twice (rank %d has it, and rank %d)",
-            block.shard.key, group.id(i), sender, rank));
-        return;
-      }
-      sender = rank;
-      copy(group.rows + i * bytes, rows + place * bytes);
-    }
-  });
-  return status;
-}
-
-}  // namespace
-
 Status TakeIds(IdBlock& block) {
   BELAY_RETURN_IF_ERROR(CountIds("save", block));
   const int64_t rows = block.shard.global_shape[0];
@@ -787,51 +824,6 @@ Status CheckFilled(const std::vector<IdBlock>& blocks) {
   }
   return absl::OkStatus();
 }
-
-namespace {
-
-// Resizes the program's ranges to as many rows as they have ids.
-Status ResizeRanges(std::vector<IdBlock>& blocks,
-                    std::vector<FormerElements>& former) {
-  std::vector<Shard> shards;
-  for (IdBlock& block : blocks) {
-    Shard& shard = shards.emplace_back(block.shard);
-    BELAY_RETURN_IF_ERROR(FindElements(shard));
-    const int64_t count = block.num_ids;
-    if (shard.global_shape[0] == count) continue;
-    if (!CanResize(shard)) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "restore \"%s\": the numbers of ids and rows differ, and the range "
-          "has a fixed length (found %d ids, %d rows)",
-          shard.key, count, shard.global_shape[0]));
-    }
-    former.push_back(GetElements(shard));
-    BELAY_RETURN_IF_ERROR(Resize(count * NumElements(shard.rows->row), shard));
-  }
-  BELAY_RETURN_IF_ERROR(CheckAfterLengths(former, {}, shards));
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    blocks[i].shard = std::move(shards[i]);
-  }
-  return absl::OkStatus();
-}
-
-// Appends the requested rows.
-void AppendRows(const RowGroup& group, const IdBlock& block, Message& to) {
-  const int64_t bytes = group.row_bytes;
-  std::byte* next = to.Extend(static_cast<size_t>(group.count * bytes));
-  const std::byte* const rows = block.rows.get();
-  WithCopier(bytes, [&](auto copy) {
-    for (int64_t i = 0; i < group.count; ++i, next += bytes) {
-      if (i + kRowsAhead < group.count) {
-        const int64_t later = group.id(i + kRowsAhead) - block.first;
-        PrefetchRow(rows + later * bytes, bytes);
-      }
-      copy(rows + (group.id(i) - block.first) * bytes, next);
-    }
-  });
-}
-
-}  // namespace
 
 StatusOr<WantedIds> AskForIds(std::vector<IdBlock>& blocks,
                               std::vector<FormerElements>& former) {

@@ -223,25 +223,7 @@ StatusOr<ArrayForm> FindNodeForm(const Node& node, FindForm find) {
   return form;
 }
 
-}  // namespace
-
-StatusOr<ArrayForm> ComputeForm(const Transform& transform, FindForm find) {
-  if (transform.empty()) {
-    return absl::InvalidArgumentError("an input is empty");
-  }
-  StatusOr<ArrayForm> form = FindNodeForm(TransformNode::Of(transform), find);
-  if (form.ok()) {
-    const Status sound = CheckedNumElements(form->shape).status();
-    if (!sound.ok()) form = sound;
-  }
-  // The error of an inner transform names that already.
-  if (form.ok() || form.status().message().rfind("in ", 0) == 0) return form;
-  return AddPrefix(Cat("in ", transform.ToString(), ": "), form.status());
-}
-
 // --- Text ---
-
-namespace {
 
 std::string NameFunction(const Node& node) {
   if (node.function == nullptr) return "null";
@@ -282,7 +264,28 @@ void Collect(const Transform& transform, std::set<std::string>& keys) {
   for (const Transform& input : node.inputs) Collect(input, keys);
 }
 
+constexpr double kMostPerByte = 1024, kAnyway = 64 << 20;
+
+double CountBytes(const ArrayForm& form) {
+  return static_cast<double>(NumElements(form.shape)) *
+         static_cast<double>(DTypeSize(form.dtype));
+}
+
 }  // namespace
+
+StatusOr<ArrayForm> ComputeForm(const Transform& transform, FindForm find) {
+  if (transform.empty()) {
+    return absl::InvalidArgumentError("an input is empty");
+  }
+  StatusOr<ArrayForm> form = FindNodeForm(TransformNode::Of(transform), find);
+  if (form.ok()) {
+    const Status sound = CheckedNumElements(form->shape).status();
+    if (!sound.ok()) form = sound;
+  }
+  // The error of an inner transform names that already.
+  if (form.ok() || form.status().message().rfind("in ", 0) == 0) return form;
+  return AddPrefix(Cat("in ", transform.ToString(), ": "), form.status());
+}
 
 Transform TransformNode::Make(TransformNode node) {
   return Transform(std::make_shared<const Node>(std::move(node)));
@@ -374,17 +377,6 @@ const std::string* FindStoredKey(const Transform& transform) {
 }
 
 // --- Memory ---
-
-namespace {
-
-constexpr double kMostPerByte = 1024, kAnyway = 64 << 20;
-
-double CountBytes(const ArrayForm& form) {
-  return static_cast<double>(NumElements(form.shape)) *
-         static_cast<double>(DTypeSize(form.dtype));
-}
-
-}  // namespace
 
 void MadeBytes::AddStored(const std::string& key, const ArrayForm& form) {
   if (keys_.insert(key).second) stored_ += CountBytes(form);
