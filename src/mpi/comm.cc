@@ -47,7 +47,9 @@ Comm& Comm::operator=(Comm&& other) noexcept {
 }
 
 StatusOr<Comm> Comm::Duplicate(MPI_Comm comm, double deadline_seconds) {
-  BELAY_RETURN_IF_ERROR(CheckMpiRuns("duplicate communicator"));
+  if (Status status = CheckMpiRuns("duplicate communicator"); !status.ok()) {
+    return status;
+  }
   if (comm == MPI_COMM_NULL) {
     return absl::InvalidArgumentError(
         "duplicate communicator: it is MPI_COMM_NULL");
