@@ -25,11 +25,9 @@ struct Agreement;  // mpi/collective.h
 template <typename T = void>
 class Agreed;
 
-// An error that all ranks have.
 class AgreedError {
  public:
   const Status& status() const { return error_; }
-  // For public functions, which return a Status.
   operator absl::Status() && { return std::move(error_); }
   template <typename T>
   operator absl::StatusOr<T>() && {
@@ -58,7 +56,6 @@ class [[nodiscard]] Agreed {
   const Status& status() const { return result_.status(); }
   // Requires an error.
   AgreedError error() const { return AgreedError(result_.status()); }
-  // Success or the same error, without the value.
   Agreed<void> ended() const;
 
   T& value() & { return result_.value(); }

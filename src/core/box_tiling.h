@@ -11,9 +11,8 @@
 
 namespace belay {
 
-// Finds the boxes that meet a box, in logarithmic time for each: by bisection
-// if the boxes follow each other along one axis, else by a tree of bounding
-// boxes.
+// Finds the boxes that meet a box in logarithmic time: by bisection if the
+// boxes follow each other along one axis, else by a tree of bounding boxes.
 class BoxIndex {
  public:
   // Most boxes meet few others.
@@ -26,7 +25,7 @@ class BoxIndex {
   // meet nothing.
   Positions Find(const Box& box) const;
 
-  // Returns true if the boxes follow each other along one axis. Then no two
+  // Returns true if the boxes follow each other along one axis, so that none
   // overlap.
   bool is_stack() const { return nodes_.empty(); }
 
@@ -57,7 +56,6 @@ class BoxIndex {
   bool Stack();
   // Returns true if the entries differ along the axis of the stack only.
   bool AreAlike() const;
-  // Makes the node of these entries and all nodes below it.
   void Build(size_t begin, size_t end);
   void CollectFromStack(const Box& wanted, Positions& found) const;
   void CollectFromTree(const Bounds& wanted, Positions& found) const;

@@ -51,10 +51,10 @@ class BlockSum {
   void Add(int64_t offset, const void* data, int64_t size,
            char* copy = nullptr);
 
-  // Completes the sums. The destructor does it, too.
+  // Completes the sums, as the destructor does.
   void Flush();
 
-  // Completes the sums and goes on with another array. Cheaper than a new
+  // Completes the sums and goes on with another array: cheaper than a new
   // BlockSum, as arrays are often cut alike.
   void Restart(int64_t array_bytes, std::span<uint32_t> registers);
 

@@ -40,8 +40,8 @@ struct ChildLimits {
 class ChildProcess {
  public:
   // Starts a program: its path and its arguments. It gets no open files but
-  // this process's standard error. `name` is that of its work in errors, such
-  // as `read "a.h5"`. Errors: those of ErrnoStatus.
+  // standard error. `name` is that of its work in errors, such as `read
+  // "a.h5"`. Errors: those of ErrnoStatus.
   static StatusOr<ChildProcess> Start(std::string name,
                                       const std::vector<std::string>& command,
                                       const ChildLimits& limits);

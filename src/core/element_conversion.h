@@ -120,7 +120,6 @@ uint64_t RoundToFormat(double value) {
   return sign | std::min(rounded, kFormat.largest());
 }
 
-// Returns the value of the bits.
 template <FloatFormat kFormat>
 double ValueOfFormat(uint64_t bits) {
   const uint64_t magnitude = bits & (kFormat.sign() - 1);
@@ -282,8 +281,8 @@ LossFlags LossIn(Wide value) {
   }
 }
 
-// Returns true if there is a conversion: from every number to every number, but
-// not from complex to real ones. Strings convert to strings only.
+// Returns true from every number to every number, but not from complex to real
+// ones. Strings convert to strings only.
 bool IsConvertible(DType from, DType to);
 
 // How a conversion changes a value by more than rounding it.

@@ -18,10 +18,8 @@ namespace belay::fault {
 // on; number 0 makes none fail, a negative number is Disarm.
 void Arm(int64_t number, int64_t how_many = 1);
 
-// Stops counting and failing.
 void Disarm();
 
-// Returns the number of points since Arm.
 int64_t Count();
 
 // Returns the number of the last Arm; negative after Disarm.

@@ -22,9 +22,9 @@ struct ReusableBytes {
   int64_t size = 0;
 };
 
-// Makes sure that there are `size` bytes, with unspecified values. Replaces
-// memory that is too small or over four times too large by an eighth more than
-// is needed, because the next need may be slightly larger. Size 0 frees all.
+// Makes room for `size` bytes with unspecified values. Replaces memory that is
+// too small or over four times too large by an eighth more than is needed, as
+// the next need may be slightly larger. Size 0 frees all.
 void Reserve(ReusableBytes& memory, int64_t size);
 
 }  // namespace belay

@@ -18,8 +18,8 @@
 
 namespace belay {
 
-// Returns the number of bytes to insert, remove or replace to make `b` of `a`,
-// at most `limit` + 1.
+// Returns how many bytes to insert, remove or replace to turn `a` into `b`; at
+// most `limit` + 1.
 int64_t EditDistance(std::string_view a, std::string_view b, int64_t limit);
 
 // Finds the stored keys that somebody may have meant by one that is not stored.
@@ -29,11 +29,10 @@ class CloseKeys {
   explicit CloseKeys(std::string_view absent, size_t count = 3);
 
   // Keeps `key`, borrowed, if it is among the closest so far: at most a third
-  // of its bytes differ, its part after the last '/' is the same, or one of the
-  // two keys lies below the other. Not if one has over 4096 bytes.
+  // of its bytes differ, its part after the last '/' is the same, or one key
+  // lies below the other. Leaves out keys of over 4096 bytes.
   void Offer(std::string_view key);
 
-  // The closest first.
   std::vector<std::string_view> keys() const;
 
   // Returns the end of a message, `; close to it: "a", "b"`, or nothing.
@@ -112,12 +111,12 @@ class KeyPatterns {
   // Returns the place of the first expression that matches, or -1.
   int Find(std::string_view key) const;
 
-  // Checks that `rewrite` names only groups of the expression.
-  // Errors: InvalidArgument.
+  // Errors: InvalidArgument - `rewrite` names groups that the expression does
+  //   not have.
   Status CheckRewrite(int place, const std::string& rewrite) const;
 
-  // Returns `rewrite` with \0, \1, ... replaced by the matches of the groups of
-  // that expression. Requires CheckRewrite, and that the expression matches.
+  // Returns `rewrite` with \0, \1, ... replaced by the groups of that
+  // expression. Requires CheckRewrite, and that the expression matches.
   std::string Rewrite(int place, std::string_view key,
                       const std::string& rewrite) const;
 
@@ -125,12 +124,11 @@ class KeyPatterns {
   std::vector<int64_t> Unmatched(
       const std::vector<std::string_view>& keys) const;
 
-  // Returns the error of an expression that matches nothing, with the closest
-  // keys.
+  // Returns the error of an expression that matches nothing.
   Status NoMatchError(size_t place, const std::vector<std::string_view>& keys,
                       std::string_view option = "keys") const;
 
-  // Returns that error for the first expression that matches none of the keys.
+  // Returns it for the first expression that matches none of the keys.
   Status CheckAllMatch(const std::vector<std::string_view>& keys,
                        std::string_view option = "keys") const;
 

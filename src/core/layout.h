@@ -7,8 +7,8 @@
 
 namespace belay {
 
-// Checks that the mesh of a layout has so many ranks. The error begins with
-// `start`, such as "keys \"w\"". Errors: InvalidArgument.
+// Checks that the mesh has so many ranks. The error begins with `start`, such
+// as "keys \"w\"". Errors: InvalidArgument.
 Status CheckMeshSize(std::string_view start, const Layout& layout,
                      int num_ranks);
 

@@ -9,7 +9,7 @@
 namespace belay {
 
 // Changes of a list of byte strings, from which a process that has an earlier
-// list (the base) makes the present one. The sender needs only the hashes of
+// list, the base, makes the present one. The sender needs only the hashes of
 // the base.
 
 using Entries = std::vector<std::string>;
@@ -24,7 +24,6 @@ Hash128 FingerprintList(const Hashes& hashes);
 // all entries.
 void PutChanges(const Hashes& base, const Entries& now, WireWriter& out);
 
-// Makes the list from its base.
 // Errors: Internal - the changes do not fit this base.
 StatusOr<Entries> GetChanged(const Entries& base, WireReader& in);
 

@@ -13,10 +13,9 @@ namespace belay {
 // read.
 enum class Links : uint8_t { kRefused, kFollowed };
 
-// Returns true also for kRefused if BELAY_FOLLOW_LINKS is 1 in the environment.
+// Returns true for kRefused too if BELAY_FOLLOW_LINKS is 1 in the environment.
 bool AreFollowed(Links links);
 
-// The error of a link that is not followed.
 Status IsSymbolicLink(std::string_view operation, const std::string& path);
 
 std::string HostName();  // "" if the system has none
@@ -27,10 +26,9 @@ uint64_t NewNonce();
 // Seconds since 1970 by the system's clock, which somebody may set.
 double UnixTime();
 
-// The same at the first call, and from then on by a clock that nobody can set.
+// The same at the first call, then by a clock that nobody can set.
 double SteadyUnixTime();
 
-// The variable, or "".
 std::string VariableText(const VariableLookup& lookup, const char* name);
 
 // The number of the Slurm job in its variables, unchecked; "" if there is none.

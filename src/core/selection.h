@@ -52,10 +52,9 @@ struct Selection {
 // Errors: those of GetItem.
 StatusOr<Selection> Select(const Shape& shape, const Index& index);
 
-// The number of rows of the result; 1 for an array without axes.
+// Returns 1 for an array without axes.
 int64_t NumRows(const Selection& selection);
 
-// The number of elements of one row.
 int64_t RowElements(const Selection& selection);
 
 // Rows first, first + 1, .. of the result, `count` of them.
@@ -67,7 +66,7 @@ struct RowPart {
 };
 
 // Returns the rows of the result in the positions [begin, end) of axis 0, which
-// are always neighbours. An array without axes counts as one position.
+// are neighbours. An array without axes counts as one position.
 RowPart RowsWithin(const Selection& selection, int64_t begin, int64_t end);
 
 // Returns the position of a row of the result on axis 0.
@@ -79,15 +78,14 @@ void CopySelected(const Selection& selection, int64_t element_bytes,
                   int64_t begin, const RowPart& part, const std::byte* source,
                   std::byte* result);
 
-// The inverse: copies the rows `part` from `values`, which is dense, to their
-// places in `target`.
+// The inverse: copies dense `values` to their places in `target`.
 void ScatterSelected(const Selection& selection, int64_t element_bytes,
                      int64_t begin, const RowPart& part,
                      const std::byte* values, std::byte* target);
 
-// Returns the rows `part` of `value` broadcast to the result's shape, densely:
-// what ScatterSelected takes.
-// Errors: InvalidArgument - the shape does not broadcast; names both.
+// Returns the rows `part` of `value` broadcast to the result's shape, densely,
+// for ScatterSelected.
+// Errors: InvalidArgument - the shape does not broadcast.
 StatusOr<Tensor> BroadcastToRows(const Selection& selection,
                                  const Tensor& value, const RowPart& part);
 

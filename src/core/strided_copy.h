@@ -21,8 +21,8 @@ struct Run {
 };
 
 // Calls `visit` for every run of `box` between two dense row-major stores, of
-// `a_box` and of `b_box`, which contain `box`. An empty box has no runs; a
-// scalar has one of length 1.
+// `a_box` and `b_box`, which contain it. An empty box has no runs, a scalar one
+// of length 1.
 void ForEachRun(const Box& box, const Box& a_box, const Box& b_box,
                 absl::FunctionRef<void(const Run&)> visit);
 
@@ -49,20 +49,18 @@ void ForEachRunSeries(const Box& box, const StridedStore& a,
                       const StridedStore& b,
                       absl::FunctionRef<void(const RunSeries&)> visit);
 
-// Returns the first run that ForEachRun visits; all others are as long.
-// Requires a box that is not empty.
+// Returns the first run; all others are as long. Requires a box that is not
+// empty.
 Run FirstRun(const Box& box, const Box& a_box, const Box& b_box);
 
-// Returns the number of runs that ForEachRun visits.
 int64_t CountRuns(const Box& box, const Box& a_box, const Box& b_box);
 
-// Cuts `box` into boxes of at most `max_elements` elements each, in row-major
-// order, along the outermost axes first so that runs stay long. An empty box
-// gives nothing. Requires max_elements >= 1.
+// Cuts `box` into boxes of at most `max_elements` elements, at least 1, in
+// row-major order, along the outermost axes first so that runs stay long.
 void ForEachTile(const Box& box, int64_t max_elements,
                  absl::FunctionRef<void(const Box&)> visit);
 
-// The same, but ends with the first error: a box from a damaged file may have
+// The same, but ends with the first error: a box of a damaged file may have
 // more tiles than anybody can visit.
 Status TryForEachTile(const Box& box, int64_t max_elements,
                       absl::FunctionRef<Status(const Box&)> visit);
@@ -91,8 +89,7 @@ void VisitSize(int64_t bytes, const Visit& visit) {
   }
 }
 
-// Returns the strides of a dense row-major array, in elements or, with their
-// size, in bytes.
+// Returns the strides of a dense row-major array, in elements or in bytes.
 Shape DenseStrides(const Shape& shape, int64_t element_bytes = 1);
 
 // Copies the elements of `box` from the store at `from` to the one at `to`,
@@ -108,7 +105,7 @@ struct Strided {
   Shape strides;
 };
 
-// Copies all elements of an array. The sides do not overlap.
+// Copies all elements of an array between sides that do not overlap.
 void StridedCopy(const Shape& shape, int64_t element_bytes,
                  Strided<const std::byte> source, Strided<std::byte> target);
 
@@ -118,7 +115,6 @@ void StridedCopy(const Shape& shape, int64_t element_bytes,
 //      `memory` is the struct at the corner of `memory_box`, with the others
 //      one behind the other; `stored` is dense and row-major.
 
-// Returns true if structs lie in memory as they are stored.
 bool IsDense(const StructLayout& layout);
 
 // Copies the part `box` of the structs, and 0 for the bytes that no part of the

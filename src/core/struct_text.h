@@ -15,9 +15,9 @@ inline constexpr int64_t kMaxFieldAxes = 4;
 
 int64_t FieldBytes(const StructField& field);
 
-// Returns the reason why fields cannot be stored, or "": none or too many
-// fields, a name that is empty, too long, has other characters or appears
-// twice, an array of no elements or of too many axes.
+// Returns why fields cannot be stored, or "": none or too many, a name that is
+// empty, too long, has other characters or appears twice, an array of no
+// elements or of too many axes.
 std::string FieldsProblem(const std::vector<StructField>& fields);
 
 // "x:f64[3]".

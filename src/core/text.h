@@ -110,7 +110,6 @@ bool IsUtf8(std::string_view text);
 std::string TooMuchJson(std::string_view text, int most_levels,
                         int64_t most_values = INT64_MAX);
 
-// Returns the beginning of a text of any length.
 inline std::string Shortened(std::string_view text, size_t most_bytes = 4096) {
   if (text.size() <= most_bytes) return std::string(text);
   return Cat(text.substr(0, most_bytes), "...");

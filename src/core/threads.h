@@ -29,19 +29,18 @@ class WorkerThread {
   // Lets work that is under way go on, so that it must own all that it uses.
   ~WorkerThread();
 
-  // Begins a piece of work, or does it now if the system has no thread to give.
+  // Begins a piece of work; does it now if the system has no thread to give.
   // Requires IsIdle().
   void Begin(std::function<Status()> work);
 
   // Takes the result of work that the caller has done. Requires IsIdle().
   void Hold(Status result);
 
-  // The work under way no longer gives way to the program: somebody waits.
+  // The work under way stops giving way to the program: somebody waits.
   void Hurry();
 
   bool IsIdle() const;
 
-  // Waits until the thread is idle, at most this time. Returns IsIdle().
   bool WaitFor(std::chrono::milliseconds time) const;
 
   // Waits until the thread is idle, but not in a child process, which has no

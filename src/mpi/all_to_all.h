@@ -75,7 +75,7 @@ Agreed<> ExchangeBytes(CommContext& context,
                        std::span<const std::span<std::byte>> from);
 
 // Makes room for so many bytes of each rank, in `memory` if it is large enough.
-// Errors: ResourceExhausted - there is not enough memory.
+// Errors: ResourceExhausted.
 StatusOr<ReceivedBytes> NewReceivedBytes(std::span<const int64_t> sizes,
                                          ReusableBytes memory = {});
 

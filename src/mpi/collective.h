@@ -87,7 +87,7 @@ Agreed<T> AgreeOn(CommContext& context, StatusOr<T> mine) {
   return *std::move(mine);
 }
 
-// Returns true if the text ends as an agreed error does, " [rank 2 of 4]".
+// Returns true if the text ends like " [rank 2 of 4]".
 bool NamesItsRank(std::string_view text);
 
 // Returns the error with `text` at its end, but before the name of a rank.
@@ -144,8 +144,8 @@ Agreed<std::vector<std::string>> Gather(CommContext& context,
 Agreed<std::string> Scatter(CommContext& context,
                             const std::vector<std::string>& parts);
 
-// Xors `values` over the ranks into rank 0's; elsewhere they are unspecified
-// afterwards. Collective. Same on all ranks: the size.
+// Xors `values` into rank 0's; elsewhere they are unspecified afterwards.
+// Collective. Same on all ranks: the size.
 Agreed<> XorToRoot(CommContext& context, std::span<uint32_t> values);
 
 // Element-wise sum (modulo 2^64), minimum or maximum over the ranks, in place.
@@ -177,8 +177,8 @@ Agreed<> GatherParts(CommContext& context, std::span<const GatherPart> parts,
 Agreed<std::vector<std::string>> AllGather(CommContext& context,
                                            const std::string& mine);
 
-// Returns the lowest rank on the node of this one. Collective; agreed. Later
-// calls on the same communicator send nothing.
+// Returns the lowest rank on the node of this one. Collective; agreed. Sends
+// nothing when called again on the communicator.
 Agreed<int32_t> NodeOfRank(CommContext& context);
 
 }  // namespace belay

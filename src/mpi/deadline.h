@@ -38,7 +38,7 @@ class Deadline {
   // Starts watching. The message names `operation`: `save "run/step_7"`. Short
   // operations without blocking calls can do without the watchdog, whose thread
   // takes a fraction of a millisecond to start. `number` tells operations of
-  // the same name apart.
+  // one name apart.
   Deadline(const Comm& comm, double seconds, std::string operation,
            bool watchdog = true, int64_t number = 0);
   // For a communicator of the program, on which belay must send no message that
@@ -47,7 +47,6 @@ class Deadline {
                             std::string operation);
   Deadline(Deadline&&) noexcept;
   Deadline& operator=(Deadline&&) noexcept;
-  // Stops watching.
   ~Deadline();
 
   // Begins a stage, such as "write", and restarts the time. `work` describes

@@ -17,7 +17,6 @@
 
 namespace belay {
 
-// The ranks that are known to have left a communicator.
 struct CommLife;
 
 // From now on MPI_Finalize tells the ranks of `comm`, a new communicator of

@@ -10,7 +10,6 @@
 
 namespace belay {
 
-// Returns true between MPI_Init and MPI_Finalize.
 bool IsMpiRunning();
 
 // Prints `where` and the error, once if all ranks got it, and ends all ranks of

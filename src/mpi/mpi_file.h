@@ -38,17 +38,16 @@ class MpiFile {
       CommContext& context, const std::string& path,
       const std::map<std::string, std::string>& hints);
 
-  // Judges the MPI-IO stack of this file. ROMIO is sound. OMPIO is sound if
-  // its control variable fbtl_posix_write_datasieving is 0; OpenForWrite asks
-  // for that, which Open MPI heeds only before the first open of the program.
-  // Costs one all-reduce, and 0.2 s at the first call if the environment does
-  // not select ROMIO. Collective: the verdict is agreed. Errors: those in
-  // `mine`.
+  // Judges the MPI-IO stack of this file. ROMIO is sound, OMPIO if its control
+  // variable fbtl_posix_write_datasieving is 0; OpenForWrite asks for that,
+  // which Open MPI heeds only before the first open of the program. Costs one
+  // all-reduce, and 0.2 s at the first call if the environment does not select
+  // ROMIO. Collective; agreed. Errors: those in `mine`.
   Agreed<MpiIoVerdict> Judge(CommContext& context,
                              const Status& mine = absl::OkStatus());
 
-  // Writes all segments of all ranks in one collective call. A rank may pass
-  // none. Segments have ascending, disjoint offsets and at most 1 GiB in all.
+  // Writes all segments of all ranks in one call; a rank may pass none.
+  // Segments have ascending, disjoint offsets and at most 1 GiB in all.
   // Collective, without agreement: a rank whose call fails goes on taking part,
   // and returns the error here and from every later call. `meanwhile` runs
   // after the part that waits for all ranks and before the write.
@@ -56,7 +55,7 @@ class MpiFile {
                   const std::function<void()>& meanwhile = {});
 
   // Closes the file and returns its first error on this rank. Collective,
-  // without agreement. Calling it again does nothing.
+  // without agreement. Once more does nothing.
   Status Close();
 
  private:

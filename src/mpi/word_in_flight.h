@@ -21,20 +21,20 @@ class WordInFlight {
  public:
   WordInFlight() = default;
 
-  // Begins to reduce `word` with `merge`, which is commutative. Returns at
-  // once. Collective, without agreement. Same on all ranks: merge. Not while a
-  // word is under way. Errors: Internal - MPI's text.
+  // Begins to reduce `word` with `merge`, which is commutative, unless a word
+  // is under way. Collective, without agreement. Same on all ranks: merge.
+  // Errors: Internal - MPI's text.
   Status Start(const Comm& comm, uint64_t word, MPI_User_function* merge);
 
   bool is_started() const;
 
-  // Returns true if Finish need not wait. Requires is_started().
-  // Errors: Internal - MPI's text.
+  // Returns true if Finish need not wait. Requires is_started(). Errors:
+  // Internal.
   StatusOr<bool> IsThere() const;
 
   // Waits for the word of all ranks and returns it; ends the job after
   // `deadline_seconds`, with a message that names `operation`. Collective,
-  // without agreement. Errors: Internal - MPI's text.
+  // without agreement. Errors: Internal.
   StatusOr<uint64_t> Finish(const Comm& comm, double deadline_seconds,
                             const std::string& operation);
 
