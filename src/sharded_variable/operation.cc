@@ -19,21 +19,6 @@ Shape RowShape(const ShardedVariable& variable) {
   return Shape(variable.shape().begin() + 1, variable.shape().end());
 }
 
-StatusOr<std::vector<int64_t>> IntegersOf(const Tensor& tensor,
-                                          std::string_view what) {
-  if (tensor.dtype() == DType::kI32) {
-    const auto values = tensor.values<int32_t>();
-    return std::vector<int64_t>(values.begin(), values.end());
-  }
-  if (tensor.dtype() == DType::kI64) {
-    const auto values = tensor.values<int64_t>();
-    return std::vector<int64_t>(values.begin(), values.end());
-  }
-  return absl::InvalidArgumentError(Cat(what, " of another dtype (need i32 or ",
-                                        "i64, found ",
-                                        DTypeName(tensor.dtype()), ")"));
-}
-
 Status CheckRows(const ShardedVariable& variable,
                  const std::vector<int64_t>& rows) {
   const uint64_t num_rows = variable.shape()[0];
@@ -58,7 +43,7 @@ StatusOr<std::vector<int64_t>> ReadRows(const ShardedVariable& variable,
                                           ShapeText(indices.shape()), ")"));
   }
   BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> rows,
-                         IntegersOf(indices, "indices"));
+                         ReadIntegers(indices, "indices"));
   BELAY_RETURN_IF_ERROR(CheckRows(variable, rows));
   return rows;
 }
@@ -81,21 +66,38 @@ std::string NameOrDefault(const std::string& name) {
   return name.empty() ? "ShardedVariable" : name;
 }
 
-std::string OperationName(std::string_view verb, std::string_view name) {
-  return Cat(verb, " \"", name, "\"");
+Agreed<Operation> Operation::Begin(const Comm& comm, std::string_view verb,
+                                   std::string_view variable,
+                                   double deadline_seconds) {
+  const std::string name = Cat(verb, " \"", variable, "\"");
+  if (comm.raw() == MPI_COMM_NULL) {
+    return SameOnAllRanks(absl::FailedPreconditionError(
+                              Cat(name,
+                                  ": the communicator is closed or was moved "
+                                  "from")))
+        .error();
+  }
+  return Operation{
+      name, {comm, Deadline(comm, deadline_seconds, name, /*watchdog=*/false)}};
 }
 
-Agreed<> CheckComm(const Comm& comm, const std::string& operation) {
-  if (comm.raw() != MPI_COMM_NULL) return {};
-  return SameOnAllRanks(absl::FailedPreconditionError(
-      Cat(operation, ": the communicator is closed or was moved from")));
+Status Operation::Name(const Status& status) const {
+  return NameStatus(name, status);
 }
 
-CommContext NewContext(const Comm& comm, const std::string& operation,
-                       double deadline_seconds) {
-  return {.comm = comm,
-          .deadline = Deadline(comm, deadline_seconds, operation,
-                               /*watchdog=*/false)};
+Agreed<> Operation::Agree(const Status& mine) {
+  return belay::Agree(context, Name(mine));
+}
+
+Agreed<> Operation::AgreeOnCall(std::string_view what, const Status& mine,
+                                uint64_t fingerprint) {
+  BELAY_RETURN_IF_AGREED(Agree(mine));
+  return AgreeSame(context, Cat(name, ": ", what), fingerprint);
+}
+
+Status NameStatus(std::string_view name, const Status& status) {
+  if (status.ok()) return status;
+  return Status(status.code(), Cat(name, ": ", std::string(status.message())));
 }
 
 Status CheckElements(DType dtype, const Shape& shape) {
@@ -165,23 +167,6 @@ Status CheckValue(const Tensor& value, DType dtype, const Shape& shape) {
   return absl::OkStatus();
 }
 
-Status WithOperation(const std::string& operation, const Status& status) {
-  if (status.ok()) return status;
-  return Status(status.code(),
-                Cat(operation, ": ", std::string(status.message())));
-}
-
-void CountBytes(const CommContext& context, const VariableOptions& options) {
-  if (options.bytes_sent != nullptr) *options.bytes_sent += context.bytes_sent;
-}
-
-Agreed<> AgreeOnCall(CommContext& context, const std::string& operation,
-                     std::string_view what, const Status& mine,
-                     uint64_t fingerprint) {
-  BELAY_RETURN_IF_AGREED(Agree(context, WithOperation(operation, mine)));
-  return AgreeSame(context, Cat(operation, ": ", what), fingerprint);
-}
-
 uint64_t VariableFingerprint(const ShardedVariable& variable) {
   WireWriter out;
   out(variable.name(), variable.dtype(), variable.shape());
@@ -200,21 +185,21 @@ uint64_t SelectionFingerprint(const Selection& selection) {
   out(selection.num_masked_axes);
   const std::vector<int64_t>& positions = selection.positions;
   return CombineFingerprints(
-      Fingerprint(out.bytes()),
-      Fingerprint({reinterpret_cast<const char*>(positions.data()),
-                   positions.size() * sizeof(int64_t)}));
+      {Fingerprint(out.bytes()),
+       Fingerprint({reinterpret_cast<const char*>(positions.data()),
+                    positions.size() * sizeof(int64_t)})});
 }
 
 uint64_t TensorFingerprint(const Tensor& tensor) {
   return CombineFingerprints(
-      Fingerprint(Encode(std::pair(tensor.dtype(), tensor.shape()))),
-      Fingerprint({reinterpret_cast<const char*>(tensor.data()),
-                   static_cast<size_t>(tensor.num_bytes())}));
+      {Fingerprint(Encode(std::pair(tensor.dtype(), tensor.shape()))),
+       Fingerprint({reinterpret_cast<const char*>(tensor.data()),
+                    static_cast<size_t>(tensor.num_bytes())})});
 }
 
-uint64_t CombineFingerprints(uint64_t a, uint64_t b) {
-  const uint64_t both[] = {a, b};
-  return Fingerprint({reinterpret_cast<const char*>(both), sizeof(both)});
+uint64_t CombineFingerprints(std::initializer_list<uint64_t> fingerprints) {
+  return Fingerprint({reinterpret_cast<const char*>(fingerprints.begin()),
+                      fingerprints.size() * sizeof(uint64_t)});
 }
 
 }  // namespace belay

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@
 #include "core/catch_exceptions.h"
 #include "core/flat_buffer.h"
 #include "core/selection.h"
+#include "core/text.h"
 #include "mpi/collective.h"
 
 namespace belay {
@@ -42,10 +44,27 @@ inline constexpr int64_t kRowIndexBytes = sizeof(int64_t);
 // The variable's shape without its first axis.
 Shape RowShape(const ShardedVariable& variable);
 
-// Returns i32 or i64 values as i64.
+// Returns values of either type as Wide ones.
 // Errors: InvalidArgument - another dtype; names it as `what`.
-StatusOr<std::vector<int64_t>> IntegersOf(const Tensor& tensor,
-                                          std::string_view what);
+template <typename Narrow, typename Wide>
+StatusOr<std::vector<Wide>> ReadValues(const Tensor& tensor,
+                                       std::string_view what) {
+  const auto widen = [](const auto& values) {
+    return std::vector<Wide>(values.begin(), values.end());
+  };
+  constexpr DType kNarrow = DTypeOf<Narrow>(), kWide = DTypeOf<Wide>();
+  if (tensor.dtype() == kNarrow) return widen(tensor.values<Narrow>());
+  if (tensor.dtype() == kWide) return widen(tensor.values<Wide>());
+  return absl::InvalidArgumentError(
+      Cat(what, " of another dtype (need ", DTypeName(kNarrow), " or ",
+          DTypeName(kWide), ", found ", DTypeName(tensor.dtype()), ")"));
+}
+
+// Returns i32 or i64 values as i64.
+inline StatusOr<std::vector<int64_t>> ReadIntegers(const Tensor& tensor,
+                                                   std::string_view what) {
+  return ReadValues<int32_t, int64_t>(tensor, what);
+}
 
 // Checks that every row exists.
 // Errors: OutOfRange - names the first index that is not a row.
@@ -100,19 +119,43 @@ inline void Prefetch(const std::byte* row, int64_t row_bytes) {
   }
 }
 
+// One operation on sharded variables: its name, with which its errors begin,
+// and the context of its agreements, which only waits at them.
+struct Operation {
+  std::string name;
+  CommContext context;
+
+  // `variable` is the name of the variable. Local, and equal on all ranks of a
+  // correct program.
+  // Errors: FailedPrecondition - the communicator is closed or was moved from.
+  static Agreed<Operation> Begin(const Comm& comm, std::string_view verb,
+                                 std::string_view variable,
+                                 double deadline_seconds);
+
+  // Returns the status with the name before its message.
+  Status Name(const Status& status) const;
+
+  // Agrees on the result of this rank. Collective; agreed.
+  Agreed<> Agree(const Status& mine);
+
+  // Agrees also that the fingerprints are equal on all ranks; `what` names what
+  // they stand for. Collective; agreed.
+  Agreed<> AgreeOnCall(std::string_view what, const Status& mine,
+                       uint64_t fingerprint);
+
+  // Adds what was sent to options.bytes_sent.
+  template <typename Options>
+  void CountBytes(const Options& options) const {
+    if (options.bytes_sent != nullptr)
+      *options.bytes_sent += context.bytes_sent;
+  }
+};
+
+// Returns the status with `name: ` before its message.
+Status NameStatus(std::string_view name, const Status& status);
+
 // Returns the name, or "ShardedVariable" if it is empty.
 std::string NameOrDefault(const std::string& name);
-
-// Returns `verb "name"`, with which the errors of an operation begin.
-std::string OperationName(std::string_view verb, std::string_view name);
-
-// Local, and equal on all ranks of a correct program.
-// Errors: FailedPrecondition - the communicator is closed or was moved from.
-Agreed<> CheckComm(const Comm& comm, const std::string& operation);
-
-// The context of one operation, which only waits at agreements.
-CommContext NewContext(const Comm& comm, const std::string& operation,
-                       double deadline_seconds);
 
 // Checks the dtype and the shape of a variable.
 // Errors: InvalidArgument - strings, no axis or too many, a negative length,
@@ -125,23 +168,11 @@ Status CheckVariable(const Comm& comm, const ShardedVariable& variable);
 
 Status CheckValue(const Tensor& value, DType dtype, const Shape& shape);
 
-// Returns the status with `operation: ` before its message.
-Status WithOperation(const std::string& operation, const Status& status);
-
-// Adds what the context sent to options.bytes_sent.
-void CountBytes(const CommContext& context, const VariableOptions& options);
-
-// Agrees on `mine`, and then that the fingerprints are equal on all ranks;
-// `what` names what they stand for. Collective; agreed.
-Agreed<> AgreeOnCall(CommContext& context, const std::string& operation,
-                     std::string_view what, const Status& mine,
-                     uint64_t fingerprint);
-
 // Fingerprints of what must be the same on all ranks.
 uint64_t VariableFingerprint(const ShardedVariable& variable);
 uint64_t SelectionFingerprint(const Selection& selection);
 uint64_t TensorFingerprint(const Tensor& tensor);
-uint64_t CombineFingerprints(uint64_t a, uint64_t b);
+uint64_t CombineFingerprints(std::initializer_list<uint64_t> fingerprints);
 
 }  // namespace belay
 

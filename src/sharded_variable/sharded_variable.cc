@@ -127,9 +127,9 @@ StatusOr<ShardedVariable> CreateShardedVariable(const Comm& comm,
                                                 DType dtype, const Shape& shape,
                                                 const Partitioner& partitioner,
                                                 const CreateOptions& options) {
-  const std::string operation = OperationName("create", NameOrDefault(name));
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  CommContext context = NewContext(comm, operation, options.deadline_seconds);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      Operation operation, Operation::Begin(comm, "create", NameOrDefault(name),
+                                            options.deadline_seconds));
   StatusOr<std::vector<Component>> components =
       CatchBadAlloc("the list of components", [&] {
         return MakeComponents(comm, dtype, shape, partitioner, options.owners);
@@ -137,13 +137,12 @@ StatusOr<ShardedVariable> CreateShardedVariable(const Comm& comm,
   ShardedVariable variable(
       NameOrDefault(name), dtype, shape,
       components.ok() ? *components : std::vector<Component>(), nullptr);
-  BELAY_RETURN_IF_AGREED(
-      AgreeOnCall(context, operation, "name, dtype, shape, partition or owners",
-                  components.status(), VariableFingerprint(variable)));
+  BELAY_RETURN_IF_AGREED(operation.AgreeOnCall(
+      "name, dtype, shape, partition or owners", components.status(),
+      VariableFingerprint(variable)));
   StatusOr<std::unique_ptr<std::byte[]>> memory =
       Allocate(comm.rank(), variable.RowBytes(), *components);
-  BELAY_RETURN_IF_AGREED(
-      Agree(context, WithOperation(operation, memory.status())));
+  BELAY_RETURN_IF_AGREED(operation.Agree(memory.status()));
   return ShardedVariable(NameOrDefault(name), dtype, shape,
                          *std::move(components), *std::move(memory));
 }
@@ -262,9 +261,9 @@ StatusOr<ShardedVariable> JoinComponents(
     const Comm& comm, const std::string& name,
     std::span<const GivenComponent> components,
     const VariableOptions& options) {
-  const std::string operation = OperationName("join", NameOrDefault(name));
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  CommContext context = NewContext(comm, operation, options.deadline_seconds);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      Operation operation, Operation::Begin(comm, "join", NameOrDefault(name),
+                                            options.deadline_seconds));
   const StatusOr<std::string> mine =
       CatchBadAlloc("the list of components", [&]() -> StatusOr<std::string> {
         BELAY_RETURN_IF_ERROR(CheckGiven(components));
@@ -277,11 +276,10 @@ StatusOr<ShardedVariable> JoinComponents(
         }
         return Encode(known);
       });
-  BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation, "the name",
-                                     mine.status(),
-                                     Fingerprint(NameOrDefault(name))));
+  BELAY_RETURN_IF_AGREED(operation.AgreeOnCall(
+      "the name", mine.status(), Fingerprint(NameOrDefault(name))));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> all_ranks,
-                                AllGather(context, *mine));
+                                AllGather(operation.context, *mine));
   StatusOr<ShardedVariable> joined = CatchBadAlloc(
       "the list of components", [&]() -> StatusOr<ShardedVariable> {
         std::vector<KnownComponent> known;
@@ -292,8 +290,7 @@ StatusOr<ShardedVariable> JoinComponents(
         BELAY_RETURN_IF_ERROR(CheckAlike(known, comm.size()));
         return Stack(NameOrDefault(name), comm.rank(), known, components);
       });
-  BELAY_RETURN_IF_AGREED(
-      Agree(context, WithOperation(operation, joined.status())));
+  BELAY_RETURN_IF_AGREED(operation.Agree(joined.status()));
   return joined;
 }
 

@@ -135,9 +135,9 @@ Agreed<> ReadRows(
     const Comm& comm, const ShardedVariable& variable, const Index& index,
     int to, const VariableOptions& options,
     absl::FunctionRef<StatusOr<std::byte*>(const Shape&)> make_result) {
-  const std::string operation = OperationName("read", variable.name());
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  CommContext context = NewContext(comm, operation, options.deadline_seconds);
+  BELAY_ASSIGN_OR_RETURN_AGREED(Operation operation,
+                                Operation::Begin(comm, "read", variable.name(),
+                                                 options.deadline_seconds));
   ReadRun run{.variable = variable, .rank = comm.rank(), .to = to};
   Status status = CatchBadAlloc("the rows to send",
                                 [&] { return Prepare(comm, index, run); });
@@ -152,14 +152,12 @@ Agreed<> ReadRows(
     }
   }
   const uint64_t fingerprint = CombineFingerprints(
-      CombineFingerprints(VariableFingerprint(variable),
-                          static_cast<uint64_t>(to)),
-      status.ok() ? SelectionFingerprint(run.selection) : 0);
-  BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation,
-                                     "the variable, the index or the target",
-                                     status, fingerprint));
-  Agreed<> gathered = GatherParts(context, run.parts, to);
-  CountBytes(context, options);
+      {VariableFingerprint(variable), static_cast<uint64_t>(to),
+       status.ok() ? SelectionFingerprint(run.selection) : 0});
+  BELAY_RETURN_IF_AGREED(operation.AgreeOnCall(
+      "the variable, the index or the target", status, fingerprint));
+  Agreed<> gathered = GatherParts(operation.context, run.parts, to);
+  operation.CountBytes(options);
   return gathered;
 }
 
@@ -195,16 +193,16 @@ Status Read(const Comm& comm, const ShardedVariable& variable,
 StatusOr<Tensor> ToTensor(const Comm& comm, const ShardedVariable& variable,
                           std::optional<DType> dtype,
                           const VariableOptions& options) {
-  const std::string operation = OperationName("convert", variable.name());
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   Status status;
   if (dtype.has_value() && *dtype != variable.dtype()) {
     status = absl::InvalidArgumentError(
         Cat("incompatible type conversion (need ", DTypeName(variable.dtype()),
             ", found ", DTypeName(*dtype), ")"));
   }
-  CommContext context = NewContext(comm, operation, options.deadline_seconds);
-  BELAY_RETURN_IF_AGREED(Agree(context, WithOperation(operation, status)));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      Operation operation, Operation::Begin(comm, "convert", variable.name(),
+                                            options.deadline_seconds));
+  BELAY_RETURN_IF_AGREED(operation.Agree(status));
   return Read(comm, variable, {}, kEveryRank, options);
 }
 
@@ -254,7 +252,7 @@ Status CheckPieces(const Comm& comm, const PiecesRun& run) {
                          piece.values->num_elements());
     };
     BELAY_RETURN_IF_ERROR(
-        WithOperation(Cat("piece \"", BoxText(piece.box), "\""), check()));
+        NameStatus(Cat("piece \"", BoxText(piece.box), "\""), check()));
   }
   return absl::OkStatus();
 }
@@ -395,30 +393,30 @@ void ApplyAll(const PiecesRun& run) {
 Status AssignPieces(const Comm& comm, ShardedVariable& variable, UpdateOp op,
                     std::span<const VariablePiece> pieces,
                     const VariableOptions& options) {
-  const std::string operation = OperationName("assign pieces", variable.name());
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  CommContext context = NewContext(comm, operation, options.deadline_seconds);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      Operation operation,
+      Operation::Begin(comm, "assign pieces", variable.name(),
+                       options.deadline_seconds));
   PiecesRun run{
       .variable = variable, .op = op, .rank = comm.rank(), .mine = pieces};
-  BELAY_RETURN_IF_AGREED(AgreeOnCall(
-      context, operation, "the variable or the op", CheckPieces(comm, run),
-      CombineFingerprints(VariableFingerprint(variable),
-                          static_cast<uint64_t>(op))));
-  BELAY_RETURN_IF_AGREED(ShareBoxes(context, run));
-  BELAY_RETURN_IF_AGREED(OnRoot(context, [&] {
-    return WithOperation(operation, CatchBadAlloc("boxes of pieces", [&] {
-                           return CheckTiling(run);
-                         }));
+  BELAY_RETURN_IF_AGREED(
+      operation.AgreeOnCall("the variable or the op", CheckPieces(comm, run),
+                            CombineFingerprints({VariableFingerprint(variable),
+                                                 static_cast<uint64_t>(op)})));
+  BELAY_RETURN_IF_AGREED(ShareBoxes(operation.context, run));
+  BELAY_RETURN_IF_AGREED(OnRoot(operation.context, [&] {
+    return operation.Name(
+        CatchBadAlloc("boxes of pieces", [&] { return CheckTiling(run); }));
   }));
   const Status packed = CatchBadAlloc("pieces on their way", [&] {
     Reserve(run);
     Pack(run);
     return absl::OkStatus();
   });
-  BELAY_RETURN_IF_AGREED(Agree(context, WithOperation(operation, packed)));
-  context.bytes_sent = 0;  // the boxes do not count
-  BELAY_RETURN_IF_AGREED(ExchangeBytes(context, run.to, run.from));
-  CountBytes(context, options);
+  BELAY_RETURN_IF_AGREED(operation.Agree(packed));
+  operation.context.bytes_sent = 0;  // the boxes do not count
+  BELAY_RETURN_IF_AGREED(ExchangeBytes(operation.context, run.to, run.from));
+  operation.CountBytes(options);
   ApplyAll(run);
   return absl::OkStatus();
 }
@@ -465,22 +463,20 @@ StatusOr<SliceAssignment> PrepareSlice(const Comm& comm,
 
 Status Assign(const Comm& comm, ShardedVariable& variable, UpdateOp op,
               const Tensor& value, const VariableOptions& options) {
-  const std::string operation = OperationName("assign", variable.name());
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  CommContext context = NewContext(comm, operation, options.deadline_seconds);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      Operation operation, Operation::Begin(comm, "assign", variable.name(),
+                                            options.deadline_seconds));
   Status checked = CheckVariable(comm, variable);
   checked.Update(CheckValue(value, variable.dtype(), variable.shape()));
   if (checked.ok()) {
     checked =
         CheckUpdate(op, value.dtype(), value.data(), value.num_elements());
   }
-  const uint64_t fingerprint =
-      CombineFingerprints(CombineFingerprints(VariableFingerprint(variable),
-                                              static_cast<uint64_t>(op)),
-                          checked.ok() ? TensorFingerprint(value) : 0);
-  BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation,
-                                     "the variable, the op or the value",
-                                     checked, fingerprint));
+  const uint64_t fingerprint = CombineFingerprints(
+      {VariableFingerprint(variable), static_cast<uint64_t>(op),
+       checked.ok() ? TensorFingerprint(value) : 0});
+  BELAY_RETURN_IF_AGREED(operation.AgreeOnCall(
+      "the variable, the op or the value", checked, fingerprint));
   for (const Component& component : variable) {
     if (component.data == nullptr) continue;
     const int64_t bytes = component.num_rows * variable.RowBytes();
@@ -495,21 +491,21 @@ Status Assign(const Comm& comm, ShardedVariable& variable, UpdateOp op,
 Status AssignSlice(const Comm& comm, ShardedVariable& variable,
                    const Index& index, const Tensor& value,
                    const VariableOptions& options) {
-  const std::string operation = OperationName("assign slice", variable.name());
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  CommContext context = NewContext(comm, operation, options.deadline_seconds);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      Operation operation,
+      Operation::Begin(comm, "assign slice", variable.name(),
+                       options.deadline_seconds));
   StatusOr<SliceAssignment> slice = CatchBadAlloc("the rows to assign", [&] {
     return PrepareSlice(comm, variable, index, value);
   });
   uint64_t fingerprint = VariableFingerprint(variable);
   if (slice.ok()) {
-    fingerprint = CombineFingerprints(fingerprint,
-                                      SelectionFingerprint(slice->selection));
-    fingerprint = CombineFingerprints(fingerprint, TensorFingerprint(value));
+    fingerprint = CombineFingerprints({fingerprint,
+                                       SelectionFingerprint(slice->selection),
+                                       TensorFingerprint(value)});
   }
-  BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation,
-                                     "the variable, the index or the value",
-                                     slice.status(), fingerprint));
+  BELAY_RETURN_IF_AGREED(operation.AgreeOnCall(
+      "the variable, the index or the value", slice.status(), fingerprint));
   for (const ComponentRows& one : slice->mine) {
     ScatterSelected(slice->selection, DTypeSize(variable.dtype()),
                     one.component->first_row, one.rows, one.values.data(),

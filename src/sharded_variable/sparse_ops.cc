@@ -211,11 +211,11 @@ Agreed<> ExchangeRows(CommContext& context, int64_t row_bytes,
 // were checked, or the error that keeps it from having any. `scratch` is memory
 // that may be overwritten, such as that of the result: fresh memory costs as
 // much as a copy. Collective. Same on all ranks: variable.
-Agreed<FetchedRows> FetchRows(CommContext& context,
-                              const std::string& operation,
+Agreed<FetchedRows> FetchRows(Operation& operation,
                               const ShardedVariable& variable,
                               const Status& mine, std::span<const int64_t> rows,
                               std::span<std::byte> scratch) {
+  CommContext& context = operation.context;
   FetchedRows fetched;
   const StatusOr<Requests> requests =
       CatchBadAlloc("rows and indices", [&]() -> StatusOr<Requests> {
@@ -225,15 +225,15 @@ Agreed<FetchedRows> FetchRows(CommContext& context,
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<int64_t> index_bytes,
       ExchangeCounts(
-          context, WithOperation(operation, requests.status()),
+          context, operation.Name(requests.status()),
           requests.ok() ? CountIndexBytes(*requests) : std::vector<int64_t>(),
-          {Cat(operation, ": the variable"), VariableFingerprint(variable)}));
+          {Cat(operation.name, ": the variable"),
+           VariableFingerprint(variable)}));
   const int64_t row_bytes = variable.RowBytes();
   StatusOr<Answers> answers = CatchBadAlloc("rows for other ranks", [&] {
     return AllocateAnswers(index_bytes, row_bytes, scratch);
   });
-  BELAY_RETURN_IF_AGREED(
-      Agree(context, WithOperation(operation, answers.status())));
+  BELAY_RETURN_IF_AGREED(operation.Agree(answers.status()));
   BELAY_RETURN_IF_AGREED(
       ExchangeRows(context, row_bytes, *requests, *answers, fetched));
   return fetched;
@@ -303,27 +303,26 @@ Status ToRows(const ShardedVariable& variable, IdStrategy strategy,
   return ToRowsOfComponents(variable, ids);
 }
 
-// Looks up the rows that `find_rows` returns, one for each of `ids`.
-// Collective.
-Agreed<Tensor> LookUpRows(
-    const Comm& comm, const std::string& operation,
-    const ShardedVariable& variable, const Tensor& ids,
-    const VariableOptions& options,
-    absl::FunctionRef<StatusOr<std::vector<int64_t>>()> find_rows) {
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  CommContext context = NewContext(comm, operation, options.deadline_seconds);
+// Looks up rows: `want` finds those of this rank and allocates the result, into
+// which `put` puts them. Collective.
+template <typename Options>
+Agreed<Tensor> LookUp(
+    const Comm& comm, std::string_view verb, const ShardedVariable& variable,
+    const Options& options, absl::FunctionRef<Status(WantedRows&)> want,
+    absl::FunctionRef<void(const FetchedRows&, Tensor&)> put) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      Operation operation,
+      Operation::Begin(comm, verb, variable.name(), options.deadline_seconds));
   WantedRows wanted;
   const Status status = CatchBadAlloc("rows and indices", [&]() -> Status {
     BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
-    BELAY_ASSIGN_OR_RETURN(wanted.rows, find_rows());
-    BELAY_ASSIGN_OR_RETURN(wanted.result, AllocateRows(variable, ids.shape()));
-    return absl::OkStatus();
+    return want(wanted);
   });
   BELAY_ASSIGN_OR_RETURN_AGREED(const FetchedRows fetched,
-                                FetchRows(context, operation, variable, status,
+                                FetchRows(operation, variable, status,
                                           wanted.rows, Bytes(wanted.result)));
-  CopyRows(fetched.rows, variable.RowBytes(), wanted.result.data());
-  CountBytes(context, options);
+  put(fetched, wanted.result);
+  operation.CountBytes(options);
   return std::move(wanted.result);
 }
 
@@ -345,33 +344,37 @@ void ClipRows(const ShardedVariable& variable, double max_norm,
 StatusOr<Tensor> SparseRead(const Comm& comm, const ShardedVariable& variable,
                             const Tensor& indices,
                             const VariableOptions& options) {
-  return LookUpRows(comm, OperationName("sparse_read", variable.name()),
-                    variable, indices, options,
-                    [&] { return ReadRows(variable, indices); });
+  return LookUp(
+      comm, "sparse_read", variable, options,
+      [&](WantedRows& wanted) -> Status {
+        BELAY_ASSIGN_OR_RETURN(wanted.rows, ReadRows(variable, indices));
+        BELAY_ASSIGN_OR_RETURN(wanted.result,
+                               AllocateRows(variable, indices.shape()));
+        return absl::OkStatus();
+      },
+      [&](const FetchedRows& fetched, Tensor& result) {
+        CopyRows(fetched.rows, variable.RowBytes(), result.data());
+      });
 }
 
 StatusOr<Tensor> EmbeddingLookup(const Comm& comm,
                                  const ShardedVariable& variable,
                                  const Tensor& ids,
                                  const LookupOptions& options) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      Tensor result,
-      LookUpRows(comm, OperationName("embedding_lookup", variable.name()),
-                 variable, ids,
-                 {.deadline_seconds = options.deadline_seconds,
-                  .bytes_sent = options.bytes_sent},
-                 [&]() -> StatusOr<std::vector<int64_t>> {
-                   BELAY_RETURN_IF_ERROR(CheckLookup(variable, options));
-                   BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> rows,
-                                          IntegersOf(ids, "ids"));
-                   BELAY_RETURN_IF_ERROR(
-                       ToRows(variable, options.strategy, rows));
-                   return rows;
-                 }));
-  if (options.max_norm.has_value()) {
-    ClipRows(variable, *options.max_norm, result);
-  }
-  return result;
+  return LookUp(
+      comm, "embedding_lookup", variable, options,
+      [&](WantedRows& wanted) -> Status {
+        BELAY_RETURN_IF_ERROR(CheckLookup(variable, options));
+        BELAY_ASSIGN_OR_RETURN(wanted.rows, ReadIntegers(ids, "ids"));
+        BELAY_RETURN_IF_ERROR(ToRows(variable, options.strategy, wanted.rows));
+        BELAY_ASSIGN_OR_RETURN(wanted.result,
+                               AllocateRows(variable, ids.shape()));
+        return absl::OkStatus();
+      },
+      [&](const FetchedRows& fetched, Tensor& result) {
+        CopyRows(fetched.rows, variable.RowBytes(), result.data());
+        if (options.max_norm) ClipRows(variable, *options.max_norm, result);
+      });
 }
 
 // --- Sparse lookups ---
@@ -383,12 +386,6 @@ struct Lists {
   std::vector<int64_t> splits;
   std::vector<int64_t> ids;
   std::vector<double> weights;  // one per id
-};
-
-struct WantedLists {
-  Lists lists;  // whose ids are rows
-  std::vector<double> divisors;
-  Tensor result;
 };
 
 // Invalid ids are removed, and empty lists get the default id, before the
@@ -434,17 +431,7 @@ StatusOr<std::vector<double>> ReadWeights(const Tensor* weights,
         absl::StrFormat("one weight per id (need %d, found %d)", count,
                         weights->num_elements()));
   }
-  if (weights->dtype() == DType::kF32) {
-    const auto values = weights->values<float>();
-    return std::vector<double>(values.begin(), values.end());
-  }
-  if (weights->dtype() == DType::kF64) {
-    const auto values = weights->values<double>();
-    return std::vector<double>(values.begin(), values.end());
-  }
-  return absl::InvalidArgumentError(
-      Cat("weights of another dtype (need f32 or f64, found ",
-          DTypeName(weights->dtype()), ")"));
+  return ReadValues<float, double>(*weights, "weights");
 }
 
 StatusOr<Lists> ReadLists(const IdLists& given) {
@@ -452,8 +439,8 @@ StatusOr<Lists> ReadLists(const IdLists& given) {
   BELAY_RETURN_IF_ERROR(CheckVector(given.row_splits, "row_splits"));
   BELAY_RETURN_IF_ERROR(CheckVector(given.ids, "ids"));
   BELAY_ASSIGN_OR_RETURN(lists.splits,
-                         IntegersOf(*given.row_splits, "row_splits"));
-  BELAY_ASSIGN_OR_RETURN(lists.ids, IntegersOf(*given.ids, "ids"));
+                         ReadIntegers(*given.row_splits, "row_splits"));
+  BELAY_ASSIGN_OR_RETURN(lists.ids, ReadIntegers(*given.ids, "ids"));
   BELAY_RETURN_IF_ERROR(CheckSplits(lists.splits, lists.ids.size()));
   BELAY_ASSIGN_OR_RETURN(lists.weights,
                          ReadWeights(given.weights, lists.ids.size()));
@@ -498,67 +485,47 @@ std::vector<double> ComputeDivisors(const Lists& lists, Combiner combiner) {
   return divisors;
 }
 
-StatusOr<WantedLists> WantLists(const Comm& comm,
-                                const ShardedVariable& variable,
-                                const IdLists& given, Combiner combiner,
-                                const Pruning& pruning,
-                                const LookupOptions& options) {
-  BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
-  if (!IsRealFloat(variable.dtype())) {
-    return absl::InvalidArgumentError(
-        Cat("rows are combined (need f16, bf16, f32 or f64, found ",
-            DTypeName(variable.dtype()), ")"));
-  }
-  BELAY_RETURN_IF_ERROR(CheckLookup(variable, options));
-  WantedLists wanted;
-  BELAY_ASSIGN_OR_RETURN(wanted.lists, ReadLists(given));
-  if (pruning.is_wanted) {
-    wanted.lists = Prune(wanted.lists, pruning.default_id);
-  }
-  BELAY_RETURN_IF_ERROR(ToRows(variable, options.strategy, wanted.lists.ids));
-  wanted.divisors = ComputeDivisors(wanted.lists, combiner);
-  Shape shape = variable.shape();
-  shape[0] = static_cast<int64_t>(wanted.lists.splits.size()) - 1;
-  BELAY_RETURN_IF_ERROR(CheckElements(variable.dtype(), shape));
-  wanted.result = Tensor(variable.dtype(), shape);
-  return wanted;
-}
-
-void CombineInto(const ShardedVariable& variable, const FetchedRows& fetched,
-                 std::optional<double> max_norm, WantedLists& wanted) {
-  const int64_t row_elements = NumElements(RowShape(variable));
-  Lists& lists = wanted.lists;
-  for (size_t i = 0; max_norm.has_value() && i < lists.weights.size(); ++i) {
-    lists.weights[i] *=
-        ClipFactor(variable.dtype(), fetched.rows[i], row_elements, *max_norm);
-  }
-  CombineRows(variable.dtype(), row_elements,
-              {.splits = lists.splits,
-               .rows = fetched.rows,
-               .weights = lists.weights,
-               .divisors = wanted.divisors},
-              wanted.result.data());
-}
-
 // Collective.
-Agreed<Tensor> LookUp(const Comm& comm, const std::string& operation,
-                      const ShardedVariable& variable, const IdLists& given,
-                      Combiner combiner, const Pruning& pruning,
-                      const LookupOptions& options) {
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  CommContext context = NewContext(comm, operation, options.deadline_seconds);
-  StatusOr<WantedLists> wanted = CatchBadAlloc("rows and indices", [&] {
-    return WantLists(comm, variable, given, combiner, pruning, options);
-  });
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const FetchedRows fetched,
-      FetchRows(context, operation, variable, wanted.status(),
-                wanted.ok() ? std::span<const int64_t>(wanted->lists.ids)
-                            : std::span<const int64_t>(),
-                wanted.ok() ? Bytes(wanted->result) : std::span<std::byte>()));
-  CombineInto(variable, fetched, options.max_norm, *wanted);
-  CountBytes(context, {.bytes_sent = options.bytes_sent});
-  return std::move(wanted->result);
+Agreed<Tensor> LookUpLists(const Comm& comm, std::string_view verb,
+                           const ShardedVariable& variable,
+                           const IdLists& given, Combiner combiner,
+                           const Pruning& pruning,
+                           const LookupOptions& options) {
+  Lists lists;
+  std::vector<double> divisors;
+  const auto want = [&](WantedRows& wanted) -> Status {
+    if (!IsRealFloat(variable.dtype())) {
+      return absl::InvalidArgumentError(
+          Cat("rows are combined (need f16, bf16, f32 or f64, found ",
+              DTypeName(variable.dtype()), ")"));
+    }
+    BELAY_RETURN_IF_ERROR(CheckLookup(variable, options));
+    BELAY_ASSIGN_OR_RETURN(lists, ReadLists(given));
+    if (pruning.is_wanted) lists = Prune(lists, pruning.default_id);
+    wanted.rows = std::move(lists.ids);
+    BELAY_RETURN_IF_ERROR(ToRows(variable, options.strategy, wanted.rows));
+    divisors = ComputeDivisors(lists, combiner);
+    Shape shape = variable.shape();
+    shape[0] = std::ssize(lists.splits) - 1;
+    BELAY_RETURN_IF_ERROR(CheckElements(variable.dtype(), shape));
+    wanted.result = Tensor(variable.dtype(), shape);
+    return absl::OkStatus();
+  };
+  return LookUp(
+      comm, verb, variable, options, want,
+      [&](const FetchedRows& fetched, Tensor& result) {
+        const int64_t row_elements = NumElements(RowShape(variable));
+        for (size_t i = 0; options.max_norm && i < lists.weights.size(); ++i) {
+          lists.weights[i] *= ClipFactor(variable.dtype(), fetched.rows[i],
+                                         row_elements, *options.max_norm);
+        }
+        CombineRows(variable.dtype(), row_elements,
+                    {.splits = lists.splits,
+                     .rows = fetched.rows,
+                     .weights = lists.weights,
+                     .divisors = divisors},
+                    result.data());
+      });
 }
 
 }  // namespace
@@ -567,8 +534,8 @@ StatusOr<Tensor> EmbeddingLookupSparse(const Comm& comm,
                                        const ShardedVariable& variable,
                                        const IdLists& lists, Combiner combiner,
                                        const LookupOptions& options) {
-  return LookUp(comm, OperationName("embedding_lookup_sparse", variable.name()),
-                variable, lists, combiner, {}, options);
+  return LookUpLists(comm, "embedding_lookup_sparse", variable, lists, combiner,
+                     {}, options);
 }
 
 StatusOr<Tensor> SafeEmbeddingLookupSparse(const Comm& comm,
@@ -577,10 +544,9 @@ StatusOr<Tensor> SafeEmbeddingLookupSparse(const Comm& comm,
                                            Combiner combiner,
                                            std::optional<int64_t> default_id,
                                            const LookupOptions& options) {
-  return LookUp(comm,
-                OperationName("safe_embedding_lookup_sparse", variable.name()),
-                variable, lists, combiner,
-                {.is_wanted = true, .default_id = default_id}, options);
+  return LookUpLists(comm, "safe_embedding_lookup_sparse", variable, lists,
+                     combiner, {.is_wanted = true, .default_id = default_id},
+                     options);
 }
 
 // --- Scatters ---
@@ -649,7 +615,7 @@ StatusOr<SortedRows> Prepare(const CommContext& context,
   Shape needed = variable.shape();
   needed[0] = indices.shape()[0];
   BELAY_RETURN_IF_ERROR(
-      WithOperation("rows", CheckValue(deltas, variable.dtype(), needed)));
+      NameStatus("rows", CheckValue(deltas, variable.dtype(), needed)));
   BELAY_RETURN_IF_ERROR(
       CheckUpdate(op, variable.dtype(), deltas.data(), deltas.num_elements()));
   SortByOwner(context, variable, deltas.data(), sorted);
@@ -725,26 +691,27 @@ void ApplyAll(const CommContext& context, const ShardedVariable& variable,
 Status Scatter(const Comm& comm, ShardedVariable& variable, UpdateOp op,
                const Tensor& indices, const Tensor& rows,
                const VariableOptions& options) {
-  const std::string operation =
-      OperationName(Cat("scatter_", UpdateOpName(op)), variable.name());
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  CommContext context = NewContext(comm, operation, options.deadline_seconds);
-  const std::string what = Cat(operation, ": the op or the variable");
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      Operation operation,
+      Operation::Begin(comm, Cat("scatter_", UpdateOpName(op)), variable.name(),
+                       options.deadline_seconds));
+  CommContext& context = operation.context;
   StatusOr<SortedRows> sorted = CatchBadAlloc("rows and indices", [&] {
     return Prepare(context, variable, op, indices, rows);
   });
   BELAY_ASSIGN_OR_RETURN_AGREED(
       ReceivedBytes received,
-      AllToAll(context, WithOperation(operation, sorted.status()),
+      AllToAll(context, operation.Name(sorted.status()),
                sorted.ok() ? sorted->to : decltype(sorted->to){},
-               {what, CombineFingerprints(VariableFingerprint(variable),
-                                          1 + static_cast<int>(op))},
+               {Cat(operation.name, ": the op or the variable"),
+                CombineFingerprints({VariableFingerprint(variable),
+                                     1 + static_cast<uint64_t>(op)})},
                sorted.ok() ? std::move(sorted->scratch->received)
                            : ReusableBytes{}));
   ApplyAll(context, variable, op, *sorted, rows.data(), received);
   sorted->scratch->received = std::move(received.memory);
   Scratch::Of(variable) = std::move(sorted->scratch);
-  CountBytes(context, options);
+  operation.CountBytes(options);
   return absl::OkStatus();
 }
 

@@ -1,18 +1,148 @@
 #include "belay/arrays/tensor_arithmetic.h"
 
+#include <Eigen/Core>
 #include <algorithm>
+#include <cassert>
 #include <cmath>
+#include <complex>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "sharded_variable/eigen_types.h"
+#include "sharded_variable/update.h"
 
 namespace belay {
 namespace {
+
+// The Eigen scalar of each dtype, and integer arithmetic that wraps around.
+
+// A scalar type as a value that a generic lambda can take.
+template <typename T>
+struct ScalarType {
+  using type = T;
+};
+
+// Returns visit(ScalarType<T>{}) with the scalar of the dtype. For a dtype
+// without arithmetic, f8 or a string, returns a value-initialized result.
+template <typename Visit>
+auto VisitScalarType(DType dtype, Visit&& visit) {
+  switch (dtype) {
+    case DType::kF16:
+      return visit(ScalarType<Eigen::half>{});
+    case DType::kBF16:
+      return visit(ScalarType<Eigen::bfloat16>{});
+    case DType::kF32:
+      return visit(ScalarType<float>{});
+    case DType::kF64:
+      return visit(ScalarType<double>{});
+    case DType::kI8:
+      return visit(ScalarType<int8_t>{});
+    case DType::kI16:
+      return visit(ScalarType<int16_t>{});
+    case DType::kI32:
+      return visit(ScalarType<int32_t>{});
+    case DType::kI64:
+      return visit(ScalarType<int64_t>{});
+    case DType::kU8:
+      return visit(ScalarType<uint8_t>{});
+    case DType::kU16:
+      return visit(ScalarType<uint16_t>{});
+    case DType::kU32:
+      return visit(ScalarType<uint32_t>{});
+    case DType::kU64:
+      return visit(ScalarType<uint64_t>{});
+    case DType::kBool:
+      return visit(ScalarType<bool>{});
+    case DType::kC64:
+      return visit(ScalarType<std::complex<float>>{});
+    case DType::kC128:
+      return visit(ScalarType<std::complex<double>>{});
+    default:
+      return decltype(visit(ScalarType<float>{}))();
+  }
+}
+
+template <typename T>
+constexpr bool kIsBool = std::is_same_v<T, bool>;
+template <typename T>
+constexpr bool kIsInteger = std::is_integral_v<T> && !kIsBool<T>;
+template <typename T>
+constexpr bool kIsComplex = Eigen::NumTraits<T>::IsComplex;
+template <typename T>
+constexpr bool kIsHalf =
+    std::is_same_v<T, Eigen::half> || std::is_same_v<T, Eigen::bfloat16>;
+
+// Half precision is computed as f32.
+template <typename T>
+using Real = std::conditional_t<kIsHalf<T>, float, T>;
+
+// Dense elements as an Eigen array, at any address an element may have.
+template <typename T>
+auto MapElements(std::byte* data, int64_t count) {
+  using Elements = Eigen::Array<T, Eigen::Dynamic, 1>;
+  return Eigen::Map<Elements>(reinterpret_cast<T*>(data), count);
+}
+template <typename T>
+auto MapElements(const std::byte* data, int64_t count) {
+  using Elements = Eigen::Array<T, Eigen::Dynamic, 1>;
+  return Eigen::Map<const Elements>(reinterpret_cast<const T*>(data), count);
+}
+
+// The type in which integers are computed: overflow of unsigned types is
+// defined, and types narrower than int would be promoted to it.
+template <typename T>
+using Unsigned = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+template <typename Function>
+struct Wrapping {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return static_cast<T>(
+        Function{}(static_cast<Unsigned<T>>(a), static_cast<Unsigned<T>>(b)));
+  }
+};
+
+template <typename T>
+T WrappingNegate(T a) {
+  return Wrapping<std::minus<>>{}(T{0}, a);
+}
+
+// Rounds towards zero. Requires b != 0.
+struct WrappingDivide {
+  template <typename T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_signed_v<T>) {
+      // The one quotient that does not fit; the processor would trap.
+      if (b == -1) return WrappingNegate(a);
+    }
+    return static_cast<T>(a / b);
+  }
+};
+
+// The functions of two elements of a dtype.
+template <typename T, typename Function>
+using WrappingIfInteger =
+    std::conditional_t<kIsInteger<T>, Wrapping<Function>, Function>;
+template <typename T>
+using Adding = WrappingIfInteger<T, std::plus<>>;
+template <typename T>
+using Subtracting = WrappingIfInteger<T, std::minus<>>;
+template <typename T>
+using Multiplying = WrappingIfInteger<T, std::multiplies<>>;
+
+// Returns the position of the first zero, if any.
+template <typename T>
+std::optional<int64_t> FindZero(const std::byte* data, int64_t count) {
+  const T* const begin = reinterpret_cast<const T*>(data);
+  const T* const found = std::find(begin, begin + count, T{0});
+  if (found == begin + count) return std::nullopt;
+  return found - begin;
+}
 
 // The inner loops, one for each operation and dtype.
 
@@ -173,8 +303,8 @@ struct ToThePower {
     if constexpr (kIsInteger<T>) {
       T result = 1, square = a;
       for (auto power = b; power > 0; power = static_cast<T>(power >> 1)) {
-        if (power & 1) result = MultiplyOf<T>{}(result, square);
-        square = MultiplyOf<T>{}(square, square);
+        if (power & 1) result = Multiplying<T>{}(result, square);
+        square = Multiplying<T>{}(square, square);
       }
       return result;
     } else {
@@ -224,9 +354,9 @@ ElementKernel FindBinary(BinaryOp op) {
   using enum BinaryOp;
   if constexpr (!kIsBool<T>) {
     using Q = QuotientType<T>;
-    if (op == kAdd) return BinaryKernel<T, T, AddOf<T>>();
-    if (op == kSubtract) return BinaryKernel<T, T, SubtractOf<T>>();
-    if (op == kMultiply) return BinaryKernel<T, T, MultiplyOf<T>>();
+    if (op == kAdd) return BinaryKernel<T, T, Adding<T>>();
+    if (op == kSubtract) return BinaryKernel<T, T, Subtracting<T>>();
+    if (op == kMultiply) return BinaryKernel<T, T, Multiplying<T>>();
     if (op == kDivide) return BinaryKernel<T, Q, Quotient<Q>>();
     if (op == kPower) return BinaryKernel<T, T, ToThePower>();
   }
@@ -442,7 +572,7 @@ Status CheckDivisors(const Tensor& b) {
 
 template <typename T>
 Status CheckPowers(const Tensor& b) {
-  const T least = MapOf<T>(b.data(), b.num_elements()).minCoeff();
+  const T least = MapElements<T>(b.data(), b.num_elements()).minCoeff();
   if (least >= T{0}) return absl::OkStatus();
   return absl::InvalidArgumentError(
       Cat("negative power of an integer (need 0 or more, found ", least, ")"));
@@ -537,7 +667,7 @@ template <typename T>
 using SumType = std::conditional_t<kIsInteger<T>, Unsigned<T>, Real<T>>;
 
 template <typename T>
-auto MatrixOf(const Tensor& a) {
+auto MapMatrix(const Tensor& a) {
   return Eigen::Map<const Matrix<T>>(reinterpret_cast<const T*>(a.data()),
                                      a.shape()[0], a.shape()[1]);
 }
@@ -555,10 +685,10 @@ void Multiply(const Tensor& a, const Tensor& b, Tensor& result) {
   Eigen::Map<Matrix<T>> product(reinterpret_cast<T*>(result.data()),
                                 result.shape()[0], result.shape()[1]);
   if constexpr (std::is_same_v<T, Wide>) {
-    MultiplyWide<Wide>(MatrixOf<T>(a), MatrixOf<T>(b), product);
+    MultiplyWide<Wide>(MapMatrix<T>(a), MapMatrix<T>(b), product);
   } else {
-    const Matrix<Wide> left = MatrixOf<T>(a).template cast<Wide>();
-    const Matrix<Wide> right = MatrixOf<T>(b).template cast<Wide>();
+    const Matrix<Wide> left = MapMatrix<T>(a).template cast<Wide>();
+    const Matrix<Wide> right = MapMatrix<T>(b).template cast<Wide>();
     Matrix<Wide> sums(left.rows(), right.cols());
     MultiplyWide<Wide>(left, right, sums);
     product = sums.template cast<T>();
@@ -654,6 +784,177 @@ StatusOr<Tensor> Invert(const Tensor& a) {
 }
 StatusOr<Tensor> MatMul(const Tensor& a, const Tensor& b) {
   return Named("matmul", a, b, MatMulOrCause(a, b));
+}
+
+// --- Updates ---
+
+namespace {
+
+// The result is NaN if either element is.
+struct Smaller {
+  template <typename T>
+  T operator()(T x, T d) const {
+    return d < x || d != d ? d : x;
+  }
+};
+
+struct Larger {
+  template <typename T>
+  T operator()(T x, T d) const {
+    return d > x || d != d ? d : x;
+  }
+};
+
+// x = Function{}(x, d) for each element.
+template <typename Function, typename T>
+void ForEach(T* x, const T* d, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) x[i] = Function{}(x[i], d[i]);
+}
+
+template <typename T>
+void Apply(UpdateOp op, T* x, const T* d, int64_t count) {
+  if (op == UpdateOp::kAdd) return ForEach<Adding<T>>(x, d, count);
+  if (op == UpdateOp::kSub) return ForEach<Subtracting<T>>(x, d, count);
+  if (op == UpdateOp::kMul) return ForEach<Multiplying<T>>(x, d, count);
+  if constexpr (kIsInteger<T>) {
+    if (op == UpdateOp::kDiv) return ForEach<WrappingDivide>(x, d, count);
+  }
+  if (op == UpdateOp::kDiv) return ForEach<std::divides<>>(x, d, count);
+  if constexpr (!kIsComplex<T>) {
+    if (op == UpdateOp::kMin) return ForEach<Smaller>(x, d, count);
+    if (op == UpdateOp::kMax) return ForEach<Larger>(x, d, count);
+  }
+  assert(false);
+}
+
+// Only integers cannot be divided by zero.
+std::optional<int64_t> FindBadDivisor(DType dtype, const std::byte* delta,
+                                      int64_t count) {
+  return VisitScalarType(
+      dtype, [&]<typename T>(ScalarType<T>) -> std::optional<int64_t> {
+        if constexpr (kIsInteger<T>) return FindZero<T>(delta, count);
+        return std::nullopt;
+      });
+}
+
+template <typename T>
+inline constexpr bool kIsRealFloat = std::is_floating_point_v<Real<T>>;
+
+// Calls visit(ScalarType<T>{}) if the dtype is a real float.
+template <typename Visit>
+void VisitRealFloat(DType dtype, Visit&& visit) {
+  VisitScalarType(dtype, [&]<typename T>(ScalarType<T> scalar) {
+    if constexpr (kIsRealFloat<T>) visit(scalar);
+  });
+}
+
+template <typename T>
+void CombineLists(int64_t row_elements, const RowLists& lists,
+                  std::byte* result) {
+  Eigen::Array<Real<T>, Eigen::Dynamic, 1> sum(row_elements);
+  for (size_t list = 0; list + 1 < lists.splits.size(); ++list) {
+    sum.setZero();
+    double divisor = lists.divisors[list];
+    if (divisor != 0) {
+      double scale = 1;
+      if (!std::isnormal(static_cast<Real<T>>(divisor))) {
+        // The f64 divisor may overflow or underflow as a Real<T>.
+        scale = 1 / std::exchange(divisor, 1);
+      }
+      for (int64_t i = lists.splits[list]; i < lists.splits[list + 1]; ++i) {
+        sum += MapElements<T>(lists.rows[i], row_elements)
+                   .template cast<Real<T>>() *
+               static_cast<Real<T>>(lists.weights[i] * scale);
+      }
+      sum /= static_cast<Real<T>>(divisor);
+    }
+    MapElements<T>(result, row_elements) = sum.template cast<T>();
+    result += row_elements * sizeof(T);
+  }
+}
+
+}  // namespace
+
+std::string_view UpdateOpName(UpdateOp op) {
+  constexpr std::string_view kNames[] = {"update", "add", "sub", "mul",
+                                         "div",    "min", "max"};
+  const size_t number = static_cast<size_t>(op);
+  return number < std::size(kNames) ? kNames[number] : "unknown";
+}
+
+bool IsUpdateDefined(UpdateOp op, DType dtype) {
+  if (op > UpdateOp::kMax || DTypeSize(dtype) == 0) return false;
+  if (op == UpdateOp::kUpdate) return true;
+  const bool is_extreme = op == UpdateOp::kMin || op == UpdateOp::kMax;
+  return VisitScalarType(dtype, [&]<typename T>(ScalarType<T>) {
+    return !kIsBool<T> && !(is_extreme && kIsComplex<T>);
+  });
+}
+
+Status CheckUpdate(UpdateOp op, DType dtype, const std::byte* delta,
+                   int64_t count) {
+  if (!IsUpdateDefined(op, dtype)) {
+    return absl::UnimplementedError(Cat("update by \"", UpdateOpName(op),
+                                        "\": not defined for ",
+                                        DTypeName(dtype)));
+  }
+  if (op != UpdateOp::kDiv) return absl::OkStatus();
+  const std::optional<int64_t> bad = FindBadDivisor(dtype, delta, count);
+  if (!bad.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("update by \"div\": delta ", *bad, " of ", count, " is zero (need a ",
+          DTypeName(dtype), " other than 0, found 0)"));
+}
+
+void UpdateCheckedElements(UpdateOp op, DType dtype, std::byte* target,
+                           const std::byte* delta, int64_t count) {
+  if (count == 0) return;
+  if (op == UpdateOp::kUpdate) {
+    std::memcpy(target, delta, count * DTypeSize(dtype));
+    return;
+  }
+  VisitScalarType(dtype, [&]<typename T>(ScalarType<T>) {
+    if constexpr (!kIsBool<T>) {
+      Apply(op, reinterpret_cast<T*>(target), reinterpret_cast<const T*>(delta),
+            count);
+    }
+  });
+}
+
+bool IsRealFloat(DType dtype) {
+  bool is_real_float = false;
+  VisitRealFloat(dtype, [&](auto) { is_real_float = true; });
+  return is_real_float;
+}
+
+double ClipFactor(DType dtype, const std::byte* row, int64_t row_elements,
+                  double max_norm) {
+  double norm = 0;
+  VisitRealFloat(dtype, [&]<typename T>(ScalarType<T>) {
+    const auto elements =
+        MapElements<T>(row, row_elements).template cast<double>();
+    const double squares = elements.square().sum();
+    // Only squares of f64 can overflow or underflow.
+    constexpr double kLeast = 1e-280;
+    const bool is_exact = squares > kLeast && squares < 1 / kLeast;
+    norm = is_exact ? std::sqrt(squares) : elements.matrix().stableNorm();
+  });
+  return norm > max_norm ? max_norm / norm : 1;
+}
+
+void ScaleRow(DType dtype, std::byte* row, int64_t row_elements,
+              double factor) {
+  VisitRealFloat(dtype, [&]<typename T>(ScalarType<T>) {
+    auto map = MapElements<T>(row, row_elements);
+    map = (map.template cast<double>() * factor).template cast<T>();
+  });
+}
+
+void CombineRows(DType dtype, int64_t row_elements, const RowLists& lists,
+                 std::byte* result) {
+  VisitRealFloat(dtype, [&]<typename T>(ScalarType<T>) {
+    CombineLists<T>(row_elements, lists, result);
+  });
 }
 
 }  // namespace belay
