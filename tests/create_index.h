@@ -17,9 +17,9 @@ namespace belay {
 // Creates the file `path`, and returns its bytes.
 inline StatusOr<IndexImage> CreateIndex(const std::string& path,
                                         const SavedCheckpoint& saved) {
-  BELAY_ASSIGN_OR_RETURN(IndexDraft draft, DraftIndex(path, saved));
-  IndexImage image = CompleteIndex(std::move(draft), saved);
-  BELAY_RETURN_IF_ERROR(WriteNewIndex(path, image));
+  BELAY_ASSIGN_OR_RETURN(IndexImage image, DraftIndex(path, saved));
+  CompleteIndex(saved, image);
+  BELAY_RETURN_IF_ERROR(WriteWhole(path, image.bytes, false));
   return image;
 }
 

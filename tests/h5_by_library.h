@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "core/status_macros.h"
+#include "h5_testing.h"
 #include "hdf5/dataset.h"
 #include "hdf5/file.h"
 #include "hdf5/handle.h"
@@ -61,7 +62,7 @@ inline Status CreateExternalLink(const Handle& file, ObjectCache& cache,
                                  const std::string& target_file,
                                  const std::string& target_path) {
   BELAY_ASSIGN_OR_RETURN(const Location location,
-                         LocationOf(file, cache, path));
+                         FindLocation(file, cache, path));
   BELAY_ASSIGN_OR_RETURN(const hid_t links, MakeOnce(cache.links, [&] {
                            return LinkProperties(path);
                          }));
@@ -76,7 +77,7 @@ inline Status CreateVirtualDataset(const Handle& file, ObjectCache& cache,
                                    const ElementType& type, const Shape& shape,
                                    const std::vector<VirtualPiece>& pieces) {
   BELAY_ASSIGN_OR_RETURN(const Location location,
-                         LocationOf(file, cache, path));
+                         FindLocation(file, cache, path));
   BELAY_ASSIGN_OR_RETURN(const Handle stored, FileType(type));
   BELAY_ASSIGN_OR_RETURN(const Handle space, ArraySpace(shape, type, path));
   BELAY_ASSIGN_OR_RETURN(const hid_t links, MakeOnce(cache.links, [&] {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "belay/status.h"
+#include "core/status_macros.h"
 #include "file_bytes.h"
 #include "hdf5/dataset.h"
 #include "hdf5/file.h"
@@ -32,6 +33,22 @@ T Value(StatusOr<T> result) {
 }
 
 inline void Ok(const Status& status) { EXPECT_EQ(status.ToString(), "OK"); }
+
+// Writes the elements of a box, dense and row-major at `data`, by one process.
+// An empty box or text writes nothing.
+inline Status WriteHyperslab(const Handle& dataset, const Box& array_box,
+                             const ElementType& type, const void* data) {
+  const bool is_empty_text =
+      type.dtype == DType::kString && type.string_bytes == 0;
+  if (IsEmpty(array_box) || is_empty_text) return absl::OkStatus();
+  const Box box = Value(DatasetBox(type, array_box));
+  const Handle memory = Value(NewSpace(box.shape, dataset.name()));
+  const Handle selection = Value(GetSpace(dataset));
+  BELAY_RETURN_IF_ERROR(SelectBox(selection, box));
+  return Check(H5Dwrite(dataset.get(), Value(FileType(type)).get(),
+                        memory.get(), selection.get(), H5P_DEFAULT, data),
+               "write dataset", dataset.name());
+}
 
 // Overwrites bytes of a file at an offset, as a writer without HDF5 does.
 inline void PatchBytes(const std::string& path, int64_t offset,

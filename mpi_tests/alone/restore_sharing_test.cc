@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "fault_points.h"
 #include "plan/restore_planner.h"
-#include "storage/deliver.h"
 #include "storage/index_file.h"
+#include "storage/reader.h"
 #include "values.h"
 
 namespace belay {

@@ -19,7 +19,6 @@
 #include "mpi_test.h"
 #include "small_state.h"
 #include "storage/transfer.h"
-#include "storage/two_phase.h"
 
 namespace belay::testing::transfer_two_phase_test {
 namespace {

@@ -194,7 +194,7 @@ bool ShufflesElements(const ChunkedDataset& dataset) {
 
 }  // namespace
 
-Shape CornerOfChunk(const ChunkedDataset& dataset, int64_t number) {
+Shape FindChunkCorner(const ChunkedDataset& dataset, int64_t number) {
   Shape corner(dataset.shape.size());
   for (size_t axis = corner.size(); axis-- > 0;) {
     const int64_t along = CeilDivide(dataset.shape[axis], dataset.chunk[axis]);

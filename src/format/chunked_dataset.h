@@ -59,7 +59,7 @@ Status ForEachStoredChunk(BoundedFile& file, const ChunkedDataset& dataset,
                           absl::FunctionRef<Status(const StoredChunk&)> visit);
 
 // Returns the corner of the chunk with this number, in row-major order.
-Shape CornerOfChunk(const ChunkedDataset& dataset, int64_t number);
+Shape FindChunkCorner(const ChunkedDataset& dataset, int64_t number);
 
 // Returns the bytes of a chunk behind its filters.
 int64_t ChunkBytes(const ChunkedDataset& dataset);

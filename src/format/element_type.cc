@@ -47,12 +47,12 @@ bool NeedsDTypeAttribute(DType dtype) {
 
 // --- Dataset spec ---
 
-ElementType TypeOf(const DatasetSpec& spec) {
+ElementType GetElementType(const DatasetSpec& spec) {
   return {spec.dtype, spec.string_bytes, spec.fields};
 }
 
 bool HasBytes(const DatasetSpec& spec) {
-  return NumElements(spec.shape) > 0 && ElementBytes(TypeOf(spec)) > 0;
+  return NumElements(spec.shape) > 0 && ElementBytes(GetElementType(spec)) > 0;
 }
 
 int64_t StoredBytes(const DatasetSpec& spec) {

@@ -72,7 +72,7 @@ struct VirtualDataset {
   std::vector<VirtualPiece> pieces;
 };
 
-ElementType TypeOf(const DatasetSpec& spec);
+ElementType GetElementType(const DatasetSpec& spec);
 
 // Returns whether the dataset has storage.
 bool HasBytes(const DatasetSpec& spec);

@@ -123,7 +123,7 @@ std::optional<Tree> BuildTree(const FileObjects& objects) {
 class TypesByElement {
  public:
   StatusOr<const TypeTexts*> Of(const DatasetSpec& spec) {
-    ElementType type = TypeOf(spec);
+    ElementType type = GetElementType(spec);
     if (type.dtype != DType::kString) type.string_bytes = 0;
     const auto [found, is_new] = texts_.try_emplace(std::move(type));
     if (is_new) {

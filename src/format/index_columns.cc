@@ -531,13 +531,13 @@ void ColumnCrc::Add(const StoredColumn& column) {
   const auto rows = static_cast<uint64_t>(column.rows);
   AddBytes(&rows, sizeof(rows));
   if (column.dtype != DType::kString) {
-    return AddBytes(column.bytes.get(), BytesOf(column).size());
+    return AddBytes(column.bytes.get(), GetBytes(column).size());
   }
   // Many short texts, put together first: a sum is fast over long bytes.
   constexpr size_t kPartBytes = 16 << 10;
   std::string part;
   for (int64_t row = 0; row < column.rows; ++row) {
-    const std::string_view text = TextOf(column, row);
+    const std::string_view text = GetText(column, row);
     const uint64_t bytes = text.size();
     if (part.size() + text.size() > kPartBytes) {
       AddBytes(part.data(), part.size());
@@ -553,7 +553,7 @@ bool IsValueColumn(std::string_view path) {
   return path == kStepColumn || path == kTimeColumn || path == kChecksumColumn;
 }
 
-IndexDigest DigestOf(const StoredColumns& columns) {
+IndexDigest ComputeDigest(const StoredColumns& columns) {
   ColumnCrc structure, values;
   for (const StoredColumn& column : columns) {
     (IsValueColumn(column.path) ? values : structure).Add(column);
@@ -561,8 +561,8 @@ IndexDigest DigestOf(const StoredColumns& columns) {
   return {.structure = structure.value(), .values = values.value()};
 }
 
-uint32_t DigestOfValues(int64_t step, int64_t time,
-                        const std::vector<uint32_t>& checksums) {
+uint32_t ComputeValueDigest(int64_t step, int64_t time,
+                            const std::vector<uint32_t>& checksums) {
   ColumnCrc crc;
   crc.Add(ToStoredColumn(kStepColumn, std::vector<int64_t>{step}));
   crc.Add(ToStoredColumn(kTimeColumn, std::vector<int64_t>{time}));

@@ -97,7 +97,7 @@ std::string EncodedSpace(const DatasetSpec& spec) {
   constexpr int kVersion = 2;
   enum Class { kScalar = 0, kSimple = 1, kNull = 2 };
   const bool is_null = spec.dtype == DType::kString && spec.string_bytes == 0;
-  const Shape axes = DatasetAxes(TypeOf(spec), spec.shape);
+  const Shape axes = DatasetAxes(GetElementType(spec), spec.shape);
   const bool has_axes = !is_null && !axes.empty();
   std::string out;
   PutNumber(out, kVersion, 1);
@@ -121,7 +121,7 @@ int NumberWidth(uint64_t number) { return (std::bit_width(number) + 7) / 8; }
 
 std::string EncodedChunks(const DatasetSpec& spec, int64_t offset) {
   constexpr int kOneChunk = 1, kInARow = 2;
-  const ElementType type = TypeOf(spec);
+  const ElementType type = GetElementType(spec);
   const Shape chunk = DatasetAxes(type, spec.chunk);
   std::vector<int64_t> lengths(chunk.begin(), chunk.end());
   lengths.push_back(ElementBytes(type));
@@ -289,7 +289,7 @@ StatusOr<std::string> EncodedMappings(const VirtualDataset& dataset) {
   for (const VirtualPiece& piece : dataset.pieces) {
     if (IsEmpty(piece.box)) continue;
     BELAY_ASSIGN_OR_RETURN(const Box box,
-                           DatasetBox(TypeOf(dataset.spec), piece.box));
+                           DatasetBox(GetElementType(dataset.spec), piece.box));
     PutName(mappings, piece.file);
     PutName(mappings, piece.path);
     PutAll(mappings);

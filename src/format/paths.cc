@@ -120,14 +120,14 @@ std::string WithoutSlashes(std::string_view path) {
   return std::string(path);
 }
 
-std::string ParentOf(std::string_view path) {
+std::string GetParent(std::string_view path) {
   const std::string whole = WithoutSlashes(path);
   const size_t slash = whole.rfind('/');
   if (slash == std::string::npos) return ".";
   return whole.substr(0, slash == 0 ? 1 : slash);
 }
 
-std::string NameOf(std::string_view path) {
+std::string GetLastName(std::string_view path) {
   const std::string whole = WithoutSlashes(path);
   return whole.substr(whole.rfind('/') + 1);
 }

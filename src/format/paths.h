@@ -47,9 +47,9 @@ bool IsReplaced(std::string_view path);
 // number has four digits or more.
 std::string AsideName(std::string_view prefix, int64_t number);
 // The directory that holds `path`; "." for a bare name.
-std::string ParentOf(std::string_view path);
+std::string GetParent(std::string_view path);
 // The last name of `path`.
-std::string NameOf(std::string_view path);
+std::string GetLastName(std::string_view path);
 // `path` without slashes at its end.
 std::string WithoutSlashes(std::string_view path);
 // The file whose presence proves that ranks see the same directory.

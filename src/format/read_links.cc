@@ -18,6 +18,20 @@ bool IsPowerOfTwo(int64_t number) {
   return number > 0 && std::has_single_bit(static_cast<uint64_t>(number));
 }
 
+// The heap in which the links of a large group lie.
+
+// The blocks of a fractal heap, as its header describes them.
+struct LinkHeap {
+  int64_t address = 0;
+  int offset_width = 0;  // of a place in the heap
+  int length_width = 0;
+  int64_t row_width = 0;    // blocks in a row
+  int64_t start_bytes = 0;  // of a block of the first two rows
+  int64_t direct_rows = 0;  // rows of blocks that hold links
+  int64_t root = 0;
+  int64_t root_rows = 0;  // 0: the root is the only block
+};
+
 // An entry of a block of blocks, and the place in the heap where it begins.
 struct HeapEntry {
   int64_t row = 0;
@@ -106,8 +120,6 @@ Status CheckHeap(const BoundedFile& file, const LinkHeap& heap,
   return file.Damaged(heap.address, "the heap of a group is damaged");
 }
 
-}  // namespace
-
 StatusOr<LinkHeap> OpenLinkHeap(BoundedFile& file, int64_t address) {
   enum Flags { kBlocksHaveChecksums = 0x02 };
   constexpr int64_t kBytes = 146;
@@ -143,6 +155,7 @@ StatusOr<LinkHeap> OpenLinkHeap(BoundedFile& file, int64_t address) {
   return heap;
 }
 
+// Returns the bytes that an entry of the index leads to; the file owns them.
 StatusOr<std::string_view> ReadFromHeap(BoundedFile& file, const LinkHeap& heap,
                                         std::string_view id) {
   enum Kinds { kManaged = 0, kHuge = 1 };
@@ -174,9 +187,7 @@ StatusOr<std::string_view> ReadFromHeap(BoundedFile& file, const LinkHeap& heap,
   return read.substr(offset, bytes);
 }
 
-// --- Name index ---
-
-namespace {
+// The index of the links of a large group: a B-tree by the hash of the name.
 
 constexpr int kNameTree = 5;  // by the names of links
 constexpr int64_t kNameRecordBytes = 4 + kHeapIdBytes;
@@ -311,8 +322,8 @@ NodePlace ChildAt(const TreeShape& tree, std::string_view bytes,
   return {address, records, node.depth - 1};
 }
 
-}  // namespace
-
+// Returns the places in the heap of all links whose names have this hash, in no
+// order. `address` is that of the header of a B-tree of version 2.
 StatusOr<std::vector<std::string>> FindByHash(BoundedFile& file,
                                               int64_t address, uint32_t hash) {
   BELAY_ASSIGN_OR_RETURN(const TreeShape tree, ReadTreeHeader(file, address));
@@ -346,9 +357,7 @@ StatusOr<std::vector<std::string>> FindByHash(BoundedFile& file,
   return found;
 }
 
-// --- Read links ---
-
-namespace {
+// The links themselves.
 
 constexpr auto kLinkMessage = static_cast<uint8_t>(HeaderMessage::Kind::kLink);
 constexpr auto kLinkInfoMessage =

@@ -32,11 +32,11 @@ class ColumnSelection {
 
  private:
   const StoredColumn& Column(std::string_view path) const {
-    return ColumnOf(stored_, path);
+    return FindColumn(stored_, path);
   }
   template <typename T>
   std::span<const T> Numbers(std::string_view path) const {
-    return NumbersOf<T>(Column(path));
+    return GetNumbers<T>(Column(path));
   }
 
   bool IsText(uint32_t array) const {
@@ -57,7 +57,7 @@ class ColumnSelection {
   void TakeOthers() {
     const auto all = [&](std::string_view path, auto& column) {
       using T = typename std::decay_t<decltype(column)>::value_type;
-      column = RowsOf<T>(Column(path));
+      column = GetRows<T>(Column(path));
     };
     all(".belay/header/magic", taken_.magic);
     all(".belay/header/format", taken_.format);
@@ -76,16 +76,16 @@ class ColumnSelection {
       int64_t first = 0, end = column.rows;
       while (first < end) {
         const int64_t middle = first + (end - first) / 2;
-        if (TextOf(column, middle) < key) {
+        if (GetText(column, middle) < key) {
           first = middle + 1;
         } else {
           end = middle;
         }
       }
-      if (first == column.rows || TextOf(column, first) != key) continue;
+      if (first == column.rows || GetText(column, first) != key) continue;
       arrays_.push_back(static_cast<uint32_t>(first));
       // Two arrays with this key: it is unclear which is meant.
-      if (first + 1 < column.rows && TextOf(column, first + 1) <= key) {
+      if (first + 1 < column.rows && GetText(column, first + 1) <= key) {
         return false;
       }
     }
@@ -119,7 +119,7 @@ class ColumnSelection {
       }
       if (wanted != arrays_.end() && i == *wanted) {
         ++wanted;
-        taken_.array_key.emplace_back(TextOf(keys, i));
+        taken_.array_key.emplace_back(GetText(keys, i));
         taken_.array_dtype.push_back(dtypes_[i]);
         taken_.array_ndim.push_back(ndims_[i]);
         taken_.array_string_bytes.push_back(text_bytes_[i]);
@@ -189,7 +189,7 @@ class ColumnSelection {
       if (column.rows == 0) return;  // left out
       fits = fits && column.rows == Column(of).rows;
       for (const uint32_t row : rows) {
-        if (fits) to.emplace_back(TextOf(column, row));
+        if (fits) to.emplace_back(GetText(column, row));
       }
     };
     take(".belay/arrays/args", ".belay/arrays/key", arrays_, taken_.array_args);
@@ -211,7 +211,7 @@ class ColumnSelection {
       taken_.structs.array.push_back(
           static_cast<uint32_t>(array - arrays_.begin()));
       taken_.structs.fields.emplace_back(
-          TextOf(fields, static_cast<int64_t>(i)));
+          GetText(fields, static_cast<int64_t>(i)));
     }
     return true;
   }
@@ -226,8 +226,8 @@ class ColumnSelection {
 
 }  // namespace
 
-const StoredColumn& ColumnOf(const StoredColumns& columns,
-                             std::string_view path) {
+const StoredColumn& FindColumn(const StoredColumns& columns,
+                               std::string_view path) {
   static const StoredColumn kNone;
   for (const StoredColumn& column : columns) {
     if (column.path == path) return column;
@@ -235,7 +235,7 @@ const StoredColumn& ColumnOf(const StoredColumns& columns,
   return kNone;
 }
 
-std::string_view TextOf(const StoredColumn& column, int64_t row) {
+std::string_view GetText(const StoredColumn& column, int64_t row) {
   const std::string_view text(
       reinterpret_cast<const char*>(column.bytes.get()) + row * column.width,
       static_cast<size_t>(column.width));
@@ -256,7 +256,7 @@ IndexColumns ToIndexColumns(StoredColumns stored) {
   auto next = stored.begin();
   ForEachColumn(columns, [&](const char*, auto& column) {
     using T = typename std::decay_t<decltype(column)>::value_type;
-    column = RowsOf<T>(*next);
+    column = GetRows<T>(*next);
     next++->bytes = nullptr;
   });
   return columns;

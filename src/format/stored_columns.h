@@ -37,36 +37,36 @@ struct StoredColumn {
 using StoredColumns = std::vector<StoredColumn>;
 
 // The column with this path; one without rows if there is none.
-const StoredColumn& ColumnOf(const StoredColumns& columns,
-                             std::string_view path);
+const StoredColumn& FindColumn(const StoredColumns& columns,
+                               std::string_view path);
 
 // The text of a row, without the NULs that fill it up.
-std::string_view TextOf(const StoredColumn& column, int64_t row);
+std::string_view GetText(const StoredColumn& column, int64_t row);
 
 // All bytes of a column.
-inline std::string_view BytesOf(const StoredColumn& column) {
+inline std::string_view GetBytes(const StoredColumn& column) {
   return {reinterpret_cast<const char*>(column.bytes.get()),
           static_cast<size_t>(column.rows * column.width)};
 }
 
 // The numbers of a column of Ts.
 template <typename T>
-std::span<const T> NumbersOf(const StoredColumn& column) {
+std::span<const T> GetNumbers(const StoredColumn& column) {
   return {reinterpret_cast<const T*>(column.bytes.get()),
           static_cast<size_t>(column.rows)};
 }
 
 // All rows of a column of Ts, or of texts.
 template <typename T>
-std::vector<T> RowsOf(const StoredColumn& column) {
+std::vector<T> GetRows(const StoredColumn& column) {
   std::vector<T> rows;
   if constexpr (std::is_same_v<T, std::string>) {
     rows.reserve(static_cast<size_t>(column.rows));
     for (int64_t row = 0; row < column.rows; ++row) {
-      rows.emplace_back(TextOf(column, row));
+      rows.emplace_back(GetText(column, row));
     }
   } else {
-    const std::span<const T> numbers = NumbersOf<T>(column);
+    const std::span<const T> numbers = GetNumbers<T>(column);
     rows.assign(numbers.begin(), numbers.end());
   }
   return rows;
@@ -95,10 +95,10 @@ class ColumnCrc {
 // Returns whether the column is in the second part of the digest.
 bool IsValueColumn(std::string_view path);
 // Returns the digest of all columns.
-IndexDigest DigestOf(const StoredColumns& columns);
+IndexDigest ComputeDigest(const StoredColumns& columns);
 // The part that covers step, time and checksums.
-uint32_t DigestOfValues(int64_t step, int64_t time,
-                        const std::vector<uint32_t>& checksums);
+uint32_t ComputeValueDigest(int64_t step, int64_t time,
+                            const std::vector<uint32_t>& checksums);
 
 // A column of such rows; each text takes as much as the longest.
 template <typename T>

@@ -12,6 +12,14 @@
 namespace belay::h5 {
 namespace {
 
+// The heap in which the links of a large group lie, as bytes.
+//
+// One block holds them up to a mebibyte; more lie in blocks of a mebibyte each,
+// below one block of blocks. HDF5 makes more and smaller ones; it reads any of
+// them, and can add to them.
+
+// The most bytes of a heap, with what is left over at the end of each block.
+constexpr int64_t kMaxHeapBytes = int64_t{1} << 31;
 constexpr int64_t kMinBlockBytes = 512;
 constexpr int64_t kMaxBlockBytes = int64_t{1} << 20;
 // The limits that HDF5 uses for the links of a group, unless it needs more.
@@ -63,105 +71,120 @@ void PutBlockOfBlocks(std::string& out, int64_t heap, int64_t first_block,
   PutChecksum(out, begin);
 }
 
-}  // namespace
+// The place of a link in the heap.
+struct HeapPlace {
+  int64_t offset;
+  int64_t bytes;
+};
 
-std::string EncodedHeapId(const HeapPlace& place) {
-  std::string out = {0};  // it lies in a block
-  PutNumber(out, place.offset, kOffsetBytes);
-  PutNumber(out, place.bytes, kSizeBytes);
-  return out;
-}
+// Puts links into blocks as they come.
+class LinkHeapWriter {
+ public:
+  // `num_links` and `link_bytes` are of all links, `longest` of one.
+  LinkHeapWriter(int64_t num_links, int64_t link_bytes, int64_t longest)
+      : num_links_(num_links),
+        block_bytes_(std::clamp(CeilPowerOfTwo(kBlockOverhead + link_bytes),
+                                kMinBlockBytes, kMaxBlockBytes)),
+        most_link_bytes_(longest <= kUsualLinkBytes ? kUsualLinkBytes
+                                                    : kMaxLinkBytes) {}
+
+  // Adds a link. Returns its place.
+  HeapPlace Add(const std::string& link) {
+    const int64_t room = block_bytes_ - kBlockOverhead;
+    if (blocks_.empty() ||
+        std::ssize(blocks_.back()) + std::ssize(link) > room) {
+      blocks_.emplace_back();
+    }
+    const HeapPlace place = {(std::ssize(blocks_) - 1) * block_bytes_ +
+                                 kBlockOverhead + std::ssize(blocks_.back()),
+                             std::ssize(link)};
+    blocks_.back() += link;
+    used_bytes_ += std::ssize(link);
+    return place;
+  }
+
+  // Appends the heap; `start` is the address of the first byte of `out`.
+  // Returns its address.
+  int64_t Put(std::string& out, int64_t start) {
+    const int64_t num_blocks = std::ssize(blocks_);
+    if (num_blocks > 1) {
+      width_ = std::max(width_, CeilPowerOfTwo(CeilDivide(num_blocks, 2)));
+    }
+    const int64_t num_entries = NumRows() * width_;
+    const int64_t first_block = start + std::ssize(out);
+    const int64_t above = first_block + num_blocks * block_bytes_;
+    const int64_t above_bytes =
+        num_entries == 0 ? 0 : 4 + 1 + 8 + kOffsetBytes + 8 * num_entries + 4;
+    const int64_t heap = above + above_bytes;
+    for (int64_t i = 0; i < num_blocks; ++i) {
+      PutBlock(out, heap, i * block_bytes_, block_bytes_, blocks_[i]);
+      blocks_[i] = std::string();  // with its memory
+    }
+    if (num_entries > 0) {
+      PutBlockOfBlocks(out, heap, first_block, num_blocks, block_bytes_,
+                       num_entries);
+    }
+    PutHeader(out, num_entries > 0 ? above : first_block);
+    return heap;
+  }
+
+ private:
+  // Returns the rows of the block of blocks; 0 if there is only one block.
+  int64_t NumRows() const {
+    const int64_t num_blocks = std::ssize(blocks_);
+    return num_blocks == 1 ? 0 : CeilDivide(num_blocks, width_);
+  }
+
+  void PutHeader(std::string& out, int64_t root) const {
+    constexpr int kBlocksHaveChecksums = 0x02;
+    const int64_t num_blocks = std::ssize(blocks_);
+    const int64_t allocated = num_blocks * block_bytes_;
+    const size_t begin = out.size();
+    out += "FRHP";
+    PutNumber(out, 0, 1);  // version
+    PutNumber(out, kHeapIdBytes, 2);
+    PutNumber(out, 0, 2);  // no filters
+    PutNumber(out, kBlocksHaveChecksums, 1);
+    PutNumber(out, most_link_bytes_, 4);
+    PutAddress(out, 0);           // next number of a huge object
+    PutAddress(out, kNoAddress);  // huge objects
+    PutAddress(out, allocated - num_blocks * kBlockOverhead - used_bytes_);
+    PutAddress(out, kNoAddress);  // list of what is free
+    PutAddress(out,
+               num_blocks == 1 ? allocated : NumRows() * width_ * block_bytes_);
+    PutAddress(out, allocated);
+    PutAddress(out,
+               num_blocks == 1 ? 0 : allocated);  // where the next one goes
+    PutAddress(out, num_links_);
+    for (int i = 0; i < 4; ++i) PutAddress(out, 0);  // huge and tiny objects
+    PutNumber(out, width_, 2);
+    PutAddress(out, block_bytes_);  // of the first row
+    // HDF5 may add a link as long as it says above, and blocks of blocks whose
+    // first row it takes for twice as large as the first row here.
+    const int64_t for_links = most_link_bytes_ == kUsualLinkBytes
+                                  ? kUsualBlockBytes
+                                  : 2 * kUsualBlockBytes;
+    PutAddress(out, std::max(for_links, width_ * block_bytes_ / 2));
+    PutNumber(out, 8 * kOffsetBytes, 2);
+    PutNumber(out, 1, 2);  // rows to begin with
+    PutAddress(out, root);
+    PutNumber(out, NumRows(), 2);
+    PutChecksum(out, begin);
+  }
+
+  int64_t num_links_;
+  int64_t block_bytes_;
+  int64_t most_link_bytes_;  // that HDF5 may add
+  int64_t width_ = 4;        // blocks in a row
+  int64_t used_bytes_ = 0;
+  std::vector<std::string> blocks_;  // without what stands before the links
+};
+
+}  // namespace
 
 bool FitsHeap(int64_t link_bytes, int64_t longest) {
   const int64_t of_block = kMaxBlockBytes - kBlockOverhead - longest;
   return CeilDivide(link_bytes, of_block) <= 2 * kMostWidth;
-}
-
-LinkHeapWriter::LinkHeapWriter(int64_t num_links, int64_t link_bytes,
-                               int64_t longest)
-    : num_links_(num_links),
-      most_link_bytes_(longest <= kUsualLinkBytes ? kUsualLinkBytes
-                                                  : kMaxLinkBytes) {
-  block_bytes_ = std::clamp(CeilPowerOfTwo(kBlockOverhead + link_bytes),
-                            kMinBlockBytes, kMaxBlockBytes);
-}
-
-HeapPlace LinkHeapWriter::Add(const std::string& link) {
-  const int64_t room = block_bytes_ - kBlockOverhead;
-  if (blocks_.empty() || std::ssize(blocks_.back()) + std::ssize(link) > room) {
-    blocks_.emplace_back();
-  }
-  const HeapPlace place = {(std::ssize(blocks_) - 1) * block_bytes_ +
-                               kBlockOverhead + std::ssize(blocks_.back()),
-                           std::ssize(link)};
-  blocks_.back() += link;
-  used_bytes_ += std::ssize(link);
-  return place;
-}
-
-// Returns the rows of the block of blocks; 0 if there is only one block.
-int64_t LinkHeapWriter::NumRows() const {
-  const int64_t num_blocks = std::ssize(blocks_);
-  return num_blocks == 1 ? 0 : CeilDivide(num_blocks, width_);
-}
-
-void LinkHeapWriter::PutHeader(std::string& out, int64_t root) const {
-  constexpr int kBlocksHaveChecksums = 0x02;
-  const int64_t num_blocks = std::ssize(blocks_);
-  const int64_t allocated = num_blocks * block_bytes_;
-  const size_t begin = out.size();
-  out += "FRHP";
-  PutNumber(out, 0, 1);  // version
-  PutNumber(out, kHeapIdBytes, 2);
-  PutNumber(out, 0, 2);  // no filters
-  PutNumber(out, kBlocksHaveChecksums, 1);
-  PutNumber(out, most_link_bytes_, 4);
-  PutAddress(out, 0);           // next number of a huge object
-  PutAddress(out, kNoAddress);  // huge objects
-  PutAddress(out, allocated - num_blocks * kBlockOverhead - used_bytes_);
-  PutAddress(out, kNoAddress);  // list of what is free
-  PutAddress(out,
-             num_blocks == 1 ? allocated : NumRows() * width_ * block_bytes_);
-  PutAddress(out, allocated);
-  PutAddress(out, num_blocks == 1 ? 0 : allocated);  // where the next one goes
-  PutAddress(out, num_links_);
-  for (int i = 0; i < 4; ++i) PutAddress(out, 0);  // huge and tiny objects
-  PutNumber(out, width_, 2);
-  PutAddress(out, block_bytes_);  // of the first row
-  // HDF5 may add a link as long as it says above, and blocks of blocks whose
-  // first row it takes for twice as large as the first row here.
-  const int64_t for_links = most_link_bytes_ == kUsualLinkBytes
-                                ? kUsualBlockBytes
-                                : 2 * kUsualBlockBytes;
-  PutAddress(out, std::max(for_links, width_ * block_bytes_ / 2));
-  PutNumber(out, 8 * kOffsetBytes, 2);
-  PutNumber(out, 1, 2);  // rows to begin with
-  PutAddress(out, root);
-  PutNumber(out, NumRows(), 2);
-  PutChecksum(out, begin);
-}
-
-int64_t LinkHeapWriter::Put(std::string& out, int64_t start) {
-  const int64_t num_blocks = std::ssize(blocks_);
-  if (num_blocks > 1) {
-    width_ = std::max(width_, CeilPowerOfTwo(CeilDivide(num_blocks, 2)));
-  }
-  const int64_t num_entries = NumRows() * width_;
-  const int64_t first_block = start + std::ssize(out);
-  const int64_t above = first_block + num_blocks * block_bytes_;
-  const int64_t above_bytes =
-      num_entries == 0 ? 0 : 4 + 1 + 8 + kOffsetBytes + 8 * num_entries + 4;
-  const int64_t heap = above + above_bytes;
-  for (int64_t i = 0; i < num_blocks; ++i) {
-    PutBlock(out, heap, i * block_bytes_, block_bytes_, blocks_[i]);
-    blocks_[i] = std::string();  // with its memory
-  }
-  if (num_entries > 0) {
-    PutBlockOfBlocks(out, heap, first_block, num_blocks, block_bytes_,
-                     num_entries);
-  }
-  PutHeader(out, num_entries > 0 ? above : first_block);
-  return heap;
 }
 
 // --- Write name index ---
@@ -177,8 +200,6 @@ constexpr int64_t kNodeBytes = 65536;
 constexpr int64_t kLargeNodeBytes = 524288;
 constexpr int kCountBytes = 2;
 constexpr int kPointerBytes = 8 + kCountBytes;
-
-using Records = std::span<const NameRecord>;
 
 constexpr int64_t MostOfLeaf(int64_t node_bytes) {
   return (node_bytes - kNodeOverhead) / kRecordBytes;
@@ -198,6 +219,18 @@ static_assert(MostOfLeaf(kNodeBytes) > 255, "kCountBytes");
 static_assert(MostOfLeaf(kLargeNodeBytes) < 65536, "kCountBytes");
 static_assert(MostBelow(kLargeNodeBytes) > kMaxLinks);
 
+// The index of the links of a large group, as bytes: a B-tree of one leaf, or
+// of one node with leaves below it.
+
+// The place of a link in the heap, under the checksum of its name.
+struct NameRecord {
+  uint32_t hash;
+  std::string_view name;
+  HeapPlace place;
+};
+
+using Records = std::span<const NameRecord>;
+
 struct Root {
   int64_t address;
   int64_t records;
@@ -207,7 +240,9 @@ struct Root {
 
 void PutRecord(std::string& out, const NameRecord& record) {
   PutNumber(out, record.hash, 4);
-  out += EncodedHeapId(record.place);
+  PutNumber(out, 0, 1);  // the link lies in a block of the heap
+  PutNumber(out, record.place.offset, kOffsetBytes);
+  PutNumber(out, record.place.bytes, kSizeBytes);
 }
 
 void PutHeader(std::string& out, const Root& root, int64_t num_records) {
@@ -284,8 +319,7 @@ Root PutLeaves(std::string& out, int64_t start, Records records) {
           .node_bytes = node_bytes};
 }
 
-}  // namespace
-
+// Appends the index of at least one link. Returns its address.
 int64_t PutNameIndex(std::string& out, int64_t start,
                      std::vector<NameRecord> records) {
   std::sort(records.begin(), records.end(),
@@ -301,8 +335,6 @@ int64_t PutNameIndex(std::string& out, int64_t start,
 }
 
 // --- Group links ---
-
-namespace {
 
 using Kind = HeaderMessage::Kind;
 

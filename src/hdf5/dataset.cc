@@ -89,7 +89,7 @@ struct ChunkGrid {
 };
 
 ChunkGrid MakeGrid(const DatasetSpec& spec) {
-  const ElementType type = TypeOf(spec);
+  const ElementType type = GetElementType(spec);
   ChunkGrid grid{{}, DatasetAxes(type, spec.chunk), 0};
   for (size_t i = 0; i < grid.chunk.size(); ++i) {
     grid.counts.push_back((spec.shape[i] + spec.chunk[i] - 1) / spec.chunk[i]);
@@ -153,8 +153,8 @@ StatusOr<int64_t> DataOffset(const Handle& dataset, const DatasetSpec& spec) {
 
 }  // namespace
 
-StatusOr<Location> LocationOf(const Handle& file, ObjectCache& cache,
-                              const std::string& path) {
+StatusOr<Location> FindLocation(const Handle& file, ObjectCache& cache,
+                                const std::string& path) {
   const size_t end = path.rfind('/');
   if (end == path.npos || end == 0) return Location{file.get(), path.c_str()};
   const std::string parent = path.substr(0, end);
@@ -169,8 +169,8 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
   const std::string& path = spec.path;
   const bool has_bytes = HasBytes(spec);
   BELAY_ASSIGN_OR_RETURN(const Location location,
-                         LocationOf(file, cache, path));
-  const ElementType element = TypeOf(spec);
+                         FindLocation(file, cache, path));
+  const ElementType element = GetElementType(spec);
   const bool is_number = spec.dtype != DType::kString && spec.fields.empty();
   Handle own_type;
   Handle& type_slot = is_number ? cache.types[spec.dtype] : own_type;
@@ -226,7 +226,7 @@ StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec) {
 }
 
 Status CheckDataset(const Handle& dataset, const DatasetSpec& spec) {
-  const ElementType type = TypeOf(spec);
+  const ElementType type = GetElementType(spec);
   BELAY_RETURN_IF_ERROR(CheckStoredType(dataset, type));
   BELAY_ASSIGN_OR_RETURN(const Shape shape, DatasetShape(dataset));
   const Shape need = DatasetAxes(type, spec.shape);
@@ -266,7 +266,7 @@ StatusOr<Shape> DatasetShape(const Handle& dataset) {
   return Shape(dims.begin(), dims.end());
 }
 
-// The bytes of datasets: the part of dataset.h that moves data.
+// --- Bytes ---
 
 namespace {
 
@@ -281,7 +281,7 @@ struct Transfer {
 // `type` is the stored type as well: anything else converts, and turns a
 // collective write silently into an independent one.
 StatusOr<Transfer> Prepare(const Handle& dataset, const Box& array_box,
-                           const ElementType& type) {
+                           const ElementType& type, bool is_collective) {
   const std::string& name = dataset.name();
   Transfer transfer;
   BELAY_ASSIGN_OR_RETURN(const Box box, DatasetBox(type, array_box));
@@ -292,24 +292,11 @@ StatusOr<Transfer> Prepare(const Handle& dataset, const Box& array_box,
   BELAY_RETURN_IF_ERROR(SelectBox(transfer.selection, box));
   BELAY_ASSIGN_OR_RETURN(transfer.properties,
                          NewProperties(H5P_DATASET_XFER, name));
-  return transfer;
-}
-
-StatusOr<Transfer> PrepareTogether(const Handle& dataset, const Box& box,
-                                   const ElementType& type) {
-  BELAY_ASSIGN_OR_RETURN(Transfer transfer, Prepare(dataset, box, type));
+  if (!is_collective) return transfer;
   BELAY_RETURN_IF_ERROR(
       Check(H5Pset_dxpl_mpio(transfer.properties.get(), H5FD_MPIO_COLLECTIVE),
-            "set collective transfer", dataset.name()));
+            "set collective transfer", name));
   return transfer;
-}
-
-Status Write(const Handle& dataset, const Transfer& transfer,
-             const void* data) {
-  return Check(
-      H5Dwrite(dataset.get(), transfer.type.get(), transfer.memory.get(),
-               transfer.selection.get(), transfer.properties.get(), data),
-      "write dataset", dataset.name());
 }
 
 bool IsEmptyText(const ElementType& type) {
@@ -328,23 +315,20 @@ Status CheckStoredBox(const Handle& dataset, const Box& box) {
 
 }  // namespace
 
-Status WriteHyperslab(const Handle& dataset, const Box& box,
-                      const ElementType& type, const void* data) {
-  if (IsEmpty(box) || IsEmptyText(type)) return absl::OkStatus();
-  BELAY_ASSIGN_OR_RETURN(const Transfer transfer, Prepare(dataset, box, type));
-  return Write(dataset, transfer, data);
-}
-
 Status WriteHyperslabTogether(const Handle& dataset, const Box& box,
                               const ElementType& type, const void* data) {
   if (IsEmptyText(type)) return absl::OkStatus();
-  StatusOr<Transfer> transfer = PrepareTogether(dataset, box, type);
+  StatusOr<Transfer> transfer = Prepare(dataset, box, type, true);
   Status first = transfer.status();
   if (!transfer.ok()) {
     const Shape none(type.fields.empty() ? 1 : 2);
-    transfer = PrepareTogether(dataset, {none, none}, type);
+    transfer = Prepare(dataset, {none, none}, type, true);
   }
-  if (transfer.ok()) first.Update(Write(dataset, *transfer, data));
+  if (!transfer.ok()) return first;
+  first.Update(Check(
+      H5Dwrite(dataset.get(), transfer->type.get(), transfer->memory.get(),
+               transfer->selection.get(), transfer->properties.get(), data),
+      "write dataset", dataset.name()));
   return first;
 }
 
@@ -356,7 +340,8 @@ Status ReadHyperslab(const Handle& file, std::string_view path,
   BELAY_ASSIGN_OR_RETURN(const Box stored, DatasetBox(type, box));
   BELAY_RETURN_IF_ERROR(CheckStoredBox(dataset, stored));
   if (IsEmpty(box) || IsEmptyText(type)) return absl::OkStatus();
-  BELAY_ASSIGN_OR_RETURN(const Transfer transfer, Prepare(dataset, box, type));
+  BELAY_ASSIGN_OR_RETURN(const Transfer transfer,
+                         Prepare(dataset, box, type, false));
   return Check(
       H5Dread(dataset.get(), transfer.type.get(), transfer.memory.get(),
               transfer.selection.get(), transfer.properties.get(), data),

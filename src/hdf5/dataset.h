@@ -48,8 +48,8 @@ struct Location {
 // Returns the location, which borrows from `path` and `cache` and holds
 // until the next call.
 // Errors: AlreadyExists, Internal - a dataset stands where a group is needed.
-StatusOr<Location> LocationOf(const Handle& file, ObjectCache& cache,
-                              const std::string& path);
+StatusOr<Location> FindLocation(const Handle& file, ObjectCache& cache,
+                                const std::string& path);
 
 // Creates a dataset with its parents; its bytes are allocated, but not written.
 // Returns the offset of its first byte in the file: elements follow
@@ -80,16 +80,12 @@ StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path);
 StatusOr<Handle> OpenToRead(const Handle& file, std::string_view path,
                             OtherFiles others = OtherFiles::kRefused);
 
-// Writes the elements of a box, dense and row-major at `data`, less than 2 GiB.
-// The dataset has that type, and the box lies inside it. An empty box or
-// text writes nothing.
+// Writes from all ranks at once, each the elements of its own box, dense and
+// row-major at `data`, less than 2 GiB. The dataset has that type, and the box
+// lies inside it. An empty box or text writes nothing. Collective. Same on all
+// ranks: dataset and type. The Status is not agreed: a rank that fails before
+// the write takes part with nothing.
 // Errors: ResourceExhausted; Internal.
-Status WriteHyperslab(const Handle& dataset, const Box& box,
-                      const ElementType& type, const void* data);
-
-// Writes likewise from all ranks at once, each its own box, which may be empty.
-// Collective. Same on all ranks: dataset and type. The Status is
-// not agreed: a rank that fails before the write takes part with nothing.
 Status WriteHyperslabTogether(const Handle& dataset, const Box& box,
                               const ElementType& type, const void* data);
 

@@ -249,9 +249,4 @@ Status OpenFileParallel(const std::string& path, MPI_Comm comm, MPI_Info hints,
   return first;
 }
 
-Status FlushFile(const Handle& file) {
-  return Check(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "flush file",
-               file.name());
-}
-
 }  // namespace belay::h5

@@ -114,12 +114,6 @@ Handle OpenIfThere(const std::string& path);
 Status OpenFileParallel(const std::string& path, MPI_Comm comm, MPI_Info hints,
                         Handle& file);
 
-// Hands what HDF5 keeps in memory to the system; no fsync with the serial
-// driver. All ranks together on a file that all have open; the Status is
-// not agreed.
-// Errors: ResourceExhausted; Internal.
-Status FlushFile(const Handle& file);
-
 }  // namespace belay::h5
 
 #endif  // BELAY_HDF5_FILE_H_

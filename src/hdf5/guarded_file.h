@@ -9,7 +9,7 @@
 
 #include "core/child_process.h"
 #include "core/wire.h"
-#include "hdf5/dataset_listing.h"
+#include "hdf5/native_read.h"
 
 namespace belay::h5 {
 

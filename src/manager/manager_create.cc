@@ -26,7 +26,6 @@
 #include "mpi/mpi_error.h"
 #include "pipeline/operator_options.h"
 #include "pipeline/stages.h"
-#include "storage/belay_files.h"
 #include "storage/commit.h"
 #include "storage/posix_file.h"
 

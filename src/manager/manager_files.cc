@@ -18,12 +18,9 @@
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "format/paths.h"
-#include "storage/belay_files.h"
 #include "storage/commit.h"
-#include "storage/directory.h"
 #include "storage/file_lock.h"
 #include "storage/index_file.h"
-#include "storage/open_file.h"
 #include "storage/posix_file.h"
 
 namespace belay {
@@ -219,7 +216,7 @@ StatusOr<std::string> TakeName(const std::string& step_directory) {
 
 Status RemoveStep(const std::string& step_directory, bool durable) {
   BELAY_ASSIGN_OR_RETURN(const std::string debris, TakeName(step_directory));
-  if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(ParentOf(step_directory)));
+  if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(GetParent(step_directory)));
   return RemoveTree(debris);
 }
 

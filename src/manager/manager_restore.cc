@@ -20,7 +20,6 @@
 #include "mpi/collective.h"
 #include "pipeline/result_text.h"
 #include "pipeline/stages.h"
-#include "storage/belay_files.h"
 #include "storage/commit.h"
 #include "storage/posix_file.h"
 

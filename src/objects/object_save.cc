@@ -155,7 +155,7 @@ Agreed<int64_t> PassNewer(const TrackedObjects& objects, const std::string& dir,
 }  // namespace
 
 int64_t FindStepNumber(const std::string& path) {
-  const std::optional<StepLabel> label = ParseStepName(NameOf(path));
+  const std::optional<StepLabel> label = ParseStepName(GetLastName(path));
   return label.has_value() ? label->step : 0;
 }
 

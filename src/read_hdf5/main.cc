@@ -13,7 +13,7 @@
 #include "core/text.h"
 #include "hdf5/guarded_file.h"
 #include "hdf5/program.h"
-#include "storage/verify_hdf5.h"
+#include "storage/verify.h"
 
 namespace belay {
 namespace {

@@ -16,12 +16,12 @@
 #include "plan/stored_values.h"
 #include "restore/array_reading.h"
 #include "state/conversion_rules.h"
-#include "storage/belay_files.h"
-#include "storage/directory.h"
+#include "storage/commit.h"
 #include "storage/file_lock.h"
+#include "storage/filtered_reader.h"
 #include "storage/index_file.h"
 #include "storage/metadata_file.h"
-#include "storage/stored_chunks.h"
+#include "storage/posix_file.h"
 
 namespace belay {
 namespace {

@@ -8,9 +8,7 @@
 #include "storage/filtered_reader.h"
 #include "storage/metadata_file.h"
 #include "storage/staging.h"
-#include "storage/stored_chunks.h"
 #include "storage/verify.h"
-#include "storage/verify_hdf5.h"
 
 namespace belay {
 namespace {

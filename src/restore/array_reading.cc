@@ -174,8 +174,7 @@ Status ArrayReading::ReadPart(const Shard& shard) {
                   .filtered = plan.filtered,
                   .registers = registers_,
                   .covered = covered_,
-                  .kept_chunks = kept_ == nullptr ? nullptr : &kept_->chunks(),
-                  .open_files = kept_},
+                  .kept = kept_},
                  counts);
 }
 

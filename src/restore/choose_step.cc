@@ -12,7 +12,6 @@
 #include "core/status_macros.h"
 #include "format/paths.h"
 #include "restore/restore_stages.h"
-#include "storage/belay_files.h"
 #include "storage/commit.h"
 #include "storage/posix_file.h"
 
@@ -57,7 +56,7 @@ namespace {
 
 // Returns true if a directory of that name and content was a step.
 bool WasStep(const std::string& path, const std::vector<std::string>& names) {
-  return ParseStepName(NameOf(path)).has_value() ||
+  return ParseStepName(GetLastName(path)).has_value() ||
          std::any_of(names.begin(), names.end(), IsDataFile);
 }
 

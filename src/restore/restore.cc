@@ -21,7 +21,7 @@
 #include "plan/shared_targets.h"
 #include "restore/restore_stages.h"
 #include "state/stored_answer.h"
-#include "storage/belay_files.h"
+#include "storage/commit.h"
 
 namespace belay {
 
@@ -106,7 +106,7 @@ Agreed<> BeginRestore(RestoreFrame& frame, const RestoreSource& source,
   BELAY_RETURN_IF_AGREED(
       AgreeSameText(frame.context, "restore: the directory",
                     source.kind == RestoreSource::Kind::kCheckpoint
-                        ? ParentOf(source.path)
+                        ? GetParent(source.path)
                         : WithoutSlashes(source.path),
                     sound));
   return AgreeOnArguments(frame.context, "restore",

@@ -18,12 +18,10 @@
 #include "pipeline/result_text.h"
 #include "restore/flat_file.h"
 #include "restore/restore_stages.h"
-#include "storage/belay_files.h"
 #include "storage/commit.h"
-#include "storage/directory.h"
+#include "storage/filtered_reader.h"
 #include "storage/index_file.h"
 #include "storage/posix_file.h"
-#include "storage/stored_chunks.h"
 
 namespace belay {
 namespace {
@@ -44,7 +42,7 @@ Status FindStep(RestoreSource& source) {
     BELAY_ASSIGN_OR_RETURN(source.path, ResolveStep(source.path));
     return absl::OkStatus();
   }
-  if (IsInProgress(NameOf(WithoutSlashes(source.path)))) {
+  if (IsInProgress(GetLastName(WithoutSlashes(source.path)))) {
     return absl::NotFoundError(
         absl::StrFormat("restore \"%s\": not committed; it is a save that is "
                         "running or was killed",
@@ -55,7 +53,7 @@ Status FindStep(RestoreSource& source) {
   const StatusOr<std::vector<int64_t>> steps =
       CommittedSteps(source.path, kStepPrefix);
   const std::string path = WithoutSlashes(source.path);
-  if (steps.ok() && steps->empty() && ParseStepName(NameOf(path))) {
+  if (steps.ok() && steps->empty() && ParseStepName(GetLastName(path))) {
     return NoIndex("restore", path);
   }
   if (steps.ok() && steps->empty()) {
@@ -78,7 +76,8 @@ Status FindStep(RestoreSource& source) {
 // directory, or one without committed steps. Former and unfinished steps and an
 // empty path are errors. Rank 0 only.
 StatusOr<bool> HoldsNothing(const std::string& path) {
-  if (path.empty() || IsInProgress(NameOf(WithoutSlashes(path)))) return false;
+  if (path.empty() || IsInProgress(GetLastName(WithoutSlashes(path))))
+    return false;
   const StatusOr<std::vector<std::string>> names = ListDirectory(path);
   if (absl::IsNotFound(names.status())) return true;
   BELAY_RETURN_IF_ERROR(names.status());

@@ -21,7 +21,6 @@
 #include "restore/flat_file.h"
 #include "restore/restore_stages.h"
 #include "state/stored_answer.h"
-#include "storage/deliver.h"
 #include "storage/reader.h"
 
 namespace belay {

@@ -15,7 +15,6 @@
 #include "core/process.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "safetensors/export_options.h"
 #include "core/wire.h"
 #include "format/paths.h"
 #include "mpi/collective.h"
@@ -27,14 +26,13 @@
 #include "restore/array_reading.h"
 #include "restore/restore_stages.h"
 #include "safetensors/export_lock.h"
+#include "safetensors/export_options.h"
 #include "safetensors/export_plan.h"
-#include "storage/belay_files.h"
 #include "storage/commit.h"
-#include "storage/directory.h"
+#include "storage/filtered_reader.h"
 #include "storage/index_file.h"
 #include "storage/posix_file.h"
 #include "storage/reader.h"
-#include "storage/stored_chunks.h"
 
 namespace belay {
 namespace {
@@ -172,7 +170,7 @@ Status CheckReplaceable(const ExportFiles& files) {
 // Errors: InvalidArgument - there is no name in it.
 StatusOr<ExportPlace> ParseExportPlace(const std::string& out) {
   const std::string path = WithoutSlashes(out);
-  const std::string name = NameOf(path);
+  const std::string name = GetLastName(path);
   if (!std::string_view(name).ends_with(kFileEnd) && !path.empty()) {
     return ExportPlace{
         .directory = path, .stem = "model", .makes_directory = true};
@@ -183,7 +181,7 @@ StatusOr<ExportPlace> ParseExportPlace(const std::string& out) {
         "as \"model.safetensors\")",
         out));
   }
-  return ExportPlace{.directory = ParentOf(path),
+  return ExportPlace{.directory = GetParent(path),
                      .stem = name.substr(0, name.size() - kFileEnd.size())};
 }
 
@@ -721,7 +719,7 @@ StatusOr<ExportedData> WriteWindows(const ExportOptions& options,
     return absl::OkStatus();
   }));
   // The next windows may be of the same chunks.
-  FilteredReader chunks(options.max_bytes_in_flight - largest);
+  OpenFiles kept(options.max_bytes_in_flight - largest);
   FileToFill file(options, planned);
   int64_t done = 0;
   for (size_t i = 0; i < reads.size(); ++i) {
@@ -735,7 +733,7 @@ StatusOr<ExportedData> WriteWindows(const ExportOptions& options,
                                    .registers = data.registers,
                                    .covered = data.covered,
                                    .stages_slow_targets = false,
-                                   .kept_chunks = &chunks},
+                                   .kept = &kept},
                                   counts));
     BELAY_RETURN_IF_ERROR(
         file.Write(window, reinterpret_cast<const char*>(memory.bytes.get())));
@@ -746,7 +744,6 @@ StatusOr<ExportedData> WriteWindows(const ExportOptions& options,
       return absl::OkStatus();
     }));
   }
-  chunks.Close();
   BELAY_RETURN_IF_ERROR(file.Close());
   data.bytes = counts.bytes;
   data.io_calls = counts.io_calls + file.calls();

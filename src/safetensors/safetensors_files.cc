@@ -176,7 +176,7 @@ StatusOr<std::string> ReadText(PosixFile& file, int64_t offset, int64_t bytes) {
       });
 }
 
-PosixFile::Mode OpenModeOf(Links links) {
+PosixFile::Mode ChooseOpenMode(Links links) {
   return links == Links::kFollowed ? PosixFile::Mode::kReadLinked
                                    : PosixFile::Mode::kRead;
 }
@@ -239,7 +239,7 @@ StatusOr<SafetensorsFile> OpenFile(const std::string& path, Links links,
                                    Headers& headers) {
   using safetensors::kLengthBytes;
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, OpenModeOf(links)));
+                         PosixFile::Open(path, ChooseOpenMode(links)));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
   BELAY_ASSIGN_OR_RETURN(const std::string first,
                          ReadText(file, 0, std::min(stat.size, kLengthBytes)));
@@ -270,11 +270,11 @@ Status CheckAgainstIndex(const std::string& path,
   for (const SafetensorsFile& file : files) {
     for (const FileTensor& tensor : file.header.tensors) {
       const auto found = file_of.find(tensor.name);
-      if (found == file_of.end() || found->second != NameOf(file.path)) {
+      if (found == file_of.end() || found->second != GetLastName(file.path)) {
         return OfFile(path, absl::DataLossError(absl::StrFormat(
                                 "the index does not say that tensor \"%s\" is "
                                 "in \"%s\"",
-                                tensor.name, NameOf(file.path))));
+                                tensor.name, GetLastName(file.path))));
       }
       file_of.erase(found);
     }
@@ -290,7 +290,7 @@ StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
                                                  Links links,
                                                  Headers& headers) {
   BELAY_ASSIGN_OR_RETURN(PosixFile opened,
-                         PosixFile::Open(path, OpenModeOf(links)));
+                         PosixFile::Open(path, ChooseOpenMode(links)));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, opened.Stat());
   if (stat.size > safetensors::kMaxHeaderBytes) {
     return OfFile(path, absl::DataLossError(absl::StrFormat(
@@ -313,7 +313,7 @@ StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
   std::vector<SafetensorsFile> files;
   for (const std::string_view name : names) {
     StatusOr<SafetensorsFile> file = OpenFile(
-        JoinPath(ParentOf(path), std::string(name)), Links::kRefused, headers);
+        JoinPath(GetParent(path), std::string(name)), Links::kRefused, headers);
     if (absl::IsNotFound(file.status())) {  // the index promises it
       return OfFile(
           path, absl::DataLossError(Cat("the file \"", name, "\" is missing")));

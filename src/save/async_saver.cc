@@ -48,7 +48,7 @@ LeftSaves& All() {
 // Returns true if a step need not be saved any more: it or a later one exists,
 // or its run was deleted.
 bool IsNeedless(const std::string& path) {
-  const std::string run = ParentOf(path);
+  const std::string run = GetParent(path);
   const StatusOr<bool> has_run = Exists(run);
   if (has_run.ok() && !*has_run) return true;
   const StatusOr<bool> is_there = Exists(path);
@@ -157,7 +157,7 @@ namespace {
 // Returns true if the saver saves the same ranks to the same run.
 bool IsOfSameRun(const BackgroundSaver& saver, const Comm& comm,
                  const std::string& run) {
-  if (ParentOf(saver.target().path) != run) return false;
+  if (GetParent(saver.target().path) != run) return false;
   int result = MPI_UNEQUAL;
   MPI_Comm_compare(saver.comm().raw(), comm.raw(), &result);
   return result == MPI_IDENT || result == MPI_CONGRUENT;

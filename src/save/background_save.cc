@@ -112,10 +112,10 @@ BackgroundSaver::~BackgroundSaver() {
 Agreed<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
                                            const SaveOptions& given,
                                            OnEnd on_end) {
-  BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", ParentOf(job.path)));
+  BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", GetParent(job.path)));
   BELAY_ASSIGN_OR_RETURN_AGREED(const SaveOptions options,
                                 WithOperatorTransfer(comm(), job.path, given));
-  GiveUpLeftSaves(comm(), ParentOf(job.path));
+  GiveUpLeftSaves(comm(), GetParent(job.path));
   const SaveOptions with_cache = InBackground(options, own_cache_);
   CachedPlan& cache = PlanOf(*with_cache.cache);
   SaveFrame frame(comm(),

@@ -20,7 +20,6 @@
 #include "belay/status.h"
 #include "save/node_progress.h"
 #include "save/snapshot.h"
-#include "storage/files_to_sync.h"
 #include "storage/posix_file.h"
 
 namespace belay {

@@ -105,9 +105,8 @@ void PutDatasets(const SavePlan& plan, int32_t file,
   specs.Put<uint64_t>(DatasetsOfFile(plan, file).size());
   for (const StoredDataset& dataset : DatasetsOfFile(plan, file)) {
     const StoredArray& array = plan.arrays[dataset.array];
-    PutDatasetSpec(
-        specs, SpecOf(DatasetPath(paths[dataset.array], array, dataset), array,
-                      dataset));
+    specs(MakeSpec(DatasetPath(paths[dataset.array], array, dataset), array,
+                   dataset));
   }
   out.PutText(specs.bytes());
   for (const StoredDataset& dataset : DatasetsOfFile(plan, file)) {
@@ -164,7 +163,7 @@ void WarnOfNfs(const std::string& directory, const std::vector<int32_t>& nodes,
                SavePlan& plan) {
   const size_t num_nodes = std::set(nodes.begin(), nodes.end()).size();
   if (plan.file_layout != FileLayout::kShared || num_nodes == 1 ||
-      !IsOnNfs(directory)) {
+      FindFileSystem(directory) != FileSystem::kNfs) {
     return;
   }
   plan.warnings.push_back(
@@ -235,7 +234,7 @@ void DecodePart(std::string_view bytes, RankPlan& plan) {
   for (PlannedFile& file : plan.files) {
     Fields(in, file);
     if (!in.Get<bool>()) continue;
-    file.datasets = DecodeDatasetSpecs(in.GetText());
+    WireReader(in.GetText())(file.datasets);
     for (size_t i = 0; i < file.datasets.size(); ++i) {
       file.calls.push_back(in.Get<int32_t>());
       file.corners.push_back(in.GetShape());
@@ -295,7 +294,7 @@ std::vector<Striping> TakeOffsets(const std::vector<std::string>& skeletons,
   for (size_t file = 0; file < global.files.size(); ++file) {
     WireReader& in = readers[global.files[file].creator];
     global.files[file].bytes = in.Get<int64_t>();
-    stripings.push_back(GetStriping(in));
+    in(stripings.emplace_back());
     for (; next < global.datasets.size() &&
            global.datasets[next].file == static_cast<int32_t>(file);
          ++next) {
@@ -321,9 +320,7 @@ std::vector<std::string> EncodeOrders(const std::vector<Striping>& stripings,
     WireWriter out;
     PutPlannedStripes(out, plan.stripes);
     const auto [first, last] = FilesOfTeam(global, global.teams[rank]);
-    for (int32_t file = first; file < last; ++file) {
-      PutStriping(out, stripings[file]);
-    }
+    for (int32_t file = first; file < last; ++file) out(stripings[file]);
     out(TakeWritesByFile(global, rank));
     parts.push_back(out.Take());
   }
@@ -346,7 +343,7 @@ void SplitWrites(PlannedFile& file) {
 void DecodeOrders(std::string_view bytes, RankPlan& plan) {
   WireReader in(bytes);
   plan.stripes = GetPlannedStripes(in);
-  for (PlannedFile& file : plan.files) file.striping = GetStriping(in);
+  for (PlannedFile& file : plan.files) in(file.striping);
   std::vector<RankWrites> writes;
   in(writes);
   for (size_t i = 0; i < writes.size(); ++i) {
@@ -416,9 +413,9 @@ Agreed<> Place(CommContext& context, const std::vector<Striping>& stripings,
                RankPlan& plan) {
   WireWriter out;
   for (size_t i = 0; i < plan.skeletons.size(); ++i) {
-    const Skeleton& skeleton = plan.skeletons[i]->skeleton;
+    const Skeleton& skeleton = *plan.skeletons[i];
     out.Put(skeleton.file_bytes);
-    PutStriping(out, stripings[i]);
+    out(stripings[i]);
     for (int64_t offset : skeleton.offsets) out.Put(offset);
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> places,

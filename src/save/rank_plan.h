@@ -24,9 +24,9 @@
 #include "state/state.h"
 #include "state/type_handlers.h"
 #include "state/value_listing.h"
+#include "storage/file_system.h"
 #include "storage/index_file.h"
 #include "storage/skeleton.h"
-#include "storage/striping.h"
 
 namespace belay {
 
@@ -124,7 +124,7 @@ struct RankPlan {
   std::vector<PlannedFile> files;
   // Skeletons of the files that this rank creates, and on rank 0 the index.
   // Shared with the thread that writes them for a save in the background.
-  std::vector<std::shared_ptr<const SkeletonImage>> skeletons;
+  std::vector<std::shared_ptr<const Skeleton>> skeletons;
   std::shared_ptr<const IndexImage> index;
 
   // Rank 0 only: the plan of all ranks and the content of the index. Until

@@ -26,7 +26,7 @@ void WarnOfKeysOfSome(const SaveFrame& frame, const std::string& text,
                       CachedPlan& cache) {
   if (text.empty() || !cache.warned_of.insert(text).second) return;
   Log(LogLevel::kWarning,
-      Cat("save \"", ParentOf(frame.target.path), "\": ", text,
+      Cat("save \"", GetParent(frame.target.path), "\": ", text,
           "; values that only some ranks have are stored from those"));
 }
 
@@ -39,7 +39,7 @@ Agreed<> MakePlan(SaveFrame& frame, const SaveJob& job, CachedPlan& cache,
   BELAY_RETURN_IF_AGREED(TakePlaces(frame, save));
   const ListedShards& listed = save.listed;
   BELAY_RETURN_IF_AGREED(PlanTogether(
-      frame.context, ParentOf(frame.target.path),
+      frame.context, GetParent(frame.target.path),
       {.node = 0,
        .shards =
            DescribeShards(listed.shards, save.plan.forms, listed.on_all_ranks),
@@ -100,7 +100,7 @@ Agreed<SaveResult> FinishSave(SaveFrame& frame, const SaveJob& job,
 
 Agreed<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
                           const SaveOptions& given) {
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", ParentOf(job.path)));
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", GetParent(job.path)));
   BELAY_ASSIGN_OR_RETURN_AGREED(const SaveOptions options,
                                 WithOperatorTransfer(comm, job.path, given));
   PlanCache own;

@@ -138,7 +138,7 @@ StatusOr<std::vector<int64_t>> CheckMyFiles(const SaveTarget& target,
   std::vector<int64_t> sizes;
   for (const PlannedFile& file : plan.files) {
     if (!file.is_creator) continue;
-    int64_t bytes = plan.skeletons[sizes.size()]->skeleton.file_bytes;
+    int64_t bytes = plan.skeletons[sizes.size()]->file_bytes;
     if (file.HasFilters()) {
       BELAY_ASSIGN_OR_RETURN(bytes, FileBytes(target.DataPath(file)));
     }

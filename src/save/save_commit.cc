@@ -27,9 +27,9 @@
 #include "plan/save_args.h"
 #include "save/save_stages.h"
 #include "storage/commit.h"
+#include "storage/file_system.h"
 #include "storage/index_file.h"
 #include "storage/metadata_file.h"
-#include "storage/striping.h"
 #include "storage/verify.h"
 
 namespace belay {
@@ -39,28 +39,17 @@ using Phase = StepInProgress::Phase;
 
 constexpr char kSourceDate[] = "SOURCE_DATE_EPOCH";
 
-// Creates a file for the first save of a plan.
-StatusOr<SkeletonImage> CreateNewFile(const SaveFrame& frame,
-                                      const NewFile& file,
-                                      const PlannedFile& planned) {
-  SkeletonImage image;
-  BELAY_ASSIGN_OR_RETURN(image.skeleton,
-                         CreateSkeleton(file, planned.datasets));
-  if (frame.options.cache == nullptr) return image;
-  return CaptureImage(file.path, planned.datasets, image.skeleton);
-}
-
 // Creates a file for a later save of the plan.
 Status CreateAgain(const NewFile& file,
-                   const std::shared_ptr<const SkeletonImage>& image,
+                   const std::shared_ptr<const Skeleton>& skeleton,
                    LaterWrites* later) {
   BELAY_RETURN_IF_ERROR(
-      CreateFromImage(file, *image, /*with_bytes=*/later == nullptr));
+      CreateAgain(file, *skeleton, /*with_regions=*/later == nullptr));
   if (later == nullptr) return absl::OkStatus();
   LaterWrite& write = later->emplace_back();
   write.path = file.path;
-  write.owner = image;
-  for (const auto& [offset, bytes] : image->regions) {
+  write.owner = skeleton;
+  for (const auto& [offset, bytes] : skeleton->regions) {
     write.regions.push_back({offset, bytes});
   }
   return absl::OkStatus();
@@ -92,10 +81,12 @@ Status CreateMyFiles(const SaveFrame& frame, const StepInProgress& step,
       BELAY_RETURN_IF_ERROR(CreateAgain(file, plan.skeletons[next++], later));
       continue;
     }
-    BELAY_ASSIGN_OR_RETURN(SkeletonImage image,
-                           CreateNewFile(frame, file, planned));
+    BELAY_ASSIGN_OR_RETURN(
+        Skeleton skeleton,
+        CreateSkeleton(file, planned.datasets,
+                       /*keeps_regions=*/frame.options.cache != nullptr));
     plan.skeletons.push_back(
-        std::make_shared<const SkeletonImage>(std::move(image)));
+        std::make_shared<const Skeleton>(std::move(skeleton)));
   }
   if (!save.reuse) ForgetDatasets(frame, plan);
   return absl::OkStatus();
@@ -143,8 +134,8 @@ std::vector<Striping> FindStripings(const SaveFrame& frame,
   for (const PlannedFile& file : plan.files) {
     if (!file.is_creator) continue;
     stripings.push_back(frame.options.file_layout == FileLayout::kShared
-                            ? StripingOf(frame.target.DataPath(file),
-                                         frame.options.mpi_io_hints)
+                            ? FindStriping(frame.target.DataPath(file),
+                                           frame.options.mpi_io_hints)
                             : Striping{});
   }
   return stripings;
@@ -252,17 +243,18 @@ Status IndexCreation::Create(LaterWrites* later) {
   const std::string path = frame_.target.IndexPath();
   RankPlan& plan = save_.plan;
   if (save_.reuse) {
-    if (later == nullptr) return WriteNewIndex(path, *plan.index);
-    BELAY_RETURN_IF_ERROR(CreateEmptyIndex(path));
+    if (later == nullptr)
+      return WriteWhole(path, plan.index->bytes, /*durable=*/false);
+    BELAY_RETURN_IF_ERROR(WriteWhole(path, "", /*durable=*/false));
     later->push_back({.path = path,
                       .regions = {{0, plan.index->bytes}},
                       .owner = plan.index});
     return absl::OkStatus();
   }
   BELAY_RETURN_IF_ERROR(Prepare());
-  plan.index = std::make_shared<const IndexImage>(
-      CompleteIndex(*std::move(draft_), plan.saved));
-  return WriteNewIndex(path, *plan.index);
+  CompleteIndex(plan.saved, *draft_);
+  plan.index = std::make_shared<const IndexImage>(*std::move(draft_));
+  return WriteWhole(path, plan.index->bytes, /*durable=*/false);
 }
 
 // Stage commit of a save.
@@ -303,8 +295,8 @@ Status CommitInPlace(StepInProgress& step) {
   const std::string& path = step.target.path;
   const std::string directory = step.target.Directory();
   if (!step.metadata.empty()) {
-    BELAY_RETURN_IF_ERROR(
-        WriteMetadataFile(directory, step.metadata, step.durable));
+    BELAY_RETURN_IF_ERROR(WriteWhole(JoinPath(directory, MetadataName()),
+                                     step.metadata, step.durable));
   }
   BELAY_RETURN_IF_ERROR(FinishIndex(step.target.IndexPath(), *step.index,
                                     step.target.step, step.time, step.checksums,

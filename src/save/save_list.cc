@@ -29,7 +29,7 @@ Status CheckPath(const std::string& path) {
     return absl::InvalidArgumentError(
         "save \"\": the path is empty; the current directory is \".\"");
   }
-  const std::string name = NameOf(path);
+  const std::string name = GetLastName(path);
   if (!name.empty() && name != "." && name != ".." && !IsInProgress(name) &&
       !IsReplaced(name)) {
     return absl::OkStatus();
@@ -54,10 +54,10 @@ Status CheckArguments(const SaveFrame& frame, const SaveJob& job) {
   if (frame.target.step < 0) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "save \"%s\": step is out of range (need 0 to %d, found %d)",
-        ParentOf(path), INT64_MAX, frame.target.step));
+        GetParent(path), INT64_MAX, frame.target.step));
   }
   BELAY_RETURN_IF_ERROR(CheckPath(path));
-  const std::string start = absl::StrFormat("save \"%s\"", ParentOf(path));
+  const std::string start = absl::StrFormat("save \"%s\"", GetParent(path));
   BELAY_RETURN_IF_ERROR(CheckSaveOptions(start, frame.options));
   // Rank 0 asks for all ranks.
   if (frame.context.rank() != 0) return absl::OkStatus();
@@ -76,7 +76,7 @@ std::string EncodeOptions(const SaveOptions& options) {
 Agreed<> FindDifference(SaveFrame& frame) {
   const SaveTarget& target = frame.target;
   BELAY_RETURN_IF_AGREED(AgreeSameText(frame.context, "save: the directory",
-                                       ParentOf(target.path)));
+                                       GetParent(target.path)));
   BELAY_RETURN_IF_AGREED(
       AgreeSameNumber(frame.context, "save: the step", target.step));
   BELAY_RETURN_IF_AGREED(

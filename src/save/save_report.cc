@@ -10,7 +10,7 @@
 #include "core/text.h"
 #include "plan/policy.h"
 #include "save/save_stages.h"
-#include "storage/striping.h"
+#include "storage/file_system.h"
 
 namespace belay {
 

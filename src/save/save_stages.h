@@ -24,9 +24,9 @@
 #include "state/rank_rows.h"
 #include "state/type_handlers.h"
 #include "state/value_listing.h"
-#include "storage/files_to_sync.h"
+#include "storage/file_system.h"
 #include "storage/index_file.h"
-#include "storage/striping.h"
+#include "storage/posix_file.h"
 #include "storage/transfer.h"
 
 namespace belay {
@@ -203,7 +203,7 @@ class IndexCreation {
   Status Prepare();
   // Creates the index unless it exists. With `later`, bytes of a reused index
   // are added there, not written. Rank 0 only.
-  // Errors: those of Prepare and WriteNewIndex.
+  // Errors: those of Prepare and WriteWhole.
   Status Create(LaterWrites* later = nullptr);
   // Returns true if Create can and must be called before the data is written.
   bool IsDue() const;
@@ -212,7 +212,7 @@ class IndexCreation {
   const SaveFrame& frame_;
   const ObjectGraph* graph_;
   PreparedSave& save_;
-  std::optional<IndexDraft> draft_;
+  std::optional<IndexImage> draft_;
   bool is_created_ = false;
 };
 

@@ -11,7 +11,7 @@
 #include "core/text.h"
 #include "save/save_stages.h"
 #include "save/transfer_choice.h"
-#include "storage/files_to_sync.h"
+#include "storage/posix_file.h"
 #include "storage/transfer.h"
 
 namespace belay {

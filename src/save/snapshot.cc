@@ -8,7 +8,7 @@
 
 #include "core/checksum.h"
 #include "core/status_macros.h"
-#include "storage/striping.h"
+#include "storage/file_system.h"
 
 namespace belay {
 namespace {
@@ -128,7 +128,7 @@ Status TakeSnapshot(const WriteJob& job, Snapshot& snapshot,
                     WriteCounts& counts) {
   if (job.writes.orders.empty()) return absl::OkStatus();
   SnapshotFile file{.path = job.path,
-                    .mode = ModeOf(job),
+                    .mode = ChooseMode(job),
                     .data = snapshot.data + snapshot.bytes};
   Copier copier(snapshot, file, job);
   BELAY_RETURN_IF_ERROR(HandOverParts(

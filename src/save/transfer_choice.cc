@@ -25,7 +25,7 @@ Agreed<SaveOptions> WithOperatorTransfer(const Comm& comm,
   if (!wanted.ok()) {
     return SameOnAllRanks(
                Status(wanted.status().code(),
-                      absl::StrFormat("save \"%s\": %s", ParentOf(path),
+                      absl::StrFormat("save \"%s\": %s", GetParent(path),
                                       wanted.status().message())))
         .error();
   }
@@ -149,7 +149,7 @@ TransferChoice ChooseTransfer(Transfer asked, FileLayout layout,
 }
 
 void PutPlannedStripes(WireWriter& out, const PlannedStripes& stripes) {
-  PutStriping(out, stripes.striping);
+  out(stripes.striping);
   out.Put(stripes.nodes);
   out.Put(stripes.by_nodes);
   out.Put(stripes.is_exact);
@@ -157,7 +157,7 @@ void PutPlannedStripes(WireWriter& out, const PlannedStripes& stripes) {
 
 PlannedStripes GetPlannedStripes(WireReader& in) {
   PlannedStripes stripes;
-  stripes.striping = GetStriping(in);
+  in(stripes.striping);
   stripes.nodes = in.Get<int32_t>();
   stripes.by_nodes = in.Get<StripeUse>();
   stripes.is_exact = in.Get<bool>();

@@ -15,7 +15,7 @@
 #include "core/wire.h"
 #include "plan/plan.h"
 #include "plan/stripe_use.h"
-#include "storage/striping.h"
+#include "storage/file_system.h"
 
 namespace belay {
 

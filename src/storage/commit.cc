@@ -5,16 +5,17 @@
 #include <thread>
 
 #include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/integers.h"
 #include "core/option_table.h"
+#include "core/program_words.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "storage/belay_files.h"
-#include "storage/directory.h"
 #include "storage/file_lock.h"
-#include "storage/open_file.h"
 #include "storage/posix_file.h"
 
 namespace belay {
@@ -33,8 +34,8 @@ StatusOr<bool> WaitUntil(const std::string& path, double seconds,
     std::this_thread::sleep_for(std::chrono::duration<double>(pause));
     pause = std::min(2 * pause, 0.5);
     // Opening directories makes NFS ask whether they have changed.
-    ListDirectory(ParentOf(ParentOf(path))).IgnoreError();
-    ListDirectory(ParentOf(path)).IgnoreError();
+    ListDirectory(GetParent(GetParent(path))).IgnoreError();
+    ListDirectory(GetParent(path)).IgnoreError();
   }
 }
 
@@ -52,10 +53,6 @@ StatusOr<bool> Holds(const std::string& path, const std::string& content) {
 }
 
 }  // namespace
-
-StatusOr<bool> WaitUntilSeen(const std::string& path, double seconds) {
-  return WaitUntil(path, seconds, [&] { return Exists(path); });
-}
 
 StatusOr<bool> WaitUntilHolds(const std::string& path,
                               const std::string& content, double seconds) {
@@ -150,7 +147,7 @@ StatusOr<std::vector<StepLabel>> Look(const std::string& run, Counts counts) {
 // Returns the error of a step whose name is taken.
 Status InTheWay(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const bool holds_files, HoldsFiles(path));
-  const std::string other = ParseStepName(NameOf(path))
+  const std::string other = ParseStepName(GetLastName(path))
                                 ? "choose another number"
                                 : "choose another name";
   std::string cause =
@@ -172,7 +169,7 @@ Status InTheWay(const std::string& path) {
 
 // Readers refuse a run whose name is that of a step in progress.
 Status CheckRunName(std::string_view operation, const std::string& dir) {
-  const std::string name = NameOf(dir);
+  const std::string name = GetLastName(dir);
   if (!IsInProgress(name) && !IsReplaced(name)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       Cat(operation, " \"", dir,
@@ -205,8 +202,8 @@ Status CheckIsNoStep(std::string_view operation, const std::string& dir) {
 
 Status BeginStep(const std::string& path, bool overwrite, bool durable,
                  uint64_t nonce) {
-  BELAY_RETURN_IF_ERROR(CheckIsNoStep("save to", ParentOf(path)));
-  BELAY_RETURN_IF_ERROR(EnsureDirectory(ParentOf(path), durable));
+  BELAY_RETURN_IF_ERROR(CheckIsNoStep("save to", GetParent(path)));
+  BELAY_RETURN_IF_ERROR(EnsureDirectory(GetParent(path), durable));
   BELAY_RETURN_IF_ERROR(TakeBackReplaced(path));
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
   if (exists && !overwrite) return InTheWay(path);
@@ -236,7 +233,7 @@ Status BeginStep(const std::string& path, bool overwrite, bool durable,
 }
 
 Status RemoveAllDebris(const std::string& path) {
-  const std::string parent = ParentOf(path);
+  const std::string parent = GetParent(path);
   StatusOr<std::vector<std::string>> names = ListDirectory(parent);
   // MakeDirectory will report that no directory can be made there.
   if (absl::IsInvalidArgument(names.status()) ||
@@ -246,7 +243,7 @@ Status RemoveAllDebris(const std::string& path) {
   BELAY_RETURN_IF_ERROR(names.status());
   for (const std::string& name : *names) {
     std::string_view step = name;
-    if (!WithoutInProgress(step) || step != NameOf(path)) continue;
+    if (!WithoutInProgress(step) || step != GetLastName(path)) continue;
     const Status removed = RemoveOwn(JoinPath(parent, name));
     // Another save of this step may have been faster, or still writes there.
     const bool is_rival =
@@ -258,8 +255,8 @@ Status RemoveAllDebris(const std::string& path) {
 
 StatusOr<bool> WaitForStep(const std::string& path, uint64_t nonce,
                            double seconds) {
-  return WaitUntilSeen(JoinPath(InProgressPath(path), MarkerName(nonce)),
-                       seconds);
+  const std::string marker = JoinPath(InProgressPath(path), MarkerName(nonce));
+  return WaitUntil(marker, seconds, [&] { return Exists(marker); });
 }
 
 Status TakeStep(const std::string& path, uint64_t nonce) {
@@ -311,7 +308,7 @@ Status Commit(const std::string& path, bool overwrite, bool durable,
   }
   BELAY_RETURN_IF_ERROR(moved);
   if (!durable) return absl::OkStatus();
-  const Status synced = SyncDirectory(ParentOf(path));
+  const Status synced = SyncDirectory(GetParent(path));
   return synced.ok() ? synced
                      : AfterUndo(path, synced, UndoCommit(path, nonce));
 }
@@ -381,6 +378,159 @@ StatusOr<std::vector<int64_t>> CommittedSteps(const std::string& run,
 StatusOr<bool> IsStep(const std::string& path) {
   const std::string index = JoinPath(path, IndexName());
   return LookWhileReplaced(path, [&] { return Exists(index); });
+}
+
+namespace {
+
+constexpr size_t kMaxShown = 5;
+
+// A marker has a prefix and 16 hexadecimal digits.
+bool IsWholeMarker(std::string_view name) {
+  return name.size() == MarkerName(0).size() &&
+         name.starts_with(MarkerName(0).substr(0, 7));
+}
+
+// NFS renames a file so when it is removed while somebody has it open.
+bool IsOpenElsewhere(std::string_view name) { return name.starts_with(".nfs"); }
+
+bool IsOwn(std::string_view name) {
+  return name == IndexName() || name == MetadataName() || IsDataFile(name) ||
+         IsWholeMarker(name);
+}
+
+// Returns an error that lists these names, if there are any.
+Status NoForeign(std::string_view operation, const std::string& path,
+                 std::string_view consequence, std::vector<std::string> names) {
+  if (names.empty()) return absl::OkStatus();
+  if (names.size() > kMaxShown) names.resize(kMaxShown);
+  return absl::FailedPreconditionError(
+      PrintableText(Cat(operation, " \"", path, "\": not written by belay: \"",
+                        absl::StrJoin(names, "\", \""), "\"; ", consequence)));
+}
+
+}  // namespace
+
+bool IsDataFile(std::string_view name) {
+  constexpr std::string_view kOf = "_of_";
+  if (!name.starts_with("data_") || !name.ends_with(".h5")) return false;
+  name.remove_prefix(5);
+  name.remove_suffix(3);
+  const size_t of = name.find(kOf);
+  return of != std::string_view::npos &&
+         ParseDigits(name.substr(0, of), INT64_MAX).has_value() &&
+         ParseDigits(name.substr(of + kOf.size()), INT64_MAX).has_value();
+}
+
+Status CheckOnlyOwn(std::string_view operation, const std::string& path,
+                    std::string_view consequence) {
+  BELAY_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(path));
+  std::erase_if(names, IsOwn);
+  return NoForeign(operation, path, consequence, std::move(names));
+}
+
+Status RemoveOwn(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(path));
+  std::erase_if(names, [](const std::string& name) {
+    return IsOwn(name) || IsOpenElsewhere(name);
+  });
+  BELAY_RETURN_IF_ERROR(
+      NoForeign("remove", path, "nothing is removed", std::move(names)));
+  // Renamed first: whoever is about to commit it gets all of it or nothing.
+  std::string_view step = path;
+  WithoutInProgress(step);
+  const std::string aside = InProgressPath(step, NewNonce());
+  BELAY_RETURN_IF_ERROR(Rename(path, aside));
+  return RemoveTree(aside);
+}
+
+Status CheckReplaceable(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(const bool is_checkpoint,
+                         Exists(JoinPath(path, IndexName())));
+  const Status own = CheckOnlyOwn("overwrite", path, "nothing is removed");
+  // A step without its index may still hold only files of belay.
+  const bool is_foreign =
+      absl::IsFailedPrecondition(own) || absl::IsInvalidArgument(own);
+  if (is_checkpoint || !is_foreign) return own;
+  return absl::FailedPreconditionError(
+      absl::StrFormat("overwrite \"%s\": not a checkpoint; nothing is removed; "
+                      "move it away or choose another one",
+                      path));
+}
+
+// --- Missing step ---
+
+namespace {
+
+constexpr size_t kMaxStepsToList = 10;
+constexpr int kNewestToList = 5;
+constexpr std::string_view kUseEarlier = "; use an earlier step, such as ";
+constexpr std::string_view kNoEarlier = "; no earlier step is there";
+
+std::string WhatIsThere(const std::string& path) {
+  const std::string dir = GetParent(path);
+  if (Exists(JoinPath(dir, IndexName())).value_or(false)) {
+    return Cat("\"", dir, "\" is a step itself, which ",
+               kLatestStepWord.InProgram(), " takes");
+  }
+  const std::optional<StepLabel> label = ParseStepName(GetLastName(path));
+  if (!label) return "nothing has this name";
+  const StatusOr<std::vector<int64_t>> steps =
+      CommittedSteps(dir, label->prefix);
+  return steps.ok() ? StepsText(*steps) : std::string(steps.status().message());
+}
+
+}  // namespace
+
+std::string StepsText(const std::vector<int64_t>& steps) {
+  if (steps.empty()) return "there are no steps";
+  if (steps.size() == 1) return absl::StrCat("the only step is ", steps[0]);
+  if (steps.size() <= kMaxStepsToList) {
+    return absl::StrCat("the steps are ", absl::StrJoin(steps, ", "));
+  }
+  return absl::StrCat(
+      "there are ", steps.size(), " steps, the newest ",
+      absl::StrJoin(steps.end() - kNewestToList, steps.end(), ", "));
+}
+
+Status NoIndex(std::string_view operation, const std::string& path) {
+  return absl::NotFoundError(Cat(operation, " \"", path, "\": the step has no ",
+                                 IndexName(),
+                                 "; parts of it were deleted, or not copied"));
+}
+
+Status NoSuchStep(std::string_view operation, const std::string& path) {
+  if (Exists(path).value_or(false)) return NoIndex(operation, path);
+  return absl::NotFoundError(
+      Cat(operation, " \"", path, "\": no such step; ", WhatIsThere(path)));
+}
+
+std::string EarlierStepHint(const std::string& path) {
+  const std::optional<StepLabel> label = ParseStepName(GetLastName(path));
+  if (!label) return "";
+  const StatusOr<std::vector<int64_t>> steps =
+      CommittedSteps(GetParent(path), label->prefix);
+  if (!steps.ok()) return "";
+  const auto end = std::ranges::lower_bound(*steps, label->step);
+  if (end == steps->begin()) return std::string(kNoEarlier);
+  return Cat(kUseEarlier, *(end - 1));
+}
+
+Status WithEarlierStep(const Status& status, const std::string& path) {
+  const bool has_hint = WithoutEarlierStep(status) != status;
+  if (!absl::IsDataLoss(status) || has_hint) return status;
+  return Status(status.code(), Cat(status.message(), EarlierStepHint(path)));
+}
+
+Status WithoutEarlierStep(const Status& status) {
+  std::string message(status.message());
+  for (const std::string_view hint : {kUseEarlier, kNoEarlier}) {
+    const size_t at = message.rfind(hint);
+    if (at == message.npos) continue;
+    const size_t end =
+        message.find_first_not_of("0123456789", at + hint.size());
+    message.erase(at, end == message.npos ? end : end - at);
+  }
+  return Status(status.code(), message);
 }
 
 }  // namespace belay

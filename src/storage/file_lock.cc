@@ -8,7 +8,6 @@
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "format/paths.h"
-#include "storage/posix_file.h"
 
 namespace belay {
 
@@ -26,7 +25,7 @@ namespace {
 void TakeRightsOfDirectory(int fd, const std::string& path) {
   struct stat file = {}, directory = {};
   if (::fstat(fd, &file) != 0 ||
-      ::stat(ParentOf(path).c_str(), &directory) != 0) {
+      ::stat(GetParent(path).c_str(), &directory) != 0) {
     return;
   }
   const mode_t writers = directory.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH);

@@ -7,7 +7,7 @@
 #ifndef BELAY_STORAGE_FILE_LOCK_H_
 #define BELAY_STORAGE_FILE_LOCK_H_
 
-#include "storage/open_file.h"
+#include "storage/posix_file.h"
 
 namespace belay {
 

@@ -5,16 +5,26 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cstring>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/str_format.h"
+#include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
 #include "format/paths.h"
+#include "storage/posix_file.h"
 
 #ifdef __x86_64__
 #include <cpuid.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/xattr.h>
 #endif
 
 namespace belay {
@@ -82,20 +92,14 @@ std::optional<Found> NearestAbove(std::string path,
   while (true) {
     Found found{};
     if (call(path.c_str(), &found) == 0) return found;
-    std::string parent = ParentOf(path);
+    std::string parent = GetParent(path);
     if (parent == path) return std::nullopt;
     path = std::move(parent);
   }
 }
 
-// Returns the kernel's number of the file system, or 0 if it is unknown.
-int64_t FindMagic(const std::string& path) {
-  const auto found = NearestAbove<struct statfs>(path, ::statfs);
-  return found ? static_cast<int64_t>(found->f_type) : 0;
-}
-
 // A file system in user space has no number of its own.
-FileSystem InUserSpace(const std::string& path) {
+FileSystem FindInUserSpace(const std::string& path) {
   const auto found = NearestAbove<struct stat>(path, ::stat);
   if (!found) return FileSystem::kOther;
   std::ostringstream text;
@@ -121,8 +125,9 @@ std::string_view MountedType(std::string_view mountinfo, dev_t device) {
   return "";
 }
 
-FileSystem FileSystemOf(const std::string& path) {
-  switch (FindMagic(path)) {
+FileSystem FindFileSystem(const std::string& path) {
+  const auto found = NearestAbove<struct statfs>(path, ::statfs);
+  switch (found ? static_cast<int64_t>(found->f_type) : 0) {
     case NFS_SUPER_MAGIC:
       return FileSystem::kNfs;
     case TMPFS_MAGIC:
@@ -136,7 +141,7 @@ FileSystem FileSystemOf(const std::string& path) {
     case kCephMagic:
       return FileSystem::kCeph;
     case kFuseMagic:
-      return InUserSpace(path);
+      return FindInUserSpace(path);
     default:
       return FileSystem::kOther;
   }
@@ -150,12 +155,242 @@ std::string_view FileSystemName(FileSystem file_system) {
   return kNames[static_cast<size_t>(file_system)];
 }
 
-bool IsOnNfs(const std::string& path) {
-  return FindMagic(path) == NFS_SUPER_MAGIC;
+void StripeCounter::Add(int64_t offset, int64_t bytes) {
+  if (striping_.stripe_bytes == 0 || bytes <= 0) return;
+  const int64_t first = offset / striping_.stripe_bytes;
+  const int64_t last = (offset + bytes - 1) / striping_.stripe_bytes;
+  if (last >= std::ssize(is_written_)) is_written_.resize(last + 1);
+  counts_.server_requests.resize(striping_.servers);
+  counts_.requests += last - first + 1;
+  for (int64_t stripe = first; stripe <= last; ++stripe) {
+    if (!is_written_[stripe]) ++counts_.stripes;
+    is_written_[stripe] = true;
+    if (striping_.servers == 0) continue;
+    ++counts_.server_requests[stripe % striping_.servers];
+  }
 }
 
-bool IsInMemory(const std::string& path) {
-  return FindMagic(path) == TMPFS_MAGIC;
+void StripeCounter::AddTo(StripeCounts& counts) const {
+  counts.stripes += counts_.stripes;
+  counts.requests += counts_.requests;
+  const size_t servers = counts_.server_requests.size();
+  if (counts.server_requests.size() < servers) {
+    counts.server_requests.resize(servers);
+  }
+  for (size_t i = 0; i < servers; ++i) {
+    counts.server_requests[i] += counts_.server_requests[i];
+  }
+}
+
+// --- Lustre layout ---
+
+namespace {
+
+constexpr uint32_t kPlain = 0x0BD10BD0;
+constexpr uint32_t kInPool = 0x0BD30BD0;
+constexpr uint32_t kComposite = 0x0BD60BD0;
+
+// A plain layout: magic, pattern, 16 bytes that name the object, stripe size at
+// 24, count at 28, then the name of the pool, then the objects.
+constexpr size_t kPlainBytes = 32;
+constexpr size_t kInPoolBytes = 48;
+constexpr size_t kObjectBytes = 24;
+constexpr uint32_t kOnMetadataServer = 0x100;  // of a pattern
+constexpr uint16_t kAllServers = 0xFFFF;
+constexpr uint32_t kLeastStripe = uint32_t{64} << 10;  // and what it counts by
+
+// A composite one: magic, its size at 4, number of components at 14, then one
+// entry for each, which says at 24 where its plain layout is and at 28 how
+// long.
+constexpr size_t kCompositeBytes = 32;
+constexpr size_t kEntryBytes = 48;
+
+using Bytes = std::span<const std::byte>;
+
+// Requires that it lies within the bytes.
+template <typename T>
+T At(Bytes bytes, size_t offset) {
+  T value{};
+  std::memcpy(&value, bytes.data() + offset, sizeof(value));
+  return value;
+}
+
+Status NoLayout(const char* what, uint64_t need, uint64_t found) {
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "parse layout of Lustre: %s (need %u, found %u)", what, need, found));
+}
+
+Status CheckLength(const char* what, uint64_t need, Bytes bytes) {
+  if (bytes.size() >= need) return absl::OkStatus();
+  return NoLayout(what, need, bytes.size());
+}
+
+// Returns nothing for data on the metadata server.
+StatusOr<std::optional<LustreLayout>> ParsePlain(Bytes bytes) {
+  BELAY_RETURN_IF_ERROR(CheckLength("it ends early", kPlainBytes, bytes));
+  const auto magic = At<uint32_t>(bytes, 0);
+  if (magic != kPlain && magic != kInPool) {
+    return NoLayout("its kind is not known", kPlain, magic);
+  }
+  const size_t header = magic == kPlain ? kPlainBytes : kInPoolBytes;
+  BELAY_RETURN_IF_ERROR(CheckLength("it ends early", header, bytes));
+  if ((At<uint32_t>(bytes, 4) & kOnMetadataServer) != 0) return std::nullopt;
+  const auto size = At<uint32_t>(bytes, 24);
+  const auto count = At<uint16_t>(bytes, 28);
+  if (size == 0 || size % kLeastStripe != 0) {
+    return NoLayout("its stripe size is not a multiple", kLeastStripe, size);
+  }
+  // A file that is not written yet has no objects.
+  const size_t objects = bytes.size() - header;
+  if (objects != 0 && objects != count * kObjectBytes) {
+    return NoLayout("its objects have a wrong length", count * kObjectBytes,
+                    objects);
+  }
+  return LustreLayout{.stripe_bytes = size,
+                      .stripe_count = count == kAllServers ? 0 : count};
+}
+
+int64_t StripeWidth(const LustreLayout& layout) {
+  return layout.stripe_bytes *
+         (layout.stripe_count == 0 ? kAllServers : layout.stripe_count);
+}
+
+// Requires a whole header.
+StatusOr<std::optional<LustreLayout>> ParseComposite(Bytes bytes) {
+  const auto size = At<uint32_t>(bytes, 4);
+  if (size != bytes.size()) {
+    return NoLayout("it has another length", size, bytes.size());
+  }
+  const auto count = At<uint16_t>(bytes, 14);
+  const size_t header = kCompositeBytes + count * kEntryBytes;
+  BELAY_RETURN_IF_ERROR(CheckLength("its entries end early", header, bytes));
+  std::optional<LustreLayout> widest;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t entry = kCompositeBytes + i * kEntryBytes;
+    const uint64_t begin = At<uint32_t>(bytes, entry + 24);
+    const uint64_t length = At<uint32_t>(bytes, entry + 28);
+    if (begin < header) {
+      return NoLayout("a component lies among the entries", header, begin);
+    }
+    BELAY_RETURN_IF_ERROR(
+        CheckLength("a component ends early", begin + length, bytes));
+    BELAY_ASSIGN_OR_RETURN(const std::optional<LustreLayout> one,
+                           ParsePlain(bytes.subspan(begin, length)));
+    if (one && (!widest || StripeWidth(*one) > StripeWidth(*widest)))
+      widest = one;
+  }
+  return widest;
+}
+
+}  // namespace
+
+StatusOr<LustreLayout> ParseLustreLayout(Bytes bytes) {
+  BELAY_RETURN_IF_ERROR(CheckLength("it ends early", kPlainBytes, bytes));
+  const bool is_composite = At<uint32_t>(bytes, 0) == kComposite;
+  BELAY_ASSIGN_OR_RETURN(
+      const std::optional<LustreLayout> found,
+      is_composite ? ParseComposite(bytes) : ParsePlain(bytes));
+  if (found) return *found;
+  return absl::InvalidArgumentError(
+      "parse layout of Lustre: it has no component with stripes");
+}
+
+// --- Striping ---
+
+namespace {
+
+constexpr int64_t kStripeGranule = int64_t{4} << 10;
+constexpr int64_t kMostStripeBytes = int64_t{4} << 30;
+constexpr int64_t kMostServers = 4096;
+constexpr size_t kMostAttributeBytes = size_t{64} << 10;  // as the kernel's
+
+// An extended attribute; empty if there is none.
+std::vector<std::byte> ReadAttribute(const std::string& path,
+                                     const char* name) {
+  std::vector<std::byte> value(kMostAttributeBytes);
+  const ssize_t size =
+      ::getxattr(path.c_str(), name, value.data(), value.size());
+  value.resize(size < 0 ? 0 : static_cast<size_t>(size));
+  return value;
+}
+
+// A whole number; 0 if it is none.
+int64_t NumberIn(std::string_view text) {
+  int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && next == end && number > 0 ? number : 0;
+}
+
+int64_t AttributeNumber(const std::string& path, const char* name) {
+  const std::vector<std::byte> value = ReadAttribute(path, name);
+  return NumberIn({reinterpret_cast<const char*>(value.data()), value.size()});
+}
+
+// Ignores numbers that make no sense.
+void Set(int64_t stripe_bytes, int64_t servers, Striping& striping) {
+  if (stripe_bytes < kStripeGranule || stripe_bytes > kMostStripeBytes ||
+      stripe_bytes % kStripeGranule != 0) {
+    return;
+  }
+  striping.stripe_bytes = stripe_bytes;
+  if (servers < 1 || servers > kMostServers) return;
+  striping.servers = static_cast<int32_t>(servers);
+}
+
+void AskLustre(const std::string& path, Striping& striping) {
+  const auto layout = ParseLustreLayout(ReadAttribute(path, "lustre.lov"));
+  if (layout.ok()) Set(layout->stripe_bytes, layout->stripe_count, striping);
+}
+
+// GPFS does not tell the number of servers of a file.
+void AskGpfs(const std::string& path, Striping& striping) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) == 0) Set(found.st_blksize, 0, striping);
+}
+
+void AskBeeGfs(const std::string& path, Striping& striping) {
+  struct StripeInfo {
+    uint32_t pattern;
+    uint32_t chunk_bytes;
+    uint16_t targets;
+  };
+  StripeInfo info{};
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.fd() < 0) return;
+  const int code = ::ioctl(file.fd(), _IOR('f', 25, StripeInfo), &info);
+  if (code == 0) Set(info.chunk_bytes, info.targets, striping);
+}
+
+void AskCeph(const std::string& path, Striping& striping) {
+  const int64_t count = AttributeNumber(path, "ceph.file.layout.stripe_count");
+  // Objects of one stripe each go to servers as a hash says.
+  Set(AttributeNumber(path, "ceph.file.layout.stripe_unit"),
+      count > 1 ? count : 0, striping);
+}
+
+void AskHints(const std::map<std::string, std::string>& hints,
+              Striping& striping) {
+  const auto unit = hints.find("striping_unit");
+  if (unit == hints.end()) return;
+  const auto factor = hints.find("striping_factor");
+  Set(NumberIn(unit->second),
+      factor == hints.end() ? 0 : NumberIn(factor->second), striping);
+  striping.is_hinted = striping.stripe_bytes > 0;
+}
+
+}  // namespace
+
+Striping FindStriping(const std::string& path,
+                      const std::map<std::string, std::string>& hints) {
+  Striping striping{.file_system = FindFileSystem(path)};
+  const FileSystem kind = striping.file_system;
+  if (kind == FileSystem::kLustre) AskLustre(path, striping);
+  if (kind == FileSystem::kGpfs) AskGpfs(path, striping);
+  if (kind == FileSystem::kBeeGfs) AskBeeGfs(path, striping);
+  if (kind == FileSystem::kCeph) AskCeph(path, striping);
+  if (striping.stripe_bytes == 0) AskHints(hints, striping);
+  return striping;
 }
 
 }  // namespace belay

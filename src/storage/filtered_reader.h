@@ -5,69 +5,19 @@
 #define BELAY_STORAGE_FILTERED_READER_H_
 
 #include <list>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "belay/status.h"
 #include "format/file_reader.h"
 #include "hdf5/guarded_file.h"
+#include "plan/plan.h"
 #include "plan/shards.h"
 #include "storage/index_file.h"
 
 namespace belay {
 
-// The elements of a box, row-major.
-struct BoxBytes {
-  Box box;
-  std::string bytes;
-};
-
-// An open file. For one thread at a time.
-class ChunkFile {
- public:
-  // Errors: those of PosixFile and of h5::FileReader.
-  static StatusOr<std::unique_ptr<ChunkFile>> Open(const std::string& path);
-
-  const std::string& path() const { return file_->bytes().name(); }
-
-  // Returns the chunk that begins at `corner`, an element of the array, whole
-  // also at the edges.
-  // Errors: DataLoss - damaged, or another dataset than the index says;
-  //   Unimplemented - HDF5 has stored it in a way that is not read here, or
-  //   h5::CanUndo does not know its filters; those of h5::BoundedFile.
-  StatusOr<BoxBytes> Read(const FilteredDataset& dataset, const Shape& corner);
-
-  // A stored chunk, and its bytes once its filters are undone.
-  struct Place {
-    h5::StoredChunk stored;
-    int64_t bytes = 0;
-    // The most bytes that the stored ones can unpack to, if that is known.
-    std::optional<int64_t> most_bytes;
-  };
-
-  // Calls `visit` with each chunk, and ends with the first error. Takes memory
-  // of the budget of the file for where they lie, and none for chunks.
-  // Errors: those of Read, and of `visit`.
-  Status ForEachPlace(const FilteredDataset& dataset,
-                      absl::FunctionRef<Status(const Place&)> visit);
-
-  // Returns the corner of the chunk that ForEachPlace visits as this number, as
-  // Read takes it. Requires a dataset whose places were visited.
-  Shape FindCorner(const FilteredDataset& dataset, int64_t number) const;
-
-  // Takes from that budget.
-  Status Charge(int64_t bytes, std::string_view what) {
-    return file_->bytes().Charge(bytes, what);
-  }
-  int64_t size() const { return file_->bytes().size(); }
-
- private:
-  ChunkFile(std::unique_ptr<Hdf5Bytes> file, h5::FileReader reader)
-      : file_(std::move(file)), reader_(std::move(reader)) {}
-  StatusOr<const h5::ChunkedDataset*> Find(const FilteredDataset& dataset);
-
-  std::unique_ptr<Hdf5Bytes> file_;
-  h5::FileReader reader_;
-  absl::flat_hash_map<std::string, h5::ChunkedDataset> datasets_;
-};
+class ChunkFile;
 
 // Keeps one file open, and the chunks that were read last, so that the filters
 // of a chunk that is read in parts are undone once. Move only. Filters of
@@ -75,7 +25,11 @@ class ChunkFile {
 class FilteredReader {
  public:
   // Keeps chunks of at most `kept_bytes` together, and always the last one.
-  explicit FilteredReader(int64_t kept_bytes = 0) : kept_bytes_(kept_bytes) {}
+  explicit FilteredReader(int64_t kept_bytes = 0);
+  FilteredReader(FilteredReader&&) noexcept;
+  FilteredReader& operator=(FilteredReader&&) noexcept;
+  ~FilteredReader();
+
   // Reads the part `box` of one chunk, `extent`, of a dataset in the file
   // `path`.
   // Errors: DataLoss - no such file or dataset, or a damaged one;
@@ -118,12 +72,30 @@ class FilteredReader {
   std::unique_ptr<ChunkFile> own_file_;
   std::string guarded_path_;
   std::optional<h5::GuardedFile> guarded_file_;
-  int64_t kept_bytes_;
+  int64_t kept_bytes_ = 0;
   int64_t held_bytes_ = 0;
   Chunks held_;  // the one that was used last is the first
   absl::flat_hash_map<std::string, Chunks::iterator> by_name_;
   int64_t chunks_ = 0;
 };
+
+// Checks that the stored bytes of each chunk with filters can unpack to its
+// size, and that no chunk shares bytes of a file with another chunk, or with a
+// dataset without filters. Reads only files with unusual claims: more than 64
+// MiB of filtered values in all, and 8 bytes of them for each byte of the file.
+// Filters of plugins may compress by any ratio: if a dataset claims more than
+// deflate can do, libhdf5 unpacks the chunk with the highest ratio in a process
+// of its own. Takes memory for the places of chunks, within the budget of the
+// file. Requires datasets and files of an index that was read. Missing files
+// pass.
+// Errors: DataLoss - they cannot, or they do; ResourceExhausted; those of
+//   ChunkFile.
+Status CheckStoredChunks(const std::string& directory,
+                         const SavedCheckpoint& saved);
+
+// Checks all files likewise.
+Status CheckAllStoredChunks(const std::string& directory,
+                            const SavedCheckpoint& saved);
 
 }  // namespace belay
 

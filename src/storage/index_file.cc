@@ -12,9 +12,8 @@
 #include "format/element_type.h"
 #include "format/file_reader.h"
 #include "format/paths.h"
-#include "storage/belay_files.h"
-#include "storage/directory.h"
-#include "storage/open_file.h"
+#include "storage/commit.h"
+#include "storage/posix_file.h"
 
 namespace belay {
 namespace {
@@ -87,14 +86,6 @@ StatusOr<std::unique_ptr<Hdf5Bytes>> Hdf5Bytes::Open(const std::string& path) {
 
 // --- Index file ---
 
-Status CreateEmptyIndex(const std::string& path) {
-  return WriteWhole(path, "", /*durable=*/false);
-}
-
-Status WriteNewIndex(const std::string& path, const IndexImage& image) {
-  return WriteWhole(path, image.bytes, /*durable=*/false);
-}
-
 Status FinishIndex(const std::string& path, const IndexImage& image,
                    int64_t step, int64_t time,
                    const std::vector<uint32_t>& checksums, bool durable,
@@ -110,7 +101,7 @@ Status FinishIndex(const std::string& path, const IndexImage& image,
         static_cast<int64_t>(checksums.size() * sizeof(uint32_t))));
   }
   // The second part of the digest is about these.
-  const uint32_t digest = DigestOfValues(step, time, checksums);
+  const uint32_t digest = ComputeValueDigest(step, time, checksums);
   BELAY_RETURN_IF_ERROR(file.PwriteAll(image.digest_offset + sizeof(digest),
                                        &digest, sizeof(digest)));
   if (durable) BELAY_RETURN_IF_ERROR(file.Sync());
@@ -331,7 +322,7 @@ StatusOr<StoredColumn> ReadColumn(OpenIndex& index, const std::string& path) {
 template <typename T>
 StatusOr<std::vector<T>> ReadRows(OpenIndex& index, const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const StoredColumn column, ReadColumn<T>(index, path));
-  return RowsOf<T>(column);
+  return GetRows<T>(column);
 }
 
 // Reads all columns, and compares their digest.
@@ -348,7 +339,7 @@ StatusOr<bool> ReadColumns(OpenIndex& index, StoredColumns& columns) {
   BELAY_RETURN_IF_ERROR(status);
   BELAY_ASSIGN_OR_RETURN(const std::vector<uint32_t> found,
                          ReadRows<uint32_t>(index, kDigestColumn));
-  const IndexDigest need = DigestOf(columns);
+  const IndexDigest need = ComputeDigest(columns);
   return found == std::vector<uint32_t>{need.structure, need.values};
 }
 
@@ -408,7 +399,7 @@ Status ChargeRows(const StoredColumns& stored, h5::BoundedFile& index) {
   constexpr int64_t kBytesOfArray = 512, kBytesOfDataset = 448;
   constexpr int64_t kBytesOfObject = 256;  // also of values, and what they hold
   const auto charge = [&](const char* path, int64_t bytes) {
-    return index.Charge(bytes, path, ColumnOf(stored, path).rows);
+    return index.Charge(bytes, path, FindColumn(stored, path).rows);
   };
   BELAY_RETURN_IF_ERROR(charge(".belay/arrays/key", kBytesOfArray));
   BELAY_RETURN_IF_ERROR(charge(".belay/datasets/array", kBytesOfDataset));

@@ -50,16 +50,8 @@ class Hdf5Bytes {
 // data is in place; read by rank 0 before anything else. Neither needs
 // libhdf5.
 
-// Creates the new, empty file `path`.
-// Errors: those of PosixFile.
-Status CreateEmptyIndex(const std::string& path);
-
-// Creates the new file `path` with the bytes of an image. It is opened
-// once: another save may put its own file in its place.
-// Errors: those of PosixFile.
-Status WriteNewIndex(const std::string& path, const IndexImage& image);
-
-// Puts in what is known last, and syncs the file if `durable`.
+// Puts in what is known last once the file has the bytes of an image, and syncs
+// it if `durable`.
 // `checksums` has one entry per block, or none if there is no room for them.
 // `once_open` is called before anything is written, unless it is empty.
 // Errors: those of PosixFile and of `once_open`.

@@ -75,7 +75,7 @@ void AddColumn(const StoredColumn& column, IndexParts& parts) {
                             is_text ? column.width : 0,
                             {column.rows},
                             {}});
-  parts.values.push_back(BytesOf(column));
+  parts.values.push_back(GetBytes(column));
 }
 
 // NULs fill up the shorter texts of a column.
@@ -178,20 +178,20 @@ IndexColumns ColumnsWithRoomForChecksums(const SavedCheckpoint& saved) {
 
 // Puts the numbers of a column into its place in the file, and into the digest.
 void PutNumbers(const char* path, int64_t offset,
-                const std::vector<int64_t>& numbers, IndexDraft& draft) {
+                const std::vector<int64_t>& numbers, IndexImage& image) {
   const StoredColumn column = ToStoredColumn(path, numbers);
-  draft.structure.Add(column);
-  const std::string_view bytes = BytesOf(column);
-  if (offset >= 0) draft.image.bytes.replace(offset, bytes.size(), bytes);
+  image.structure.Add(column);
+  const std::string_view bytes = GetBytes(column);
+  if (offset >= 0) image.bytes.replace(offset, bytes.size(), bytes);
 }
 
 }  // namespace
 
-StatusOr<IndexDraft> DraftIndex(const std::string& path,
+StatusOr<IndexImage> DraftIndex(const std::string& path,
                                 const SavedCheckpoint& saved) {
-  IndexDraft draft{.order = SortDatasets(saved.datasets)};
+  IndexImage image{.order = SortDatasets(saved.datasets)};
   std::optional<SavedCheckpoint> copy;
-  const SavedCheckpoint& sorted = InOrder(saved, draft.order, copy);
+  const SavedCheckpoint& sorted = InOrder(saved, image.order, copy);
   IndexParts parts;
   PresentArrays(sorted, parts);
   StoredColumns stored;
@@ -206,7 +206,7 @@ StatusOr<IndexDraft> DraftIndex(const std::string& path,
     const bool is_known = column.path != kFileBytesColumn &&
                           column.path != kDatasetOffsetColumn &&
                           !IsValueColumn(column.path);
-    if (is_known) draft.structure.Add(column);
+    if (is_known) image.structure.Add(column);
     if (column.rows > 0) AddColumn(column, parts);
   }
   AddColumn(digest, parts);
@@ -214,7 +214,6 @@ StatusOr<IndexDraft> DraftIndex(const std::string& path,
       std::optional<h5::FileMetadata> metadata,
       h5::EncodeFileMetadata({parts.datasets, parts.links, parts.virtuals}));
   if (!metadata.has_value()) return NoPlace(path, parts);
-  IndexImage& image = draft.image;
   image.bytes = std::move(metadata->bytes);
   image.bytes.resize(metadata->file_bytes, '\0');
   for (size_t i = 0; i < parts.values.size(); ++i) {
@@ -226,24 +225,23 @@ StatusOr<IndexDraft> DraftIndex(const std::string& path,
     if (column == kTimeColumn) image.time_offset = offset;
     if (column == kChecksumColumn) image.checksum_offset = offset;
     if (column == kDigestColumn) image.digest_offset = offset;
-    if (column == kDatasetOffsetColumn) draft.dataset_offset = offset;
-    if (column == kFileBytesColumn) draft.file_bytes_offset = offset;
+    if (column == kDatasetOffsetColumn) image.dataset_offset = offset;
+    if (column == kFileBytesColumn) image.file_bytes_offset = offset;
   }
-  return draft;
+  return image;
 }
 
-IndexImage CompleteIndex(IndexDraft draft, const SavedCheckpoint& saved) {
+void CompleteIndex(const SavedCheckpoint& saved, IndexImage& draft) {
   std::vector<int64_t> file_bytes, offsets;
   for (const StoredFile& file : saved.files) file_bytes.push_back(file.bytes);
-  for (const int32_t i : draft.order) {
+  for (const int32_t i : std::exchange(draft.order, {})) {
     offsets.push_back(saved.datasets[static_cast<size_t>(i)].offset);
   }
   PutNumbers(kFileBytesColumn, draft.file_bytes_offset, file_bytes, draft);
   PutNumbers(kDatasetOffsetColumn, draft.dataset_offset, offsets, draft);
   const uint32_t digest = draft.structure.value();
-  std::memcpy(draft.image.bytes.data() + draft.image.digest_offset, &digest,
+  std::memcpy(draft.bytes.data() + draft.digest_offset, &digest,
               sizeof(digest));
-  return std::move(draft.image);
 }
 
 }  // namespace belay

@@ -87,11 +87,6 @@ StatusOr<Metadata> ParseMetadata(std::string_view text,
 
 // --- Metadata file ---
 
-Status WriteMetadataFile(const std::string& directory, std::string_view text,
-                         bool durable) {
-  return WriteWhole(JoinPath(directory, MetadataName()), text, durable);
-}
-
 StatusOr<Metadata> ReadMetadataFile(const std::string& directory) {
   const std::string path = JoinPath(directory, MetadataName());
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));

@@ -20,13 +20,6 @@ StatusOr<std::string> MetadataText(const Metadata& metadata);
 StatusOr<Metadata> ParseMetadata(std::string_view text,
                                  std::string_view operation);
 
-// The metadata of a step, as a file beside its data.
-
-// Writes the text of MetadataText into a step that is in progress. Rank 0 only.
-// Errors: those of PosixFile.
-Status WriteMetadataFile(const std::string& directory, std::string_view text,
-                         bool durable);
-
 // Reads the metadata of a step; empty if there is no file.
 // Errors: those of PosixFile and ParseMetadata; DataLoss - too long a file.
 StatusOr<Metadata> ReadMetadataFile(const std::string& directory);

@@ -1,14 +1,21 @@
 #include "storage/posix_file.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/catch_exceptions.h"
 #include "core/fault.h"
 #include "core/status_macros.h"
+#include "core/text.h"
+#include "format/paths.h"
 #include "storage/file_system.h"
 #include "storage/mapped_file.h"
 
@@ -50,6 +57,38 @@ int64_t NumBytes(std::span<const std::span<const std::byte>> parts) {
   return bytes;
 }
 
+// Calls `move`, pwritev or preadv, until parts of memory that follow each other
+// in a file are through. It returns the bytes that it has moved, after an error
+// a negative number. Returns the bytes that were left when it moved nothing.
+template <typename Byte, typename Move>
+StatusOr<int64_t> MoveParts(std::span<const std::span<Byte>> parts,
+                            const char* operation, const std::string& path,
+                            Move move) {
+  constexpr int64_t kMostBytes = 0x7ffff000;  // that Linux moves in one call
+  iovec vectors[kMostVectors];
+  size_t done = 0;  // bytes of the first part
+  while (true) {
+    while (!parts.empty() && done >= parts[0].size()) {
+      done -= parts[0].size();
+      parts = parts.subspan(1);
+    }
+    int count = 0;
+    int64_t bytes = 0;
+    for (; count < kMostVectors && count < std::ssize(parts); ++count) {
+      std::span<Byte> part = parts[count];
+      if (count == 0) part = part.subspan(done);
+      if (count > 0 && bytes + std::ssize(part) > kMostBytes) break;
+      vectors[count] = {const_cast<std::byte*>(part.data()), part.size()};
+      bytes += std::ssize(part);
+    }
+    if (bytes == 0) return 0;
+    const ssize_t moved = Retry([&] { return move(vectors, count); });
+    if (moved < 0) return ErrnoStatus(errno, operation, path);
+    if (moved == 0) return bytes;
+    done += moved;
+  }
+}
+
 }  // namespace
 
 PosixFile::Turns PosixFile::ChooseTurns(const std::string& path, Mode mode) {
@@ -81,19 +120,9 @@ Status PosixFile::Close() {
 
 Status PosixFile::PwriteAll(int64_t offset, const void* data, int64_t bytes) {
   BELAY_RETURN_IF_ERROR(fault::Point("write"));
-  const char* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const auto part = static_cast<size_t>(std::min(bytes, kMaxTransfer));
-    write_calls_.fetch_add(1, std::memory_order_relaxed);
-    const ssize_t count = ::pwrite(file_.fd(), from, part, offset);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return ErrnoStatus(errno, "write", path_);
-    if (count == 0) return ErrnoStatus(EIO, "write", path_);
-    from += count;
-    offset += count;
-    bytes -= count;
-  }
-  return absl::OkStatus();
+  const std::span part(static_cast<const std::byte*>(data),
+                       static_cast<size_t>(bytes));
+  return WriteVectors(offset, {&part, 1});
 }
 
 Status PosixFile::PwriteParts(
@@ -125,52 +154,35 @@ Status PosixFile::FillOrWrite(
 
 Status PosixFile::WriteVectors(
     int64_t offset, std::span<const std::span<const std::byte>> parts) {
-  IoVectors<const std::byte> left(parts);
-  while (left.Fill()) {
-    write_calls_.fetch_add(1, std::memory_order_relaxed);
-    const ssize_t count =
-        ::pwritev(file_.fd(), left.data(), left.size(), offset);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return ErrnoStatus(errno, "write", path_);
-    if (count == 0) return ErrnoStatus(EIO, "write", path_);
-    offset += count;
-    left.Drop(count);
-  }
-  return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(
+      const int64_t left,
+      MoveParts(parts, "write", path_, [&](const iovec* vectors, int count) {
+        write_calls_.fetch_add(1, std::memory_order_relaxed);
+        const ssize_t moved = ::pwritev(file_.fd(), vectors, count, offset);
+        offset += std::max<ssize_t>(moved, 0);
+        return moved;
+      }));
+  return left == 0 ? absl::OkStatus() : ErrnoStatus(EIO, "write", path_);
 }
 
 Status PosixFile::PreadAll(int64_t offset, void* data, int64_t bytes) {
-  BELAY_RETURN_IF_ERROR(fault::Point("read"));
-  char* to = static_cast<char*>(data);
-  while (bytes > 0) {
-    const auto part = static_cast<size_t>(std::min(bytes, kMaxTransfer));
-    read_calls_.fetch_add(1, std::memory_order_relaxed);
-    const ssize_t count = ::pread(file_.fd(), to, part, offset);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return ErrnoStatus(errno, "read", path_);
-    if (count == 0) return TooShort(offset + bytes);
-    to += count;
-    offset += count;
-    bytes -= count;
-  }
-  return absl::OkStatus();
+  const std::span part(static_cast<std::byte*>(data),
+                       static_cast<size_t>(bytes));
+  return PreadParts(offset, {&part, 1});
 }
 
 Status PosixFile::PreadParts(int64_t offset,
                              std::span<const std::span<std::byte>> parts) {
   BELAY_RETURN_IF_ERROR(fault::Point("read"));
-  IoVectors<std::byte> left(parts);
-  while (left.Fill()) {
-    read_calls_.fetch_add(1, std::memory_order_relaxed);
-    const ssize_t count =
-        ::preadv(file_.fd(), left.data(), left.size(), offset);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return ErrnoStatus(errno, "read", path_);
-    if (count == 0) return TooShort(offset + left.bytes());
-    offset += count;
-    left.Drop(count);
-  }
-  return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(
+      const int64_t left,
+      MoveParts(parts, "read", path_, [&](const iovec* vectors, int count) {
+        read_calls_.fetch_add(1, std::memory_order_relaxed);
+        const ssize_t moved = ::preadv(file_.fd(), vectors, count, offset);
+        offset += std::max<ssize_t>(moved, 0);
+        return moved;
+      }));
+  return left == 0 ? absl::OkStatus() : TooShort(offset + left);
 }
 
 Status PosixFile::TooShort(int64_t need) const {
@@ -297,6 +309,247 @@ Status BlameFullDisk(const Status& status, const std::string& path,
   return absl::ResourceExhaustedError(
       absl::StrFormat("%s; no space left (need %d bytes, found %d)",
                       status.message(), need, *found));
+}
+
+namespace {
+
+const char* KindName(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFDIR:
+      return "a directory";
+    case S_IFIFO:
+      return "a pipe";
+    case S_IFSOCK:
+      return "a socket";
+    case S_IFCHR:
+    case S_IFBLK:
+      return "a device";
+    default:
+      return "something else";
+  }
+}
+
+Descriptor Open(const std::string& path, int flags, mode_t mode) {
+  return Descriptor(
+      Retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); }));
+}
+
+}  // namespace
+
+StatusOr<Descriptor> OpenRegular(const std::string& path, int flags,
+                                 std::string_view operation, mode_t mode,
+                                 Links links) {
+  if (!AreFollowed(links)) flags |= O_NOFOLLOW;
+  // Without waiting for the other end of a pipe, but for the end of a lease.
+  Descriptor file = Open(path, flags | O_NONBLOCK, mode);
+  struct stat before;
+  if (file.fd() < 0 && errno == EWOULDBLOCK &&
+      ::stat(path.c_str(), &before) == 0 && S_ISREG(before.st_mode)) {
+    file = Open(path, flags, mode);
+  }
+  if (file.fd() < 0 && errno == ELOOP && ::lstat(path.c_str(), &before) == 0 &&
+      S_ISLNK(before.st_mode)) {
+    return IsSymbolicLink(operation, path);
+  }
+  const auto not_a_file = [&](mode_t found) {
+    return absl::InvalidArgumentError(
+        Cat(operation, " \"", path, "\": not a file (need a regular file, ",
+            "found ", KindName(found), ")"));
+  };
+  if (file.fd() < 0 && errno == ENXIO && ::lstat(path.c_str(), &before) == 0 &&
+      S_ISSOCK(before.st_mode)) {
+    return not_a_file(before.st_mode);
+  }
+  if (file.fd() < 0) return ErrnoStatus(errno, operation, path);
+  ::fcntl(file.fd(), F_SETFL, ::fcntl(file.fd(), F_GETFL) & ~O_NONBLOCK);
+  struct stat stat;
+  if (::fstat(file.fd(), &stat) != 0) {
+    return ErrnoStatus(errno, operation, path);
+  }
+  if (S_ISREG(stat.st_mode)) return file;
+  return not_a_file(stat.st_mode);
+}
+
+bool HasName(int fd, const std::string& path) {
+  struct stat opened = {}, named = {};
+  return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+// --- Whole file ---
+
+StatusOr<std::string> ReadWhole(const std::string& path, int64_t most) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  if (stat.size > most) {
+    return absl::DataLossError(Cat("read \"", path,
+                                   "\": too long (need at most ", most,
+                                   " bytes, found ", stat.size, ")"));
+  }
+  std::string content;
+  BELAY_RETURN_IF_ERROR(
+      CatchBadAlloc(Cat(stat.size, " bytes of \"", path, "\""), [&] {
+        content.resize(static_cast<size_t>(stat.size));
+        return absl::OkStatus();
+      }));
+  BELAY_RETURN_IF_ERROR(file.PreadAll(0, content.data(), stat.size));
+  return content;
+}
+
+Status WriteWhole(const std::string& path, std::string_view content,
+                  bool durable) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kCreate));
+  BELAY_RETURN_IF_ERROR(
+      file.PwriteAll(0, content.data(), static_cast<int64_t>(content.size())));
+  if (durable) BELAY_RETURN_IF_ERROR(file.Sync());
+  return file.Close();
+}
+
+namespace {
+
+// Explains why no directory can be made in this one's parent.
+std::string AboutParent(const std::string& path) {
+  const std::string parent = GetParent(path);
+  if (Exists(JoinPath(parent, ".")).value_or(true)) return "";
+  return Exists(parent).value_or(false)
+             ? Cat("; \"", parent,
+                   "\" is a symbolic link to a missing directory")
+             : Cat("; make \"", parent, "\" first");
+}
+
+}  // namespace
+
+Status EnsureDirectory(const std::string& path, bool durable) {
+  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
+  if (exists) return absl::OkStatus();
+  const Status made = MakeDirectory(path);
+  if (absl::IsNotFound(made)) {
+    return absl::NotFoundError(Cat(made.message(), AboutParent(path)));
+  }
+  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+  return durable ? SyncDirectory(GetParent(path)) : absl::OkStatus();
+}
+
+namespace {
+
+// Undoes its renames if one fails.
+Status SwapByRenames(const std::string& a, const std::string& b) {
+  const std::string spare = ReplacedName(b);
+  // A crash between these renames may have left it; `b` exists, so nobody
+  // needs it.
+  BELAY_RETURN_IF_ERROR(RemoveTree(spare));
+  BELAY_RETURN_IF_ERROR(Rename(b, spare));
+  Status status = Rename(a, b);
+  if (status.ok()) {
+    status = Rename(spare, a);
+    if (status.ok()) return status;
+    Rename(b, a).IgnoreError();
+  }
+  Rename(spare, b).IgnoreError();
+  return status;
+}
+
+}  // namespace
+
+Status MakeDirectory(const std::string& path) {
+  BELAY_RETURN_IF_ERROR(fault::Point("create directory"));
+  if (::mkdir(path.c_str(), 0777) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "create directory", path);
+}
+
+Status SyncDirectory(const std::string& path) {
+  BELAY_RETURN_IF_ERROR(fault::Point("sync directory"));
+  const Descriptor file(Retry([&] {
+    return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  }));
+  if (file.fd() >= 0 && Retry([&] { return ::fsync(file.fd()); }) == 0) {
+    return absl::OkStatus();
+  }
+  return ErrnoStatus(errno, "sync directory", path);
+}
+
+Status Rename(const std::string& from, const std::string& to) {
+  BELAY_RETURN_IF_ERROR(fault::Point("rename"));
+  if (::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "rename", absl::StrCat(from, "\" to \"", to));
+}
+
+Status Swap(const std::string& a, const std::string& b) {
+  BELAY_RETURN_IF_ERROR(fault::Point("swap"));
+  if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) ==
+      0) {
+    return absl::OkStatus();
+  }
+  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) {
+    return ErrnoStatus(errno, "swap", absl::StrCat(a, "\" and \"", b));
+  }
+  return SwapByRenames(a, b);
+}
+
+Status RemoveTree(const std::string& path) {
+  BELAY_RETURN_IF_ERROR(fault::Point("remove"));
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (!error) return absl::OkStatus();
+  return ErrnoStatus(error.value(), "remove", path);
+}
+
+StatusOr<bool> Exists(const std::string& path) {
+  BELAY_RETURN_IF_ERROR(fault::Point("find"));
+  struct stat stat;
+  if (::lstat(path.c_str(), &stat) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  return ErrnoStatus(errno, "find", path);
+}
+
+StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) {
+  BELAY_RETURN_IF_ERROR(fault::Point("list directory"));
+  std::error_code error;
+  std::vector<std::string> names;
+  std::filesystem::directory_iterator entry(path, error);
+  while (!error && entry != std::filesystem::directory_iterator()) {
+    names.push_back(entry->path().filename().string());
+    entry.increment(error);
+  }
+  if (error) return ErrnoStatus(error.value(), "list directory", path);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+namespace {
+
+constexpr size_t kMostFilesToSync = 64;
+
+StatusOr<PosixFile> OpenToSync(const std::string& path) {
+  return PosixFile::Open(path, PosixFile::Mode::kWriteOnly);
+}
+
+}  // namespace
+
+StatusOr<FilesToSync> FilesToSync::Open(std::vector<std::string> paths) {
+  FilesToSync files;
+  files.paths_ = std::move(paths);
+  for (const std::string& path : files.paths_) {
+    if (files.opened_.size() == kMostFilesToSync) break;
+    BELAY_ASSIGN_OR_RETURN(PosixFile one, OpenToSync(path));
+    files.opened_.push_back(std::move(one));
+  }
+  return files;
+}
+
+Status FilesToSync::SyncAll(absl::FunctionRef<void()> after_each) {
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    if (i == opened_.size()) {
+      BELAY_ASSIGN_OR_RETURN(PosixFile one, OpenToSync(paths_[i]));
+      opened_.push_back(std::move(one));
+    }
+    BELAY_RETURN_IF_ERROR(opened_[i].Sync());
+    BELAY_RETURN_IF_ERROR(opened_[i].Close());
+    after_each();
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace belay

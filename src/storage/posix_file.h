@@ -1,18 +1,35 @@
-// Files by POSIX calls, which a signal may interrupt.
+// Files and directories by POSIX calls.
+//
+// Every operation passes one fault point under its own name, the name that
+// starts its error message: `OPERATION "PATH": cause`. Errors are those of
+// ErrnoStatus. Nothing here communicates.
 
 #ifndef BELAY_STORAGE_POSIX_FILE_H_
 #define BELAY_STORAGE_POSIX_FILE_H_
 
+#include <sys/stat.h>
+#include <sys/types.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "belay/status.h"
 #include "core/errno_status.h"
-#include "storage/open_file.h"
+#include "core/process.h"
 
 namespace belay {
 
@@ -24,62 +41,44 @@ auto Retry(Call call) {
   return result;
 }
 
-// Linux moves at most this many bytes in one call.
-inline constexpr int64_t kMaxTransfer = 0x7ffff000;
-// Linux moves at most this many parts of memory in one call.
-inline constexpr int kMostVectors = 1024;
-
-// The vectors of pwritev or preadv, call by call, for parts of memory that
-// follow each other in a file. Byte: std::byte or const std::byte. Borrows the
-// parts.
-template <typename Byte>
-class IoVectors {
+// Owns a file descriptor. Move only; the destructor closes it.
+class Descriptor {
  public:
-  explicit IoVectors(std::span<const std::span<Byte>> parts) : parts_(parts) {}
-
-  // Takes as much of what is left as one call moves. Returns whether that is
-  // anything.
-  bool Fill() {
-    Drop(0);
-    count_ = 0;
-    bytes_ = 0;
-    for (; count_ < kMostVectors && count_ < std::ssize(parts_); ++count_) {
-      std::span<Byte> part = parts_[count_];
-      if (count_ == 0) part = part.subspan(done_);
-      if (count_ > 0 && bytes_ + std::ssize(part) > kMaxTransfer) break;
-      vectors_[count_] = {const_cast<std::byte*>(part.data()), part.size()};
-      bytes_ += std::ssize(part);
-    }
-    return bytes_ > 0;
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.Release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
   }
 
-  // Goes past `bytes` bytes that were moved.
-  void Drop(size_t bytes) {
-    done_ += bytes;
-    while (!parts_.empty() && done_ >= parts_[0].size()) {
-      done_ -= parts_[0].size();
-      parts_ = parts_.subspan(1);
-    }
-  }
-
-  // Return what Fill has taken.
-  const iovec* data() const { return vectors_; }
-  int size() const { return count_; }
-  int64_t bytes() const { return bytes_; }
+  // The number; negative if there is none.
+  int fd() const { return fd_; }
+  // Gives up the ownership.
+  int Release() { return std::exchange(fd_, -1); }
 
  private:
-  std::span<const std::span<Byte>> parts_;  // what is left
-  size_t done_ = 0;                         // bytes of the first of them
-  iovec vectors_[kMostVectors];
-  int count_ = 0;
-  int64_t bytes_ = 0;
+  int fd_ = -1;
 };
 
-// POSIX files and directories.
-//
-// Every operation passes one fault point under its own name, the name that
-// starts its error message: `OPERATION "PATH": cause`. Errors are those of
-// ErrnoStatus. Nothing here communicates.
+// Opens a file with flags of open(2). Does not wait for the other end of a
+// pipe. A new file has `mode`, less the umask. `links` is about the last name
+// of the path. Passes no fault point.
+// Errors: `OPERATION "PATH": cause` as ErrnoStatus has them; InvalidArgument -
+//   it is not a regular file, or a symbolic link; says what it is.
+StatusOr<Descriptor> OpenRegular(const std::string& path, int flags,
+                                 std::string_view operation, mode_t mode = 0666,
+                                 Links links = Links::kRefused);
+
+// Returns whether an open file still has this name, or is the target of a link
+// of this name.
+bool HasName(int fd, const std::string& path);
+
+// Linux moves at most this many parts of memory in one call.
+inline constexpr int kMostVectors = 1024;
 
 struct FileStat {
   int64_t size = 0;
@@ -247,6 +246,165 @@ StatusOr<int64_t> FreeBytes(const std::string& path);
 // tell a full disk from other failures.
 Status BlameFullDisk(const Status& status, const std::string& path,
                      int64_t need);
+
+// Segments that follow each other in a file are moved by one call, wherever
+// they lie in memory. Reads skip short gaps between them by reading these, too.
+// Byte: std::byte to read into, const std::byte to write from.
+template <typename Byte>
+class JoinedSegments {
+ public:
+  // Moves parts that follow each other in the file from `offset` on.
+  using Move = std::function<Status(int64_t offset, int64_t bytes,
+                                    std::span<const std::span<Byte>> parts)>;
+
+  // `gap` takes what lies in gaps, none of them longer; empty: of writes. It is
+  // borrowed.
+  explicit JoinedSegments(Move move, std::span<Byte> gap = {})
+      : move_(std::move(move)), gap_(gap) {
+    parts_.reserve(kMostVectors);
+  }
+
+  // Moves what is waiting if this segment does not follow it, and keeps the
+  // segment for later. Does nothing once something has failed.
+  void Add(std::span<Byte> part, int64_t offset) {
+    const int64_t gap = offset - (offset_ + bytes_);
+    const bool is_near = 0 <= gap && gap <= std::ssize(gap_);
+    const size_t needed = gap > 0 ? 2 : 1;
+    if (!is_near || parts_.size() + needed > kMostVectors) {
+      Flush().IgnoreError();  // told by the next one
+    }
+    if (parts_.empty()) {
+      offset_ = offset;
+    } else if (gap > 0) {
+      parts_.push_back(gap_.first(static_cast<size_t>(gap)));
+      bytes_ += gap;
+    }
+    if (!parts_.empty() &&
+        parts_.back().data() + parts_.back().size() == part.data()) {
+      parts_.back() = {parts_.back().data(),
+                       parts_.back().size() + part.size()};
+    } else {
+      parts_.push_back(part);
+    }
+    bytes_ += std::ssize(part);
+  }
+
+  // Moves what is waiting. Returns what has gone wrong so far.
+  Status Flush() {
+    if (bytes_ > 0 && status_.ok()) status_ = move_(offset_, bytes_, parts_);
+    parts_.clear();
+    bytes_ = 0;
+    return status_;
+  }
+
+ private:
+  Move move_;
+  std::span<Byte> gap_;
+  Status status_;
+  std::vector<std::span<Byte>> parts_;
+  int64_t offset_ = 0;
+  int64_t bytes_ = 0;
+};
+
+// Returns the content of a regular file.
+// Errors: those of PosixFile; DataLoss - it has more than `most` bytes;
+//   ResourceExhausted - more than there is memory for.
+StatusOr<std::string> ReadWhole(const std::string& path,
+                                int64_t most = INT64_MAX);
+
+// Creates the file; durable: and syncs it.
+// Errors: those of PosixFile.
+Status WriteWhole(const std::string& path, std::string_view content,
+                  bool durable);
+
+// Identifies the directory that has this name now; nothing if there is none.
+inline std::optional<std::pair<dev_t, ino_t>> DirectoryId(
+    const std::string& path) {
+  struct stat stat = {};
+  if (::stat(path.c_str(), &stat) != 0) return std::nullopt;
+  return std::pair(stat.st_dev, stat.st_ino);
+}
+
+// Repeats `look` until it finds something, or until the same directory had the
+// name before and after it: otherwise it may have seen a replaced directory
+// while that was removed. Returns the last result.
+template <typename Look>
+auto LookWhileReplaced(const std::string& path, Look look) {
+  constexpr int kMostLooks = 100;
+  for (int looks = 1;; ++looks) {
+    const auto before = DirectoryId(path);
+    auto result = look();
+    bool is_found = result.ok();
+    if constexpr (std::is_same_v<decltype(result), StatusOr<bool>>) {
+      is_found = is_found && *result;
+    }
+    if (is_found || looks == kMostLooks || before == DirectoryId(path)) {
+      return result;
+    }
+  }
+}
+
+// Opens the path that `resolve` returns. Resolves again if that was deleted or
+// replaced before it was open.
+template <typename Resolve, typename Open>
+auto OpenResolved(Resolve resolve, Open open) -> decltype(open(std::string())) {
+  constexpr int kMostTries = 10, kMostAbsent = 2;
+  for (int tries = 1, absent = 0;; ++tries) {
+    const StatusOr<std::string> path = resolve();
+    if (!path.ok()) return path.status();
+    const auto before = DirectoryId(*path);
+    auto result = open(*path);
+    const bool is_same = before == DirectoryId(*path);
+    if (is_same && !before) ++absent;  // a name that is swapped comes back
+    if (result.ok() || tries == kMostTries || absent == kMostAbsent ||
+        (is_same && before)) {
+      return result;
+    }
+  }
+}
+
+// Makes the directory `path` if that name is free, and with `durable` makes it
+// stay. Its parent must exist. OK if another program is quicker, and for
+// whatever has the name already.
+// Errors: NotFound - no parent, which is named; those of MakeDirectory and
+//   SyncDirectory.
+Status EnsureDirectory(const std::string& path, bool durable);
+
+// Bytes that an existing file lacks, and that may be written later.
+struct LaterWrite {
+  struct Region {
+    int64_t offset = 0;
+    std::string_view bytes;
+  };
+
+  std::string path;
+  std::vector<Region> regions;
+  std::shared_ptr<const void> owner;  // of the bytes
+};
+
+using LaterWrites = std::vector<LaterWrite>;
+
+// Files that are synced once others have written them. Move only.
+class FilesToSync {
+ public:
+  // Opens the files before others write them, so that fsync reports every page
+  // that failed on its way to the device. If there are very many, it opens the
+  // rest later.
+  // Errors: those of PosixFile::Open.
+  static StatusOr<FilesToSync> Open(std::vector<std::string> paths);
+
+  FilesToSync() = default;
+
+  bool empty() const { return paths_.empty(); }
+
+  // Syncs and closes all of them, and calls `after_each` after each.
+  // Errors: those of PosixFile.
+  Status SyncAll(absl::FunctionRef<void()> after_each = [] {});
+
+ private:
+  std::vector<std::string> paths_;
+  std::vector<PosixFile> opened_;  // the first of them
+};
 
 }  // namespace belay
 

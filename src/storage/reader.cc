@@ -1,8 +1,10 @@
 #include "storage/reader.h"
 
+#include "belay/arrays/flat_buffer.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
 #include "format/paths.h"
+#include "mpi/all_to_all.h"
 
 namespace belay {
 
@@ -28,112 +30,149 @@ void OpenFiles::Forget() {
   checked_.clear();
 }
 
-// --- Portion reader ---
-
-namespace {
-
-// More would leave the caches.
-constexpr int64_t kPortionBytes = int64_t{16} << 20;
-constexpr size_t kPortionSegments = size_t{1} << 17;
-constexpr int64_t kTileBytes = int64_t{256} << 10;
-// A portion is held by its rank, on its way there and up to twice here, and
-// perhaps converted; memory that is used again has room to spare.
-constexpr int64_t kTimesHeld = 6;
-
-}  // namespace
-
-int64_t PortionWeight(int64_t memory) {
-  return std::max(kLeastGatherMemory, memory) / kTimesHeld;
-}
-
-PortionReader::PortionReader(const WriteJob& job)
-    : job_(job),
-      most_weight_(PortionWeight(job.memory)),
-      formed_{job.shards, job.forms, job.losses},
-      sum_(job.registers) {}
-
-StatusOr<Segments> PortionReader::Next(int64_t round) {
-  Segments segments;
-  if (!HasMore(round)) return segments;
-  BELAY_RETURN_IF_ERROR(StartRound(
-      formed_, std::span(job_.writes.orders).subspan(next_order_),
-      std::min(kPortionBytes + kTileBytes, most_weight_ + most_weight_ / 4),
-      staging_));
-  const auto weight = [&](int64_t bytes) {
-    return bytes + std::ssize(segments) * kSegmentWeight;
-  };
-  int64_t bytes = 0;
-  while (bytes < kPortionBytes && segments.size() < kPortionSegments &&
-         weight(bytes) < most_weight_ && HasMore(round)) {
-    bytes += AddTile(job_.writes.orders[next_order_], segments);
-  }
-  SortByOffset(segments);
-  return segments;
-}
-
-void PortionReader::CutIntoTiles(const WriteOrder& order) {
-  const int64_t element_size = StoredElementSize(formed_, order.shard);
-  int64_t tile = kTileBytes;
-  if (!IsEmpty(order.box)) {
-    // Staged elements are dense.
-    const Box held = IsStaged(formed_, order.shard)
-                         ? order.box
-                         : OwnMemory(formed_, order.shard).box;
-    const int64_t run =
-        FirstRun(order.box, held, order.extent.box).length * element_size;
-    const int64_t weight = most_weight_ / 4;
-    tile = std::min(tile,
-                    weight - weight * kSegmentWeight / (run + kSegmentWeight));
-  }
-  ForEachTile(order.box, std::max<int64_t>(1, tile / element_size),
-              [&](const Box& box) { tiles_.push_back(box); });
-}
-
-int64_t PortionReader::AddTile(const WriteOrder& order, Segments& segments) {
-  if (tiles_.empty()) CutIntoTiles(order);
-  int64_t bytes = 0;
-  if (!tiles_.empty()) {
-    const Box& tile = tiles_[next_tile_++];
-    const ShardMemory memory =
-        StageForSave(formed_, order.shard, tile, staging_);
-    sum_.Add(memory, tile, order.first_block);
-    ReportProgress(job_, order.shard, tile);
-    ForEachSegment(memory, tile, order.extent,
-                   [&](char* data, int64_t offset, int64_t length) {
-                     segments.push_back({data, offset, length});
-                     bytes += length;
-                   });
-  }
-  if (next_tile_ == tiles_.size()) {
-    ++next_order_;
-    tiles_.clear();
-    next_tile_ = 0;
-  }
-  return bytes;
-}
-
 // --- Reader ---
 
 namespace {
 
+// The data files of a job, one open at a time: orders are sorted by file.
+class DataFiles {
+ public:
+  // Borrows both.
+  DataFiles(const ReadJob& job, ReadCounts& counts)
+      : job_(job),
+        counts_(counts),
+        segments_(
+            [this](int64_t offset, int64_t /*bytes*/,
+                   std::span<const std::span<std::byte>> parts) {
+              return current_->PreadParts(offset, parts);
+            },
+            gap_),
+        filtered_(job.kept == nullptr ? own_ : job.kept->chunks()) {}
+  DataFiles(const DataFiles&) = delete;
+  DataFiles& operator=(const DataFiles&) = delete;
+
+  // Reads the part `box` of an order.
+  // Errors: those of ReadAll.
+  Status ReadInto(const ShardMemory& memory, const Box& box,
+                  const ReadOrder& order) {
+    if (order.filtered >= 0) {
+      counts_.bytes += NumElements(box.shape) * memory.element_size;
+      return filtered_.Read(FilePath(order.file), job_.filtered[order.filtered],
+                            order.extent, box, memory);
+    }
+    BELAY_RETURN_IF_ERROR(ReadSoon(memory, box, order));
+    return Flush();
+  }
+
+  // Reads one without filters, at the latest when Flush is called.
+  Status ReadSoon(const ShardMemory& memory, const Box& box,
+                  const ReadOrder& order) {
+    BELAY_RETURN_IF_ERROR(Open(order.file));
+    ForEachSegment(
+        memory, box, order.extent,
+        [&](char* data, int64_t offset, int64_t bytes) {
+          segments_.Add(std::as_writable_bytes(std::span(data, bytes)), offset);
+          counts_.bytes += bytes;
+        });
+    return absl::OkStatus();
+  }
+
+  Status Flush() { return segments_.Flush(); }
+
+  Status Close() {
+    own_.Close();
+    counts_.io_calls += filtered_.TakeChunks();
+    if (current_ == nullptr) return absl::OkStatus();
+    counts_.io_calls += current_->read_calls() - calls_before_;
+    current_ = nullptr;
+    if (!file_) return absl::OkStatus();
+    const Status status = file_->Close();
+    file_.reset();
+    return status;
+  }
+
+ private:
+  std::string FilePath(int32_t index) const {
+    return JoinPath(job_.directory, job_.file_names[index]);
+  }
+
+  Status Open(int32_t index) {
+    if (current_ != nullptr && index == index_) return absl::OkStatus();
+    BELAY_RETURN_IF_ERROR(Flush());
+    BELAY_RETURN_IF_ERROR(Close());
+    const std::string path = FilePath(index);
+    if (job_.kept != nullptr) current_ = job_.kept->Find(path);
+    if (current_ == nullptr) {
+      StatusOr<PosixFile> file = PosixFile::Open(path, PosixFile::Mode::kRead);
+      if (absl::IsNotFound(file.status())) return Missing(file.status());
+      BELAY_RETURN_IF_ERROR(file.status());
+      current_ = job_.kept != nullptr ? job_.kept->Keep(path, *std::move(file))
+                                      : &file_.emplace(*std::move(file));
+      ++counts_.files;
+    }
+    calls_before_ = current_->read_calls();
+    index_ = index;
+    return absl::OkStatus();
+  }
+
+  // Returns the error of a missing file, whose open has failed with `status`.
+  Status Missing(const Status& status) const {
+    BELAY_ASSIGN_OR_RETURN(const bool sees_index,
+                           Exists(JoinPath(job_.directory, IndexName())));
+    // The index promises the file.
+    if (sees_index) return absl::DataLossError(status.message());
+    return absl::FailedPreconditionError(Cat(
+        "read \"", job_.directory, "\": host \"", HostName(),
+        "\" does not see what rank 0 has opened; all ranks need the same path "
+        "on a shared file system"));
+  }
+
+  // A page of the file is read whole anyway.
+  static constexpr size_t kMostGapBytes = 4096;
+
+  const ReadJob& job_;
+  ReadCounts& counts_;
+  std::optional<PosixFile> file_;  // unless the job keeps them
+  PosixFile* current_ = nullptr;   // that of `index_`
+  int64_t calls_before_ = 0;       // of that one
+  std::array<std::byte, kMostGapBytes> gap_;
+  JoinedSegments<std::byte> segments_;
+  FilteredReader own_;
+  FilteredReader& filtered_;
+  int32_t index_ = -1;
+};
+
+// Sums what was read into the registers of a job, if it has any.
+class ReadSums {
+ public:
+  explicit ReadSums(const ReadJob& job) : job_(job), sum_(job.registers) {}
+
+  // Adds the part `box` unless another rank counts it.
+  void Add(const ShardMemory& memory, const Box& box, int64_t first_block) {
+    if (first_block < 0 || job_.registers.empty()) return;
+    sum_.Add(memory, box, first_block);
+    const int64_t size = memory.element_size;
+    ForEachRun(box, box, WholeBox(memory.array), [&](const Run& run) {
+      int64_t begin = run.b * size;
+      const int64_t end = begin + run.length * size;
+      while (begin < end) {
+        const int64_t block = begin / kBlockBytes;
+        const int64_t until = std::min(end, (block + 1) * kBlockBytes);
+        job_.covered[first_block + block] += until - begin;
+        begin = until;
+      }
+    });
+  }
+  // Completes the sums.
+  void Flush() { sum_.Flush(); }
+
+ private:
+  const ReadJob& job_;
+  Checksummer sum_;
+};
+
 // Small enough to be summed while it is still in a core's cache.
 constexpr int64_t kReadTileBytes = int64_t{512} << 10;
-
-// Adds the bytes of `box` to the blocks they lie in.
-void CountCovered(const ShardMemory& memory, const Box& box,
-                  int64_t first_block, std::span<int64_t> covered) {
-  const int64_t size = memory.element_size;
-  ForEachRun(box, box, WholeBox(memory.array), [&](const Run& run) {
-    int64_t begin = run.b * size;
-    const int64_t end = begin + run.length * size;
-    while (begin < end) {
-      const int64_t block = begin / kBlockBytes;
-      const int64_t until = std::min(end, (block + 1) * kBlockBytes);
-      covered[first_block + block] += until - begin;
-      begin = until;
-    }
-  });
-}
 
 class Reading {
  public:
@@ -257,88 +296,208 @@ class Reading {
 
 }  // namespace
 
-std::string DataFiles::FilePath(int32_t index) const {
-  return JoinPath(job_.directory, job_.file_names[index]);
-}
-
-Status DataFiles::NotThere(const Status& status) const {
-  BELAY_ASSIGN_OR_RETURN(const bool sees_index,
-                         Exists(JoinPath(job_.directory, IndexName())));
-  // The index promises the file.
-  if (sees_index) return absl::DataLossError(status.message());
-  return absl::FailedPreconditionError(Cat(
-      "read \"", job_.directory, "\": host \"", HostName(),
-      "\" does not see what rank 0 has opened; all ranks need the same path "
-      "on a shared file system"));
-}
-
-Status DataFiles::Open(int32_t index) {
-  if (current_ != nullptr && index == index_) return absl::OkStatus();
-  BELAY_RETURN_IF_ERROR(Flush());
-  BELAY_RETURN_IF_ERROR(Close());
-  const std::string path = FilePath(index);
-  if (job_.open_files != nullptr) current_ = job_.open_files->Find(path);
-  if (current_ == nullptr) {
-    StatusOr<PosixFile> file = PosixFile::Open(path, PosixFile::Mode::kRead);
-    if (absl::IsNotFound(file.status())) return NotThere(file.status());
-    BELAY_RETURN_IF_ERROR(file.status());
-    if (job_.open_files != nullptr) {
-      current_ = job_.open_files->Keep(path, *std::move(file));
-    } else {
-      file_ = *std::move(file);
-      current_ = &*file_;
-    }
-    ++counts_.files;
-  }
-  calls_before_ = current_->read_calls();
-  index_ = index;
-  return absl::OkStatus();
-}
-
-Status DataFiles::ReadInto(const ShardMemory& memory, const Box& box,
-                           const ReadOrder& order) {
-  if (order.filtered >= 0) {
-    counts_.bytes += NumElements(box.shape) * memory.element_size;
-    return filtered_.Read(FilePath(order.file), job_.filtered[order.filtered],
-                          order.extent, box, memory);
-  }
-  BELAY_RETURN_IF_ERROR(ReadSoon(memory, box, order));
-  return Flush();
-}
-
-Status DataFiles::ReadSoon(const ShardMemory& memory, const Box& box,
-                           const ReadOrder& order) {
-  BELAY_RETURN_IF_ERROR(Open(order.file));
-  ForEachSegment(memory, box, order.extent,
-                 [&](char* data, int64_t offset, int64_t bytes) {
-                   segments_.Add(std::as_writable_bytes(std::span(data, bytes)),
-                                 offset);
-                   counts_.bytes += bytes;
-                 });
-  return absl::OkStatus();
-}
-
-Status DataFiles::Close() {
-  own_.Close();
-  counts_.io_calls += filtered_.TakeChunks();
-  if (current_ == nullptr) return absl::OkStatus();
-  counts_.io_calls += current_->read_calls() - calls_before_;
-  current_ = nullptr;
-  if (!file_) return absl::OkStatus();
-  const Status status = file_->Close();
-  file_.reset();
-  return status;
-}
-
-void ReadSums::Add(const ShardMemory& memory, const Box& box,
-                   int64_t first_block) {
-  if (first_block < 0 || job_.registers.empty()) return;
-  sum_.Add(memory, box, first_block);
-  CountCovered(memory, box, first_block, job_.covered);
-}
-
 Status ReadAll(const ReadJob& job, ReadCounts& counts) {
   return Reading(job, counts).Run();
+}
+
+namespace {
+
+constexpr int kTag = 1;
+
+// The bytes [begin, end) of a stream.
+struct Range {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// Goes through parts of streams, ascending by position, portion by portion. A
+// part may reach over several portions.
+template <typename Part, typename CountBytes>
+class Portions {
+ public:
+  Portions(const std::vector<Part>& parts, CountBytes count_bytes)
+      : parts_(parts), count_bytes_(count_bytes) {}
+
+  // Calls visit(part, range) for all that lies in the next portion. Requires
+  // that portions are asked for one after the other.
+  template <typename Visit>
+  void ForEachIn(const Range& portion, Visit visit) {
+    while (next_ < parts_.size() && parts_[next_].position < portion.end) {
+      if (parts_[next_].position >= 0) open_.push_back(&parts_[next_]);
+      ++next_;
+    }
+    std::erase_if(open_, [&](const Part* part) {
+      const int64_t end = part->position + count_bytes_(*part);
+      visit(*part, Range{std::max(part->position, portion.begin),
+                         std::min(end, portion.end)});
+      return end <= portion.end;
+    });
+  }
+
+ private:
+  const std::vector<Part>& parts_;
+  CountBytes count_bytes_;
+  size_t next_ = 0;
+  std::vector<const Part*> open_;  // begun, and not at its end
+};
+
+// One restore on one rank.
+class Delivering {
+ public:
+  Delivering(CommContext& context, const DeliverJob& job, ReadCounts& counts)
+      : context_(context),
+        job_(job),
+        memory_(job.memory),
+        formed_{job.reading.shards, job.reading.forms, job.reading.losses},
+        node_(job.nodes.node[context.rank()]),
+        slots_(SlotsOnNode(job.nodes, node_)),
+        num_slots_(MostSlots(job.nodes)),
+        counts_(counts),
+        files_(job.reading, counts),
+        sums_(job.reading) {}
+
+  // Collective; agreed.
+  Agreed<> CarryOut(const Status& mine) {
+    Status status = mine;
+    Portions orders(job_.reading.reads.orders, [&](const ReadOrder& order) {
+      return NumElements(order.box.shape) * ElementSize(order.shard);
+    });
+    Portions deliveries(
+        job_.reading.reads.deliveries,
+        [](const Delivery& delivery) { return delivery.bytes; });
+    const auto count = [](const Transit& transit) { return transit.bytes; };
+    Portions sends(job_.transits.sends, count);
+    Portions receives(job_.transits.receives, count);
+    for (int64_t at = 0; at < job_.stream_bytes; at += job_.portion_bytes) {
+      context_.deadline.GoOn();  // a long restore is no hang
+      portion_ = {at, at + job_.portion_bytes};
+      orders.ForEachIn(portion_, [&](const ReadOrder& order, Range range) {
+        if (status.ok()) status = Read(order, range);
+      });
+      // A rank that failed still sends, because others wait for it.
+      status.Update(Exchange(sends, receives));
+      memory_.Sync();
+      BELAY_RETURN_IF_AGREED(Agree(context_, status));
+      memory_.Sync();
+      deliveries.ForEachIn(portion_,
+                           [&](const Delivery& delivery, Range range) {
+                             Copy(delivery, range);
+                           });
+    }
+    sums_.Flush();
+    return Agree(context_, files_.Close());
+  }
+
+ private:
+  int64_t ElementSize(int32_t shard) const {
+    return StoredElementSize(formed_, shard);
+  }
+
+  // Returns the address of a byte of a stream in this round.
+  char* At(int32_t reader, int64_t position) const {
+    const int32_t carrier = Carrier(job_.nodes, reader, node_);
+    const int64_t half = portion_.begin / job_.portion_bytes % 2;
+    return memory_.Part(job_.nodes.place[carrier]) +
+           (half * num_slots_ + slots_[reader]) * job_.portion_bytes +
+           (position - portion_.begin);
+  }
+
+  // Calls visit(memory) for the boxes that hold a range of a part of a stream.
+  void ForEachBox(int32_t reader, int32_t shard, const Box& part,
+                  int64_t position, Range range,
+                  absl::FunctionRef<void(const ShardMemory&)> visit) const {
+    const int64_t size = ElementSize(shard);
+    char* at = At(reader, range.begin);
+    for (Box& box : BoxesOfRange(part, (range.begin - position) / size,
+                                 (range.end - position) / size)) {
+      const int64_t bytes = NumElements(box.shape) * size;
+      visit({.data = at,
+             .element_size = size,
+             .box = std::move(box),
+             .array = StoredArrayShape(formed_, shard)});
+      at += bytes;
+    }
+  }
+
+  Status Read(const ReadOrder& order, Range range) {
+    Status status;
+    ForEachBox(context_.rank(), order.shard, order.box, order.position, range,
+               [&](const ShardMemory& memory) {
+                 if (!status.ok()) return;
+                 status = files_.ReadInto(memory, memory.box, order);
+                 if (!status.ok()) return;
+                 sums_.Add(memory, memory.box, order.first_block);
+               });
+    return status;
+  }
+
+  template <typename Transits>
+  Status Exchange(Transits& sends, Transits& receives) {
+    if (job_.nodes.ranks.size() == 1) return absl::OkStatus();
+    Parcels parcels(context_, kTag);
+    receives.ForEachIn(portion_, [&](const Transit& transit, Range range) {
+      parcels.Receive(std::as_writable_bytes(std::span(
+                          At(transit.peer, range.begin), Length(range))),
+                      transit.peer);
+    });
+    sends.ForEachIn(portion_, [&](const Transit& transit, Range range) {
+      parcels.Send(std::as_bytes(std::span(At(context_.rank(), range.begin),
+                                           Length(range))),
+                   transit.peer);
+    });
+    return parcels.Finish();
+  }
+
+  static size_t Length(Range range) {
+    return static_cast<size_t>(range.end - range.begin);
+  }
+
+  // Copies what this rank wants of it, converted if need be.
+  void Copy(const Delivery& delivery, Range range) {
+    const int32_t shard = delivery.shard;
+    const ShardMemory own = MemoryOf(formed_.shards[shard]);
+    ForEachBox(delivery.reader, shard, delivery.box, delivery.position, range,
+               [&](const ShardMemory& memory) {
+                 const std::optional<Box> part = Intersect(memory.box, own.box);
+                 if (!part) return;
+                 if (delivery.reader != context_.rank()) {
+                   counts_.delivered_bytes +=
+                       StoredBytes(formed_, shard, *part);
+                 }
+                 HandOver(formed_, shard, *part, memory);
+               });
+  }
+
+  CommContext& context_;
+  const DeliverJob& job_;
+  const SharedMemory& memory_;
+  FormedShards formed_;
+  int32_t node_;
+  std::vector<int32_t> slots_;
+  int64_t num_slots_;
+  ReadCounts& counts_;
+  DataFiles files_;
+  ReadSums sums_;
+  Range portion_;
+};
+
+}  // namespace
+
+Agreed<SharedMemory> MakeDeliveryMemory(CommContext& context,
+                                        const Nodes& nodes,
+                                        int64_t portion_bytes) {
+  const int32_t place = nodes.place[context.rank()];
+  const std::vector<int32_t>& ranks = nodes.ranks[nodes.node[context.rank()]];
+  return SharedMemory::Create(context,
+                              {.first = ranks[0],
+                               .place = place,
+                               .ranks = static_cast<int32_t>(ranks.size())},
+                              2 * MostSlots(nodes) * portion_bytes);
+}
+
+Agreed<> DeliverAll(CommContext& context, const Status& mine,
+                    const DeliverJob& job, ReadCounts& counts) {
+  return Delivering(context, job, counts).CarryOut(mine);
 }
 
 }  // namespace belay

@@ -12,8 +12,8 @@
 
 namespace belay {
 
-h5::DatasetSpec SpecOf(const std::string& path, const StoredArray& array,
-                       const StoredDataset& dataset) {
+h5::DatasetSpec MakeSpec(const std::string& path, const StoredArray& array,
+                         const StoredDataset& dataset) {
   const bool is_text = array.dtype == DType::kString;
   return {.path = path,
           .dtype = array.dtype,
@@ -128,7 +128,8 @@ StatusOr<PosixFile> OpenNew(const NewFile& file, PosixFile::Mode mode) {
 }
 
 StatusOr<Skeleton> CreateByHdf5(const NewFile& file,
-                                const std::vector<h5::DatasetSpec>& datasets) {
+                                const std::vector<h5::DatasetSpec>& datasets,
+                                bool keeps_regions) {
   Skeleton skeleton;
   BELAY_ASSIGN_OR_RETURN(
       h5::Handle created,
@@ -144,27 +145,34 @@ StatusOr<Skeleton> CreateByHdf5(const NewFile& file,
   BELAY_RETURN_IF_ERROR(IsReserved(file)
                             ? opened.Fallocate(stat.size)
                             : ReserveGaps(opened, datasets, skeleton));
+  for (const auto& [begin, end] : Gaps(datasets, skeleton)) {
+    if (!keeps_regions) break;
+    std::string& region = skeleton.regions.emplace_back(begin, "").second;
+    region.resize(static_cast<size_t>(end - begin));
+    BELAY_RETURN_IF_ERROR(opened.PreadAll(begin, region.data(), end - begin));
+  }
   BELAY_RETURN_IF_ERROR(opened.Close());
   return skeleton;
 }
 
 }  // namespace
 
-StatusOr<Skeleton> CreateSkeleton(
-    const NewFile& file, const std::vector<h5::DatasetSpec>& datasets) {
+StatusOr<Skeleton> CreateSkeleton(const NewFile& file,
+                                  const std::vector<h5::DatasetSpec>& datasets,
+                                  bool keeps_regions) {
   BELAY_ASSIGN_OR_RETURN(std::optional<h5::FileMetadata> metadata,
                          h5::EncodeFileMetadata({.datasets = datasets}));
   if (!metadata.has_value()) {
     if (file.once_open) BELAY_RETURN_IF_ERROR(file.once_open());
     BELAY_RETURN_IF_ERROR(CreateWithHints(file));
-    return CreateByHdf5(file, datasets);
+    return CreateByHdf5(file, datasets, keeps_regions);
   }
-  SkeletonImage image{.skeleton = {.file_bytes = metadata->file_bytes,
-                                   .offsets = std::move(metadata->offsets)},
-                      .regions = {}};
-  image.regions.emplace_back(0, std::move(metadata->bytes));
-  BELAY_RETURN_IF_ERROR(CreateFromImage(file, image, /*with_bytes=*/true));
-  return std::move(image.skeleton);
+  Skeleton skeleton{.file_bytes = metadata->file_bytes,
+                    .offsets = std::move(metadata->offsets)};
+  skeleton.regions.emplace_back(0, std::move(metadata->bytes));
+  BELAY_RETURN_IF_ERROR(CreateAgain(file, skeleton, /*with_regions=*/true));
+  if (!keeps_regions) skeleton.regions.clear();
+  return skeleton;
 }
 
 int64_t MostFilteredBytes(const std::vector<h5::DatasetSpec>& datasets) {
@@ -179,61 +187,21 @@ int64_t MostFilteredBytes(const std::vector<h5::DatasetSpec>& datasets) {
   return most;
 }
 
-StatusOr<SkeletonImage> CaptureImage(
-    const std::string& path, const std::vector<h5::DatasetSpec>& datasets,
-    const Skeleton& skeleton) {
-  SkeletonImage image{.skeleton = skeleton, .regions = {}};
-  BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kRead));
-  for (const auto& [begin, end] : Gaps(datasets, skeleton)) {
-    std::string region(static_cast<size_t>(end - begin), '\0');
-    BELAY_RETURN_IF_ERROR(file.PreadAll(begin, region.data(), end - begin));
-    image.regions.emplace_back(begin, std::move(region));
-  }
-  return image;
-}
-
-Status CreateFromImage(const NewFile& file, const SkeletonImage& image,
-                       bool with_bytes) {
+Status CreateAgain(const NewFile& file, const Skeleton& skeleton,
+                   bool with_regions) {
   BELAY_RETURN_IF_ERROR(CreateWithHints(file));
   BELAY_ASSIGN_OR_RETURN(
       PosixFile opened,
       OpenNew(file, file.hints.empty() ? PosixFile::Mode::kCreate
                                        : PosixFile::Mode::kWrite));
-  BELAY_RETURN_IF_ERROR(IsReserved(file)
-                            ? opened.Fallocate(image.skeleton.file_bytes)
-                            : opened.Extend(image.skeleton.file_bytes));
-  for (const auto& [offset, bytes] : image.regions) {
-    if (!with_bytes) break;
+  BELAY_RETURN_IF_ERROR(IsReserved(file) ? opened.Fallocate(skeleton.file_bytes)
+                                         : opened.Extend(skeleton.file_bytes));
+  for (const auto& [offset, bytes] : skeleton.regions) {
+    if (!with_regions) break;
     BELAY_RETURN_IF_ERROR(
         opened.PwriteAll(offset, bytes.data(), std::ssize(bytes)));
   }
   return opened.Close();
-}
-
-void PutDatasetSpec(WireWriter& out, const h5::DatasetSpec& spec) {
-  out.PutText(spec.path);
-  out.Put(spec.dtype);
-  out.Put(spec.string_bytes);
-  out.PutShape(spec.shape);
-  out.PutShape(spec.chunk);
-  out.PutText(FiltersText(spec.filters));
-  out.PutText(spec.fields);
-}
-
-std::vector<h5::DatasetSpec> DecodeDatasetSpecs(std::string_view bytes) {
-  WireReader in(bytes);
-  std::vector<h5::DatasetSpec> datasets(in.Get<uint64_t>());
-  for (h5::DatasetSpec& spec : datasets) {
-    spec.path = in.GetText();
-    spec.dtype = in.Get<DType>();
-    spec.string_bytes = in.Get<int64_t>();
-    spec.shape = in.GetShape();
-    spec.chunk = in.GetShape();
-    spec.filters = *ParseFilters(in.GetText());
-    spec.fields = in.GetText();
-  }
-  return datasets;
 }
 
 }  // namespace belay

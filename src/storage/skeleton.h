@@ -17,15 +17,10 @@
 
 namespace belay {
 
-// The places of the datasets of a file.
+// The places of the datasets of a file, and all its bytes that are not data.
 struct Skeleton {
   int64_t file_bytes = 0;
   std::vector<int64_t> offsets;  // by dataset; -1 for those without bytes
-};
-
-// All bytes of a skeleton that are not data.
-struct SkeletonImage {
-  Skeleton skeleton;
   std::vector<std::pair<int64_t, std::string>> regions;  // offset, bytes
 };
 
@@ -53,35 +48,38 @@ struct NewFile {
   std::function<Status()> once_open = nullptr;
 };
 
-// Creates a file with these datasets and reserves its space.
+// Creates a file with these datasets and reserves its space. The result has no
+// regions unless `keeps_regions`.
 // Errors: ResourceExhausted - no space; those of h5::CreateDataset,
 //   CreateFileWithHints and `once_open`.
 StatusOr<Skeleton> CreateSkeleton(const NewFile& file,
-                                  const std::vector<h5::DatasetSpec>& datasets);
+                                  const std::vector<h5::DatasetSpec>& datasets,
+                                  bool keeps_regions = false);
 
 // Describes the dataset of an array under `path`.
-h5::DatasetSpec SpecOf(const std::string& path, const StoredArray& array,
-                       const StoredDataset& dataset);
+h5::DatasetSpec MakeSpec(const std::string& path, const StoredArray& array,
+                         const StoredDataset& dataset);
 
 // The most bytes that the chunks with filters of these datasets, and what HDF5
 // notes of each, can take: deflate makes noise a little longer.
 int64_t MostFilteredBytes(const std::vector<h5::DatasetSpec>& datasets);
 
-// Reads the metadata bytes of a file that CreateSkeleton made.
-StatusOr<SkeletonImage> CaptureImage(
-    const std::string& path, const std::vector<h5::DatasetSpec>& datasets,
-    const Skeleton& skeleton);
-
-// Creates a file with the space of an image, and with its bytes if
-// `with_bytes`. It is opened once, but by MPI-IO if there are hints.
+// Creates a file with the space of a skeleton, and with its regions if
+// `with_regions`. It is opened once, but by MPI-IO if there are hints.
 // Errors: as CreateSkeleton.
-Status CreateFromImage(const NewFile& file, const SkeletonImage& image,
-                       bool with_bytes);
+Status CreateAgain(const NewFile& file, const Skeleton& skeleton,
+                   bool with_regions);
 
-// For messages between ranks: the number of datasets as uint64_t, then each of
-// them.
-void PutDatasetSpec(WireWriter& out, const h5::DatasetSpec& spec);
-std::vector<h5::DatasetSpec> DecodeDatasetSpecs(std::string_view bytes);
+namespace h5 {
+
+// For messages between ranks.
+template <typename Archive>
+void Fields(Archive& archive, DatasetSpec& spec) {
+  archive(spec.path, spec.dtype, spec.string_bytes, spec.shape, spec.chunk,
+          spec.filters, spec.fields);
+}
+
+}  // namespace h5
 
 }  // namespace belay
 

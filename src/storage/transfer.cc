@@ -1,8 +1,13 @@
 #include "storage/transfer.h"
 
+#include <bit>
+#include <numeric>
+
 #include "absl/strings/str_format.h"
 #include "core/catch_exceptions.h"
+#include "core/integers.h"
 #include "core/strided_copy.h"
+#include "mpi/all_to_all.h"
 #include "plan/save_planner.h"
 #include "storage/reader.h"
 #include "storage/skeleton.h"
@@ -108,7 +113,7 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
   if (job.meanwhile) BELAY_RETURN_IF_ERROR(job.meanwhile());
   if (job.writes.orders.empty()) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(job.path, ModeOf(job)));
+                         PosixFile::Open(job.path, ChooseMode(job)));
   BELAY_RETURN_IF_ERROR(CheckOpened(job, absl::OkStatus()));
   PartWriter writer(file, job);
   BELAY_RETURN_IF_ERROR(
@@ -187,34 +192,138 @@ Status ReadBack(const WriteJob& job) {
   return file.Close();
 }
 
-// --- Transfer collective ---
+// --- Portions of orders ---
 
 namespace {
 
-// The segments of one round, ascending by file offset; sums them on the way.
-StatusOr<Segments> TakeSegments(const WriteJob& job, int64_t round,
-                                size_t& next, Checksummer& sum,
-                                Staging& staging) {
-  Segments segments;
-  const std::vector<WriteOrder>& orders = job.writes.orders;
-  if (next == orders.size() || orders[next].round != round) return segments;
-  const FormedShards formed{job.shards, job.forms, job.losses};
-  BELAY_RETURN_IF_ERROR(
-      StartRound(formed, std::span(orders).subspan(next), INT64_MAX, staging));
-  for (; next < orders.size() && orders[next].round == round; ++next) {
-    const WriteOrder& order = orders[next];
-    const ShardMemory memory =
-        StageForSave(formed, order.shard, order.box, staging);
-    sum.Add(memory, order.box, order.first_block);
-    ReportProgress(job, order.shard, order.box);
-    ForEachSegment(memory, order.box, order.extent,
-                   [&](char* data, int64_t offset, int64_t bytes) {
-                     segments.push_back({data, offset, bytes});
-                   });
-  }
-  SortByOffset(segments);  // two boxes of one rank may interleave
-  return segments;
+// Limits of a portion, and of the tiles into which orders are cut for it.
+struct PortionLimits {
+  int64_t bytes = INT64_MAX;
+  size_t segments = SIZE_MAX;
+  int64_t weight = INT64_MAX;
+  int64_t tile_bytes = INT64_MAX;
+  int64_t staged_bytes = INT64_MAX;
+};
+
+// Returns the most that a portion of one rank weighs, except for a quarter
+// more, if the transfer may take `memory`.
+int64_t PortionWeight(int64_t memory) {
+  // A portion is held by its rank, on its way there and up to twice here, and
+  // perhaps converted; memory that is used again has room to spare.
+  constexpr int64_t kTimesHeld = 6;
+  return std::max(kLeastGatherMemory, memory) / kTimesHeld;
 }
+
+PortionLimits LimitPortions(int64_t memory) {
+  // More would leave the caches.
+  constexpr int64_t kPortionBytes = int64_t{16} << 20;
+  constexpr int64_t kTileBytes = int64_t{256} << 10;
+  const int64_t weight = PortionWeight(memory);
+  return {.bytes = kPortionBytes,
+          .segments = size_t{1} << 17,
+          .weight = weight,
+          .tile_bytes = kTileBytes,
+          .staged_bytes =
+              std::min(kPortionBytes + kTileBytes, weight + weight / 4)};
+}
+
+// Hands out the orders of a rank portion by portion, without limits round by
+// round, and sums them for the checksums.
+class PortionReader {
+ public:
+  explicit PortionReader(const WriteJob& job, const PortionLimits& limits = {})
+      : job_(job),
+        limits_(limits),
+        formed_{job.shards, job.forms, job.losses},
+        sum_(job.registers) {}
+
+  bool HasMore(int64_t round) const {
+    const std::vector<WriteOrder>& orders = job_.writes.orders;
+    return next_order_ < orders.size() && orders[next_order_].round == round;
+  }
+
+  // Returns the next segments of a round, ascending by offset. They weigh a
+  // quarter more than the limit at most.
+  StatusOr<Segments> Next(int64_t round) {
+    Segments segments;
+    if (!HasMore(round)) return segments;
+    BELAY_RETURN_IF_ERROR(
+        StartRound(formed_, std::span(job_.writes.orders).subspan(next_order_),
+                   limits_.staged_bytes, staging_));
+    const auto weight = [&](int64_t bytes) {
+      return bytes + std::ssize(segments) * kSegmentWeight;
+    };
+    int64_t bytes = 0;
+    while (bytes < limits_.bytes && segments.size() < limits_.segments &&
+           weight(bytes) < limits_.weight && HasMore(round)) {
+      bytes += AddTile(job_.writes.orders[next_order_], segments);
+    }
+    SortByOffset(segments);  // two boxes of one rank may interleave
+    return segments;
+  }
+
+  // The most that was staged at once.
+  int64_t staged_bytes() const { return staging_.most_bytes(); }
+
+ private:
+  // Cuts an order into tiles that weigh a small part of a portion.
+  void CutIntoTiles(const WriteOrder& order) {
+    const int64_t element_size = StoredElementSize(formed_, order.shard);
+    int64_t tile = limits_.tile_bytes;
+    if (!IsEmpty(order.box) && limits_.weight < INT64_MAX) {
+      // Staged elements are dense.
+      const Box held = IsStaged(formed_, order.shard)
+                           ? order.box
+                           : OwnMemory(formed_, order.shard).box;
+      const int64_t run =
+          FirstRun(order.box, held, order.extent.box).length * element_size;
+      const int64_t weight = limits_.weight / 4;
+      tile = std::min(
+          tile, weight - weight * kSegmentWeight / (run + kSegmentWeight));
+    }
+    ForEachTile(order.box, std::max<int64_t>(1, tile / element_size),
+                [&](const Box& box) { tiles_.push_back(box); });
+  }
+
+  // Adds the next tile of the next order; returns its bytes.
+  int64_t AddTile(const WriteOrder& order, Segments& segments) {
+    if (tiles_.empty()) CutIntoTiles(order);
+    int64_t bytes = 0;
+    if (!tiles_.empty()) {
+      const Box& tile = tiles_[next_tile_++];
+      const ShardMemory memory =
+          StageForSave(formed_, order.shard, tile, staging_);
+      sum_.Add(memory, tile, order.first_block);
+      ReportProgress(job_, order.shard, tile);
+      ForEachSegment(memory, tile, order.extent,
+                     [&](char* data, int64_t offset, int64_t length) {
+                       segments.push_back({data, offset, length});
+                       bytes += length;
+                     });
+    }
+    if (next_tile_ == tiles_.size()) {
+      ++next_order_;
+      tiles_.clear();
+      next_tile_ = 0;
+    }
+    return bytes;
+  }
+
+  const WriteJob& job_;
+  const PortionLimits limits_;
+  FormedShards formed_;
+  Checksummer sum_;
+  Staging staging_;
+  size_t next_order_ = 0;
+  std::vector<Box> tiles_;  // of the next order
+  size_t next_tile_ = 0;
+};
+
+}  // namespace
+
+// --- Transfer collective ---
+
+namespace {
 
 // Lets the system write to the device while the next round is prepared.
 void StartWriteback(std::span<const IoSegment> segments, PosixFile& file) {
@@ -232,15 +341,12 @@ Agreed<> WriteRounds(CommContext& context, const WriteJob& job, MpiFile& file,
   Status first;
   std::function<void()> meanwhile;
   if (job.meanwhile) meanwhile = [&] { first.Update(job.meanwhile()); };
-  Checksummer sum(job.registers);
-  Staging staging;
-  size_t next = 0;
+  PortionReader portions(job);
   for (int64_t round = 0; round < job.rounds; ++round) {
     context.deadline.GoOn();  // a long save is no hang
-    Segments segments;
-    StatusOr<Segments> found = TakeSegments(job, round, next, sum, staging);
-    if (found.ok()) segments = *std::move(found);
+    StatusOr<Segments> found = portions.Next(round);
     first.Update(found.status());
+    const Segments segments = std::move(found).value_or(Segments());
     if (round > 0) {
       BELAY_RETURN_IF_AGREED(
           Agree(context, BlameFullDisk(first, job.path, job.writes.bytes)));
@@ -252,7 +358,7 @@ Agreed<> WriteRounds(CommContext& context, const WriteJob& job, MpiFile& file,
     counts.io_calls += segments.empty() ? 0 : 1;
   }
   if (first.ok()) counts.bytes += job.writes.bytes;
-  counts.staged_bytes = std::max(counts.staged_bytes, staging.most_bytes());
+  counts.staged_bytes = std::max(counts.staged_bytes, portions.staged_bytes());
   return Agree(context, BlameFullDisk(first, job.path, job.writes.bytes));
 }
 
@@ -399,8 +505,8 @@ Agreed<> WriteDataset(CommContext& context, const h5::Handle& file,
   Status status;
   for (int32_t i = 0; i < (*job.calls)[index]; ++i) {
     const Call call = orders.Next(index);
-    status.Update(h5::WriteHyperslabTogether(dataset, call.box,
-                                             h5::TypeOf(spec), call.data()));
+    status.Update(h5::WriteHyperslabTogether(
+        dataset, call.box, h5::GetElementType(spec), call.data()));
     ++counts.collective_io;
     counts.io_calls += call.data() == nullptr ? 0 : 1;
   }
@@ -442,7 +548,7 @@ Status CompareOrder(const WriteJob& job, const WriteOrder& order,
   const Call call = PrepareCall(memory, order.box);
   buffer.resize(NumElements(order.box.shape) * memory.element_size);
   BELAY_RETURN_IF_ERROR(h5::ReadHyperslab(
-      file, spec.path, h5::TypeOf(spec),
+      file, spec.path, h5::GetElementType(spec),
       FromCorner(order.box, (*job.corners)[order.dataset]), buffer.data()));
   if (std::memcmp(call.data(), buffer.data(), buffer.size()) == 0) {
     return absl::OkStatus();
@@ -516,6 +622,391 @@ Status ReadBackFiltered(const WriteJob& job) {
     }));
   }
   return file.Close();
+}
+
+namespace {
+
+// The number of ranges that are weighed at a time.
+constexpr int64_t kRangesPerRank = 64;
+constexpr int64_t kMostRanges = 4096;
+// Smaller domains make more requests than they spare.
+constexpr int64_t kLeastDomain = int64_t{1} << 20;
+
+int64_t PowerOfTwoFrom(int64_t least) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(least)));
+}
+
+// Ranges of equal width, the first of which begins at or before `begin`.
+std::vector<int64_t> FirstEdges(int64_t begin, int64_t end, int ranks,
+                                int64_t unit) {
+  const int64_t most = std::min(kMostRanges, kRangesPerRank * ranks);
+  const int64_t least = (end - begin) / most + 1;
+  const int64_t width = unit * PowerOfTwoFrom(CeilDivide(least, unit));
+  std::vector<int64_t> edges;
+  for (int64_t at = begin / width * width; at < end; at += width) {
+    edges.push_back(at);
+  }
+  edges.push_back(edges.back() + width);
+  return edges;
+}
+
+// Returns the unit of the parts of a heavy range; 0: it is not cut.
+int64_t PartUnit(int64_t weight, int64_t width, int64_t share,
+                 const DomainBorders& borders) {
+  if (weight <= share) return 0;
+  if (width > borders.unit) return borders.unit;
+  const bool must = weight > borders.most_weight && width > kDomainAlignment;
+  return must ? kDomainAlignment : 0;
+}
+
+// Cuts the ranges that weigh more than `share`. Returns whether there were any
+// that can be cut.
+bool CutHeavyRanges(const std::vector<int64_t>& weights, int64_t share,
+                    const DomainBorders& borders, std::vector<int64_t>& edges) {
+  std::vector<int64_t> units;
+  int64_t heavy = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    units.push_back(
+        PartUnit(weights[i], edges[i + 1] - edges[i], share, borders));
+    heavy += units[i] > 0 ? 1 : 0;
+  }
+  if (heavy == 0) return false;
+  const int64_t parts =
+      PowerOfTwoFrom(std::max<int64_t>(2, kMostRanges / 2 / heavy));
+  std::vector<int64_t> finer;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const int64_t width = edges[i + 1] - edges[i];
+    const int64_t unit = units[i];
+    const int64_t step =
+        unit > 0 ? std::max(unit, width / parts / unit * unit) : width;
+    for (int64_t at = edges[i]; at < edges[i + 1]; at += step) {
+      finer.push_back(at);
+    }
+  }
+  finer.push_back(edges.back());
+  edges = std::move(finer);
+  return true;
+}
+
+// Gives the domains that begin at `starts` to as many of the ranks, evenly. The
+// others get empty ones.
+std::vector<int64_t> SpreadOverRanks(const std::vector<int64_t>& starts,
+                                     int64_t end, int ranks) {
+  const int64_t count = std::ssize(starts);
+  std::vector<int64_t> spread;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const int64_t next = (rank * count + ranks - 1) / ranks;
+    spread.push_back(next < count ? starts[next] : end);
+  }
+  spread.push_back(end);
+  return spread;
+}
+
+}  // namespace
+
+void SortByOffset(Segments& segments) {
+  const auto before = [](const IoSegment& a, const IoSegment& b) {
+    return a.offset < b.offset;
+  };
+  if (!std::is_sorted(segments.begin(), segments.end(), before)) {
+    std::sort(segments.begin(), segments.end(), before);
+  }
+}
+
+void AddWeights(const Segments& segments, const std::vector<int64_t>& edges,
+                std::vector<int64_t>& weights) {
+  size_t range = 0;
+  for (const IoSegment& segment : segments) {
+    const int64_t end = segment.offset + segment.bytes;
+    for (int64_t at = segment.offset; at < end;) {
+      if (at >= edges[range + 1]) {
+        const auto next = std::upper_bound(
+            edges.begin() + static_cast<int64_t>(range) + 1, edges.end(), at);
+        range = static_cast<size_t>(next - edges.begin()) - 1;
+      }
+      const int64_t next = std::min(end, edges[range + 1]);
+      weights[range] += next - at + kSegmentWeight;
+      at = next;
+    }
+  }
+}
+
+int64_t DomainUnit(int64_t stripe, int64_t most_weight) {
+  if (stripe <= 0) return kDomainAlignment;
+  const int64_t unit = CeilDivide(kLeastDomain, stripe) * stripe;
+  return unit <= most_weight ? unit : stripe;
+}
+
+Agreed<std::vector<int64_t>> CutIntoDomains(CommContext& context, int64_t begin,
+                                            int64_t end, const Segments& mine,
+                                            const DomainBorders& borders) {
+  std::vector<int64_t> edges =
+      FirstEdges(begin, end, context.size(), borders.unit);
+  std::vector<int64_t> weights;
+  int64_t all = 0;
+  do {
+    weights.assign(edges.size() - 1, 0);
+    AddWeights(mine, edges, weights);
+    BELAY_RETURN_IF_AGREED(SumAll(context, weights));
+    all = std::accumulate(weights.begin(), weights.end(), int64_t{0});
+  } while (context.size() > 1 &&
+           CutHeavyRanges(weights, all / context.size(), borders, edges));
+  std::vector<int64_t> starts = {edges[0]};
+  int64_t before = 0;
+  for (size_t range = 1; range < weights.size(); ++range) {
+    before += weights[range - 1];
+    const auto domains = static_cast<int64_t>(starts.size());
+    // At the border that is nearest to the even share.
+    if (domains < context.size() && edges[range] < end &&
+        before + weights[range] / 2 >= all / context.size() * domains) {
+      starts.push_back(edges[range]);
+    }
+  }
+  return SpreadOverRanks(starts, end, context.size());
+}
+
+// --- Transfer two phase ---
+
+namespace {
+
+// Calls visit(rank, segment) for the parts of segments in the domains of ranks.
+template <typename Visit>
+void ForEachPart(const Segments& segments, const std::vector<int64_t>& starts,
+                 Visit visit) {
+  int rank = 0;
+  for (const IoSegment& segment : segments) {
+    const auto* data = static_cast<const std::byte*>(segment.data);
+    int64_t at = segment.offset;
+    const int64_t end = segment.offset + segment.bytes;
+    while (at < end) {
+      while (at >= starts[rank + 1]) ++rank;
+      const int64_t next = std::min(end, starts[rank + 1]);
+      visit(rank, IoSegment{data, at, next - at});
+      data += next - at;
+      at = next;
+    }
+  }
+}
+
+// A message has the number of segments, their places, and their bytes.
+struct Place {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+// The message to one rank, and where its next place and bytes go.
+struct Message {
+  int64_t count = 0;
+  int64_t bytes = 0;
+  std::byte* next_place = nullptr;
+  std::byte* next_byte = nullptr;
+
+  int64_t size() const {
+    return count == 0 ? 0
+                      : static_cast<int64_t>(sizeof(count)) +
+                            count * static_cast<int64_t>(sizeof(Place)) + bytes;
+  }
+};
+
+// Puts the segments of other ranks' domains into `memory`, and those of this
+// rank's into `kept`. Returns the messages by rank.
+std::vector<std::span<const std::byte>> Pack(const CommContext& context,
+                                             const Segments& segments,
+                                             const std::vector<int64_t>& starts,
+                                             ReusableBytes& memory,
+                                             Segments& kept) {
+  std::vector<Message> messages(context.size());
+  ForEachPart(segments, starts, [&](int rank, const IoSegment& part) {
+    if (rank == context.rank()) return kept.push_back(part);
+    ++messages[rank].count;
+    messages[rank].bytes += part.bytes;
+  });
+  int64_t size = 0;
+  for (const Message& message : messages) size += message.size();
+  Reserve(memory, size);
+  std::vector<std::span<const std::byte>> to;
+  std::byte* next = memory.bytes.get();
+  for (Message& message : messages) {
+    to.emplace_back(next, message.size());
+    if (message.count == 0) continue;
+    std::memcpy(next, &message.count, sizeof(message.count));
+    message.next_place = next + sizeof(message.count);
+    message.next_byte = message.next_place + message.count * sizeof(Place);
+    next += message.size();
+  }
+  ForEachPart(segments, starts, [&](int rank, const IoSegment& part) {
+    if (rank == context.rank()) return;
+    Message& message = messages[rank];
+    const Place place{part.offset, part.bytes};
+    std::memcpy(message.next_place, &place, sizeof(place));
+    std::memcpy(message.next_byte, part.data, part.bytes);
+    message.next_place += sizeof(place);
+    message.next_byte += part.bytes;
+  });
+  return to;
+}
+
+// Returns the number of segments of a message.
+int64_t CountSegments(std::span<const std::byte> message) {
+  int64_t count = 0;
+  if (!message.empty()) std::memcpy(&count, message.data(), sizeof(count));
+  return count;
+}
+
+// Adds the segments of a message.
+void Unpack(std::span<const std::byte> message, Segments& segments) {
+  if (message.empty()) return;
+  const int64_t count = CountSegments(message);
+  const std::byte* next = message.data() + sizeof(count);
+  const std::byte* bytes = next + count * sizeof(Place);
+  for (int64_t i = 0; i < count; ++i, next += sizeof(Place)) {
+    Place place;
+    std::memcpy(&place, next, sizeof(place));
+    segments.push_back({bytes, place.offset, place.bytes});
+    bytes += place.bytes;
+  }
+}
+
+// The state of one rank from portion to portion.
+struct TwoPhaseRun {
+  const WriteJob& job;
+  PosixFile file;
+  StripeCounter stripes;
+  std::function<Status()> meanwhile;
+  ReusableBytes sent;
+  ReusableBytes received;
+  int64_t gathered_bytes = 0;  // the most at once, with its lists
+  Status first;                // failure of this rank
+};
+
+// Writes ascending segments; those that follow each other in one call.
+Status WriteDomain(const Segments& segments, TwoPhaseRun& run) {
+  std::vector<std::span<const std::byte>> parts;
+  for (size_t i = 0; i < segments.size();) {
+    const int64_t begin = segments[i].offset;
+    int64_t end = begin;
+    parts.clear();
+    for (; i < segments.size() && segments[i].offset == end; ++i) {
+      parts.emplace_back(static_cast<const std::byte*>(segments[i].data),
+                         static_cast<size_t>(segments[i].bytes));
+      end += segments[i].bytes;
+    }
+    BELAY_RETURN_IF_ERROR(run.file.PwriteParts(begin, parts));
+    run.stripes.Add(begin, end - begin);
+    if (run.job.durable) run.file.StartWriteback(begin, end - begin);
+  }
+  return absl::OkStatus();
+}
+
+int64_t CountBytes(const Segments& segments) {
+  return static_cast<int64_t>(segments.capacity() * sizeof(IoSegment));
+}
+
+// Writes what arrived, and what this rank keeps.
+Status WriteReceived(TwoPhaseRun& run, const ReceivedBytes& received,
+                     const Segments& mine, Segments segments) {
+  if (run.meanwhile) {
+    BELAY_RETURN_IF_ERROR(std::exchange(run.meanwhile, nullptr)());
+  }
+  return CatchBadAlloc("the order of segments", [&] {
+    int64_t count = std::ssize(segments);
+    for (std::span<const std::byte> message : received.FromAll()) {
+      count += CountSegments(message);
+    }
+    segments.reserve(count);
+    for (std::span<const std::byte> message : received.FromAll()) {
+      Unpack(message, segments);
+    }
+    SortByOffset(segments);
+    run.gathered_bytes = std::max(run.gathered_bytes,
+                                  run.sent.size + received.memory.size +
+                                      CountBytes(mine) + CountBytes(segments));
+    return WriteDomain(segments, run);
+  });
+}
+
+// Borders that fit the stripes of the file, as far as the memory allows.
+DomainBorders ChooseBorders(const WriteJob& job) {
+  const int64_t most = PortionWeight(job.memory);
+  return {.unit = DomainUnit(job.striping.stripe_bytes, most),
+          .most_weight = most};
+}
+
+// Writes one portion of each rank, which may be empty. Tells whether any rank
+// has `more` of this round. Collective; agreed, but for errors in writing,
+// which are in run.first.
+Agreed<> WritePortion(CommContext& context, TwoPhaseRun& run,
+                      const Segments& mine, bool& more) {
+  std::vector<int64_t> least = {INT64_MAX, INT64_MAX, more ? 0 : 1};
+  if (!mine.empty()) {
+    least[0] = mine.front().offset;
+    least[1] = -(mine.back().offset + mine.back().bytes);
+  }
+  BELAY_RETURN_IF_AGREED(MinAll(context, least));
+  more = least[2] == 0;
+  if (least[0] == INT64_MAX) return {};
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<int64_t> starts,
+                                CutIntoDomains(context, least[0], -least[1],
+                                               mine, ChooseBorders(run.job)));
+  Segments kept;
+  std::vector<std::span<const std::byte>> to;
+  run.first.Update(CatchBadAlloc("pieces on their way", [&]() -> Status {
+    to = Pack(context, mine, starts, run.sent, kept);
+    return absl::OkStatus();
+  }));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      ReceivedBytes received,
+      AllToAll(context,
+               BlameFullDisk(run.first, run.job.path, run.job.writes.bytes), to,
+               {}, std::move(run.received)));
+  run.first.Update(WriteReceived(run, received, mine, std::move(kept)));
+  run.received = std::move(received.memory);
+  return {};
+}
+
+// Collective; agreed.
+Agreed<> WriteRounds(CommContext& context, TwoPhaseRun& run,
+                     WriteCounts& counts) {
+  PortionReader portions(run.job, LimitPortions(run.job.memory));
+  for (int64_t round = 0; round < run.job.rounds; ++round) {
+    for (bool more = true; more;) {
+      context.deadline.GoOn();  // a long save is no hang
+      Segments mine;
+      run.first.Update(CatchBadAlloc("a list of segments", [&]() -> Status {
+        BELAY_ASSIGN_OR_RETURN(mine, portions.Next(round));
+        return absl::OkStatus();
+      }));
+      more = run.first.ok() && portions.HasMore(round);
+      BELAY_RETURN_IF_AGREED(WritePortion(context, run, mine, more));
+    }
+  }
+  counts.staged_bytes = std::max(counts.staged_bytes, portions.staged_bytes());
+  counts.gathered_bytes = std::max(counts.gathered_bytes, run.gathered_bytes);
+  return {};
+}
+
+}  // namespace
+
+Agreed<> WriteInTwoPhases(CommContext& context, const WriteJob& job,
+                          WriteCounts& counts) {
+  StatusOr<PosixFile> file = PosixFile::Open(job.path, ChooseMode(job));
+  BELAY_RETURN_IF_AGREED(Agree(context, CheckOpened(job, file.status())));
+  TwoPhaseRun run{.job = job,
+                  .file = *std::move(file),
+                  .stripes = StripeCounter(job.striping),
+                  .meanwhile = job.meanwhile,
+                  .sent = {},
+                  .received = {},
+                  .first = {}};
+  BELAY_RETURN_IF_AGREED(WriteRounds(context, run, counts));
+  Status status = run.first;
+  if (status.ok()) status = run.file.Close();
+  if (status.ok()) {
+    counts.bytes += job.writes.bytes;
+    counts.io_calls += run.file.write_calls();
+    run.stripes.AddTo(counts.stripes);
+  }
+  return Agree(context, BlameFullDisk(status, job.path, job.writes.bytes));
 }
 
 }  // namespace belay

@@ -7,15 +7,20 @@
 #ifndef BELAY_STORAGE_TRANSFER_H_
 #define BELAY_STORAGE_TRANSFER_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "belay/extend/shard.h"
 #include "belay/options.h"
+#include "belay/status.h"
+#include "core/agreed.h"
 #include "core/element_conversion.h"
 #include "hdf5/dataset.h"
 #include "mpi/collective.h"
 #include "mpi/mpi_file.h"
 #include "plan/stored_values.h"
+#include "storage/file_system.h"
 #include "storage/posix_file.h"
-#include "storage/striping.h"
 
 namespace belay {
 
@@ -63,7 +68,7 @@ struct WriteJob {
   bool filtered = false;  // write those with filters, not the others
 };
 
-inline PosixFile::Mode ModeOf(const WriteJob& job) {
+inline PosixFile::Mode ChooseMode(const WriteJob& job) {
   return job.is_crowded ? PosixFile::Mode::kWriteBesideMany
                         : PosixFile::Mode::kWriteBeside;
 }
@@ -143,6 +148,52 @@ inline constexpr int64_t kTwoPhaseRunBytes = int64_t{8} << 10;
 // The MPI-IO hints for runs of that mean length, `extra` added.
 std::map<std::string, std::string> MpiIoHints(
     int64_t mean_run_bytes, const std::map<std::string, std::string>& extra);
+
+// File domains: which rank writes which part of a portion of a file.
+//
+// In:  the segments that each rank has of the portion. Out: where the domain of
+//      each rank begins. A domain weighs at most about twice the mean: bytes,
+//      and memory for the place of each segment.
+
+using Segments = std::vector<IoSegment>;
+
+// The memory that a segment takes beside its bytes, at its sender and at its
+// receiver: its place in a message, and entries of lists that grow.
+inline constexpr int64_t kSegmentWeight = 96;
+
+// Domains begin at multiples of this, whatever the file is cut into.
+inline constexpr int64_t kDomainAlignment = int64_t{4} << 10;
+
+// The rules for the borders of domains.
+struct DomainBorders {
+  // At multiples of this, which is one of kDomainAlignment.
+  int64_t unit = kDomainAlignment;
+  // Only a unit that weighs more than this, and more than the mean of a domain,
+  // is cut.
+  int64_t most_weight = 0;
+};
+
+void SortByOffset(Segments& segments);
+
+// Adds the weights of ascending segments to those of the ranges in which they
+// lie. Range i is [edges[i], edges[i + 1]); all segments lie in one.
+void AddWeights(const Segments& segments, const std::vector<int64_t>& edges,
+                std::vector<int64_t>& weights);
+
+// Returns the unit for a file whose stripes have `stripe` bytes (0: none): the
+// least multiple of them that has a MiB, or one stripe where that is more than
+// `most_weight`.
+int64_t DomainUnit(int64_t stripe, int64_t most_weight);
+
+// Cuts the bytes [begin, end) of a file into one domain per rank. Returns where
+// each begins, and the end. Ranges are counted first, and those that weigh more
+// than the mean of a domain again in smaller parts, as pieces of a portion may
+// lie far apart. Where there are fewer domains than ranks, the ranks that get
+// one lie evenly among the others, and so on many nodes. Collective; agreed.
+// Same on all ranks: begin, end, borders.
+Agreed<std::vector<int64_t>> CutIntoDomains(CommContext& context, int64_t begin,
+                                            int64_t end, const Segments& mine,
+                                            const DomainBorders& borders = {});
 
 }  // namespace belay
 

@@ -49,6 +49,20 @@ Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,
 std::string DescribeDamage(const SavedCheckpoint& saved, int32_t array,
                            int64_t block, uint32_t need, uint32_t found);
 
+// Does what FindHdf5Damage says, in this process. Returns the encoded lines.
+// Errors: what the system says; those of ReadIndex.
+StatusOr<std::string> FindDamageHere(const std::string& directory);
+
+// Looks for every dataset of the data files and every array of the index as
+// other programs do, by HDF5 in a process of its own, which reads the index
+// again. An array of it must show the datasets that belay reads. Returns a line
+// for each file in which one is not what the index says; the index is looked at
+// where all data files are good.
+// Errors: those of opening and reading files, and of starting a process;
+//   FailedPrecondition - its program is not installed; DeadlineExceeded.
+StatusOr<std::vector<std::string>> FindHdf5Damage(const std::string& directory,
+                                                  const SavedCheckpoint& saved);
+
 }  // namespace belay
 
 #endif  // BELAY_STORAGE_VERIFY_H_

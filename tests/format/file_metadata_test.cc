@@ -55,7 +55,7 @@ class FileMetadataTest : public H5Test {
     Handle file = Value(OpenFileReadOnly(Path("encoded.h5")));
     for (const DatasetSpec& spec : datasets) {
       const Handle dataset = Value(OpenDataset(file, spec.path));
-      Ok(CheckStoredType(dataset, TypeOf(spec)));
+      Ok(CheckStoredType(dataset, GetElementType(spec)));
     }
     Ok(file.Close());
     std::filesystem::remove(Path("hdf5.h5"));

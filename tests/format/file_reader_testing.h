@@ -70,7 +70,8 @@ class FileReaderFixture : public H5Test {
     EXPECT_EQ(found->shape, is_null ? Shape{0} : spec.shape) << spec.path;
     EXPECT_EQ(found->offset, offset) << spec.path;
     EXPECT_EQ(found->bytes, offset < 0 ? 0 : StoredBytes(spec)) << spec.path;
-    EXPECT_EQ(found->type, Value(EncodedType(TypeOf(spec)))) << spec.path;
+    EXPECT_EQ(found->type, Value(EncodedType(GetElementType(spec))))
+        << spec.path;
   }
 
   // Both makers of files; not all datasets if they are many.

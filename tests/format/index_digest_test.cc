@@ -42,11 +42,12 @@ TEST(IndexDigestTest, TheDigestIsThatOfTheFormat) {
                            path == ".belay/checksums/crc32c";
       AppendRows(column, changes ? values : structure);
     });
-    const IndexDigest digest = DigestOf(ToStoredColumns(columns));
+    const IndexDigest digest = ComputeDigest(ToStoredColumns(columns));
     EXPECT_EQ(digest.structure, PlainCrc(structure));
     EXPECT_EQ(digest.values, PlainCrc(values));
-    EXPECT_EQ(digest.values, DigestOfValues(columns.step[0], columns.time[0],
-                                            columns.checksum));
+    EXPECT_EQ(
+        digest.values,
+        ComputeValueDigest(columns.step[0], columns.time[0], columns.checksum));
   }
 }
 
@@ -56,7 +57,7 @@ TEST(IndexDigestTest, EveryRowOfEveryColumnCountsInOnePart) {
   saved.arrays[2].shape = {0, 8};
   saved.arrays[2].fields = "id:i64";
   const IndexColumns good = ToColumns(saved);
-  const IndexDigest need = DigestOf(ToStoredColumns(good));
+  const IndexDigest need = ComputeDigest(ToStoredColumns(good));
   IndexColumns changed = good;
   int columns = 0;
   ForEachColumn(changed, [&](const std::string& path, auto& column) {
@@ -65,7 +66,7 @@ TEST(IndexDigestTest, EveryRowOfEveryColumnCountsInOnePart) {
                           path == ".belay/header/time" ||
                           path == ".belay/checksums/crc32c";
     const auto expect_one_part = [&] {
-      const IndexDigest found = DigestOf(ToStoredColumns(changed));
+      const IndexDigest found = ComputeDigest(ToStoredColumns(changed));
       EXPECT_EQ(found.structure == need.structure, is_value) << path;
       EXPECT_EQ(found.values == need.values, !is_value) << path;
     };
@@ -85,7 +86,7 @@ TEST(IndexDigestTest, EveryRowOfEveryColumnCountsInOnePart) {
     column.empty() ? column.resize(1) : column.clear();
     expect_one_part();
     column = rows;
-    EXPECT_EQ(DigestOf(ToStoredColumns(changed)), need) << path;
+    EXPECT_EQ(ComputeDigest(ToStoredColumns(changed)), need) << path;
   });
   EXPECT_EQ(columns, 25 + 15 + 7 + 4 + 2);
 }

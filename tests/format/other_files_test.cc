@@ -48,7 +48,7 @@ class OtherFilesTest : public H5Test {
     }
     for (const VirtualDataset& dataset : objects.virtuals) {
       Ok(CreateVirtualDataset(file, cache, dataset.spec.path,
-                              TypeOf(dataset.spec), dataset.spec.shape,
+                              GetElementType(dataset.spec), dataset.spec.shape,
                               dataset.pieces));
     }
     cache = {};

@@ -43,12 +43,12 @@ TEST(PathTest, NamesAndParents) {
   EXPECT_EQ(InProgressPath("run/best"), "run/best.inprogress");
   EXPECT_TRUE(IsInProgress("run/best.inprogress"));
   EXPECT_FALSE(IsInProgress("run/best"));
-  EXPECT_EQ(ParentOf("run/best//"), "run");
-  EXPECT_EQ(ParentOf("best"), ".");
-  EXPECT_EQ(ParentOf("/best"), "/");
-  EXPECT_EQ(NameOf("run/best//"), "best");
-  EXPECT_EQ(NameOf("best"), "best");
-  EXPECT_EQ(NameOf("/"), "");
+  EXPECT_EQ(GetParent("run/best//"), "run");
+  EXPECT_EQ(GetParent("best"), ".");
+  EXPECT_EQ(GetParent("/best"), "/");
+  EXPECT_EQ(GetLastName("run/best//"), "best");
+  EXPECT_EQ(GetLastName("best"), "best");
+  EXPECT_EQ(GetLastName("/"), "");
   EXPECT_EQ(WithoutSlashes("/"), "/");
 }
 

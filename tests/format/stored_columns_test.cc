@@ -49,18 +49,18 @@ void ExpectSameArray(const SavedCheckpoint& some, size_t at,
 
 TEST(StoredColumnsTest, RowsHaveTheWidthOfTheLongest) {
   StoredColumns stored = ToStoredColumns(ToColumns(SmallIndex()));
-  const StoredColumn& keys = ColumnOf(stored, ".belay/arrays/key");
+  const StoredColumn& keys = FindColumn(stored, ".belay/arrays/key");
   EXPECT_EQ(keys.rows, 5);
   EXPECT_EQ(keys.width, 3);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(keys.bytes.get()), 15),
             std::string("a\0\0b\0\0c\0\0d/ed/f", 15));
-  EXPECT_EQ(TextOf(keys, 0), "a");
-  EXPECT_EQ(TextOf(keys, 4), "d/f");
-  EXPECT_EQ(RowsOf<std::string>(keys), Texts({"a", "b", "c", "d/e", "d/f"}));
-  const StoredColumn& arrays = ColumnOf(stored, ".belay/datasets/array");
+  EXPECT_EQ(GetText(keys, 0), "a");
+  EXPECT_EQ(GetText(keys, 4), "d/f");
+  EXPECT_EQ(GetRows<std::string>(keys), Texts({"a", "b", "c", "d/e", "d/f"}));
+  const StoredColumn& arrays = FindColumn(stored, ".belay/datasets/array");
   EXPECT_EQ(arrays.width, 4);
-  EXPECT_EQ(RowsOf<uint32_t>(arrays), std::vector<uint32_t>({0, 1, 3, 4, 4}));
-  EXPECT_EQ(ColumnOf(stored, ".belay/none").rows, 0);
+  EXPECT_EQ(GetRows<uint32_t>(arrays), std::vector<uint32_t>({0, 1, 3, 4, 4}));
+  EXPECT_EQ(FindColumn(stored, ".belay/none").rows, 0);
 }
 
 TEST(StoredColumnsTest, TheySayTheSame) {

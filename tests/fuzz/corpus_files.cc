@@ -168,7 +168,7 @@ std::string IndexFileOf(const IndexColumns& columns) {
     values.push_back(std::move(bytes));
   };
   ForEachColumn(columns, add);
-  const IndexDigest digest = DigestOf(ToStoredColumns(columns));
+  const IndexDigest digest = ComputeDigest(ToStoredColumns(columns));
   add(kDigestColumn, std::vector<uint32_t>{digest.structure, digest.values});
   return FileOfDatasets(specs, values);
 }
@@ -189,7 +189,7 @@ std::vector<std::string> ObjectHeaders() {
     const bool is_named = h5::NeedsDTypeAttribute(spec.dtype);
     std::string objects;
     h5::PutDatasetHeader(
-        objects, spec, h5::EncodedType(h5::TypeOf(spec)).value(),
+        objects, spec, h5::EncodedType(h5::GetElementType(spec)).value(),
         is_named ? h5::EncodedDTypeAttribute(spec.dtype).value() : "",
         h5::HasBytes(spec) ? kFuzzObjectsAt : -1);
     inputs.push_back(MessagesOf(objects));

@@ -88,7 +88,7 @@ void CheckPlaces(h5::BoundedFile& file, const h5::ChunkedDataset& dataset) {
         Require(chunk.bytes >= 0 && chunk.address >= 0 &&
                     chunk.address <= file.size() - chunk.bytes,
                 "a chunk lies in its file");
-        const Shape corner = h5::CornerOfChunk(dataset, number++);
+        const Shape corner = h5::FindChunkCorner(dataset, number++);
         for (size_t axis = 0; axis < corner.size(); ++axis) {
           Require(corner[axis] >= 0 && corner[axis] < dataset.shape[axis],
                   "a chunk begins in its dataset");

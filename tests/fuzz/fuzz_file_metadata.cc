@@ -43,7 +43,7 @@ void CheckFound(const h5::ContiguousDataset& found, const h5::DatasetSpec& spec,
   const bool is_null = spec.dtype == DType::kString && spec.string_bytes == 0;
   Require(found.shape == (is_null ? Shape{0} : spec.shape),
           "a dataset has the shape that it was made with");
-  Require(found.type == h5::EncodedType(h5::TypeOf(spec)).value_or(""),
+  Require(found.type == h5::EncodedType(h5::GetElementType(spec)).value_or(""),
           "a dataset has the type that it was made with");
   Require(found.offset == offset, "a dataset lies where it was placed");
   Require(found.bytes == (offset < 0 ? 0 : h5::StoredBytes(spec)),

@@ -47,7 +47,7 @@ void CheckAlone(const SavedCheckpoint& all, size_t number,
 void Run(std::string_view input) {
   StoredColumns stored = ToStoredColumns(ColumnsOfInput(input));
   const std::vector<std::string> keys =
-      RowsOf<std::string>(ColumnOf(stored, ".belay/arrays/key"));
+      GetRows<std::string>(FindColumn(stored, ".belay/arrays/key"));
   std::vector<std::optional<IndexColumns>> alone;
   for (size_t i = 0; i < keys.size() && i < 4; ++i) {
     alone.push_back(SelectArrays(stored, {keys[i]}));

@@ -19,7 +19,7 @@
 #include "manager/time_limit.h"
 #include "pipeline/operator_options.h"
 #include "plan/chunks.h"
-#include "storage/striping.h"
+#include "storage/file_system.h"
 
 namespace belay::fuzz_texts {
 namespace {
@@ -95,8 +95,8 @@ void ReadName(std::string_view text) {
   std::string_view path = text;
   Require(WithoutInProgress(path) == IsInProgress(text),
           "a path in progress has an end that is taken off");
-  ParentOf(std::string(text));
-  NameOf(std::string(text));
+  GetParent(std::string(text));
+  GetLastName(std::string(text));
   WithoutSlashes(std::string(text));
   IsMarker(text);
 }

@@ -172,7 +172,7 @@ void RepairIndex(std::string& file) {
         ReadColumn(*bytes, width, column);
       }
     });
-    const IndexDigest digest = DigestOf(ToStoredColumns(columns));
+    const IndexDigest digest = ComputeDigest(ToStoredColumns(columns));
     const uint32_t both[] = {digest.structure, digest.values};
     PutDigest(reader, file, kDigestColumn, both, sizeof(both));
   });

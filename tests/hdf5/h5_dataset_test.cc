@@ -185,10 +185,10 @@ TEST_F(H5DatasetTest, RefusesANameThatIsTaken) {
 }
 
 TEST_F(H5DatasetTest, CreatesMissingGroupsOnce) {
-  Ok(LocationOf(file_, cache_, "a/b/c/leaf").status());
+  Ok(FindLocation(file_, cache_, "a/b/c/leaf").status());
   ObjectCache fresh;
-  Ok(LocationOf(file_, fresh, "/a/b/d/leaf").status());
-  Ok(LocationOf(file_, fresh, "leaf").status());
+  Ok(FindLocation(file_, fresh, "/a/b/d/leaf").status());
+  Ok(FindLocation(file_, fresh, "leaf").status());
   // Back in a group that was left.
   Ok(CreateDataset(file_, fresh, {"a/b/e", DType::kU8, 0, {1}, {}}).status());
   Ok(CreateDataset(file_, fresh, {"a/b/d/e", DType::kU8, 0, {1}, {}}).status());

@@ -38,7 +38,6 @@ Status WriteEverything(const std::string& path) {
     status = WriteColumn(*file, cache, "t/n", numbers);
   }
   if (status.ok()) status = WriteTextColumn(*file, cache, "t/s", {"a", "bc"});
-  if (status.ok()) status = FlushFile(*file);
   cache = {};
   Status close = file->Close();
   return status.ok() ? close : status;

@@ -124,9 +124,9 @@ TEST_F(CommitTest, TheMarkerTellsTheDirectoryOfThisSave) {
 TEST_F(CommitTest, TheMarkerIsWaitedFor) {
   std::thread late([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    Put("late", "");
+    EXPECT_EQ(Begin(7), absl::OkStatus());
   });
-  EXPECT_EQ(WaitUntilSeen(Path("late"), 60).value(), true);
+  EXPECT_EQ(WaitForStep(Step(7), kNonce, 60).value(), true);
   late.join();
   EXPECT_EQ(WaitForStep(Step(8), kNonce, 0.01).value(), false);
 }

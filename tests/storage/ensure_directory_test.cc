@@ -4,7 +4,7 @@
 #include <string>
 
 #include "directory_fixture.h"
-#include "storage/directory.h"
+#include "storage/posix_file.h"
 
 namespace belay::ensure_directory_test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "storage/two_phase.h"
+#include "storage/transfer.h"
 
 namespace belay::file_domains_test {
 namespace {

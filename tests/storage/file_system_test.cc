@@ -7,13 +7,12 @@ namespace belay::file_system_test {
 namespace {
 
 TEST(FileSystemTest, WhatIsNotThereLiesWhereItsParentDoes) {
-  EXPECT_EQ(FileSystemOf("/proc/no/such/file"), FileSystemOf("/proc"));
-  EXPECT_EQ(FileSystemOf("/proc"), FileSystem::kOther);
+  EXPECT_EQ(FindFileSystem("/proc/no/such/file"), FindFileSystem("/proc"));
+  EXPECT_EQ(FindFileSystem("/proc"), FileSystem::kOther);
   EXPECT_EQ(FileSystemName(FileSystem::kGlusterFs), "GlusterFS");
-  EXPECT_FALSE(IsOnNfs("/proc"));
   EXPECT_FALSE(IsInMemory("/proc"));
   if (IsInMemory("/dev/shm")) {
-    EXPECT_EQ(FileSystemOf("/dev/shm/x/y"), FileSystem::kMemory);
+    EXPECT_EQ(FindFileSystem("/dev/shm/x/y"), FileSystem::kMemory);
   }
 }
 

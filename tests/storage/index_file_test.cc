@@ -75,10 +75,10 @@ TEST_F(IndexFileTest, AnImageMakesTheSameFile) {
   const IndexImage image = WriteSmall();
   const std::string first = Content("index.h5");
   std::filesystem::rename(Index(), Path("other.h5"));
-  h5::Ok(WriteNewIndex(Index(), image));
+  h5::Ok(WriteWhole(Index(), image.bytes, false));
   h5::Ok(FinishIndex(Index(), image, 42, 1700000000, {11, 12, 13, 14}, true));
   EXPECT_EQ(Content("index.h5"), first);
-  EXPECT_EQ(WriteNewIndex(Index(), image).code(),
+  EXPECT_EQ(WriteWhole(Index(), image.bytes, false).code(),
             absl::StatusCode::kAlreadyExists);
 }
 
@@ -86,17 +86,17 @@ TEST_F(IndexFileTest, AnImageMakesTheSameFile) {
 TEST_F(IndexFileTest, AnIndexThatIsThereIsNotWritten) {
   const IndexImage image = WriteSmall();
   const std::string first = Content("index.h5");
-  EXPECT_TRUE(absl::IsAlreadyExists(WriteNewIndex(Index(), image)));
+  EXPECT_TRUE(absl::IsAlreadyExists(WriteWhole(Index(), image.bytes, false)));
   EXPECT_TRUE(
       absl::IsAlreadyExists(CreateIndex(Index(), SmallIndex()).status()));
-  EXPECT_TRUE(absl::IsAlreadyExists(CreateEmptyIndex(Index())));
+  EXPECT_TRUE(absl::IsAlreadyExists(WriteWhole(Index(), "", false)));
   EXPECT_EQ(Content("index.h5"), first);
 }
 
 TEST_F(IndexFileTest, AnImageServesTheNextStep) {
   const IndexImage image = WriteSmall();
   std::filesystem::remove(Index());
-  h5::Ok(WriteNewIndex(Index(), image));
+  h5::Ok(WriteWhole(Index(), image.bytes, false));
   h5::Ok(FinishIndex(Index(), image, 43, 1700000060, {4, 3, 2, 1}, false));
   SavedCheckpoint next = SmallIndex();
   next.step = 43;
@@ -127,7 +127,7 @@ TEST_F(IndexFileTest, PythonReadsTheColumns) {
     EXPECT_EQ(found[path]["values"], json(column)) << path;
     EXPECT_EQ(found[path]["shape"], json({column.size()})) << path;
   });
-  const IndexDigest digest = DigestOf(ToStoredColumns(columns));
+  const IndexDigest digest = ComputeDigest(ToStoredColumns(columns));
   EXPECT_EQ(found[".belay/digest"]["values"],
             json({digest.structure, digest.values}));
   EXPECT_EQ(found[".belay/digest"]["dtype"], "uint32");
@@ -241,7 +241,7 @@ void WriteColumns(const std::string& path, const IndexColumns& columns) {
     }
   };
   ForEachColumn(columns, write);
-  const IndexDigest digest = DigestOf(ToStoredColumns(columns));
+  const IndexDigest digest = ComputeDigest(ToStoredColumns(columns));
   const std::vector<uint32_t> rows = {digest.structure, digest.values};
   write(".belay/digest", rows);
   write(".belay/graph/new", rows);

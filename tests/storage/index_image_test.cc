@@ -31,8 +31,8 @@ TEST_F(IndexImageTest, PlacesMayComeLater) {
     SavedCheckpoint saved = RandomIndex(random);
     // A plan lists datasets by file.
     std::shuffle(saved.datasets.begin(), saved.datasets.end(), random);
-    IndexDraft draft = h5::Value(DraftIndex("index", WithoutPlaces(saved)));
-    const IndexImage image = CompleteIndex(std::move(draft), saved);
+    IndexImage image = h5::Value(DraftIndex("index", WithoutPlaces(saved)));
+    CompleteIndex(saved, image);
     const IndexImage at_once = h5::Value(CreateIndex(Path("index.h5"), saved));
     EXPECT_EQ(image.bytes, at_once.bytes);
     EXPECT_EQ(image.step_offset, at_once.step_offset);

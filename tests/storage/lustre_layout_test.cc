@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/striping.h"
+#include "storage/file_system.h"
 
 namespace belay::lustre_layout_test {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "directory_fixture.h"
 #include "storage/mapped_file.h"
-#include "storage/open_file.h"
 #include "storage/posix_file.h"
 
 namespace belay::open_regular_test {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "directory_fixture.h"
-#include "storage/belay_files.h"
+#include "storage/commit.h"
 
 namespace belay::replaceable_test {
 namespace {

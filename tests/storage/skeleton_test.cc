@@ -24,7 +24,7 @@ class SkeletonTest : public DirectoryTest {
  protected:
   Skeleton Create(const std::string& name,
                   const std::vector<DatasetSpec>& datasets) const {
-    return h5::Value(CreateSkeleton({Path(name)}, datasets));
+    return h5::Value(CreateSkeleton({Path(name)}, datasets, true));
   }
 
   void Write(const std::string& name, int64_t offset,
@@ -161,13 +161,11 @@ TEST_F(SkeletonTest, AFileThatGetsItsSpaceAsItIsWritten) {
       std::filesystem::remove(Path(name));
     }
     const Skeleton reserved = Create("a.h5", datasets);
-    const Skeleton skeleton =
-        h5::Value(CreateSkeleton({Path("b.h5"), Space::kAsWritten}, datasets));
+    const Skeleton skeleton = h5::Value(
+        CreateSkeleton({Path("b.h5"), Space::kAsWritten}, datasets, true));
     EXPECT_EQ(skeleton.offsets, reserved.offsets);
     EXPECT_EQ(Content("a.h5"), Content("b.h5"));
-    const SkeletonImage image =
-        h5::Value(CaptureImage(Path("b.h5"), datasets, skeleton));
-    h5::Ok(CreateFromImage({Path("c.h5"), Space::kAsWritten}, image, true));
+    h5::Ok(CreateAgain({Path("c.h5"), Space::kAsWritten}, skeleton, true));
     EXPECT_EQ(Content("a.h5"), Content("c.h5"));
     for (const char* name : {"b.h5", "c.h5"}) {
       PosixFile file =
@@ -216,18 +214,15 @@ TEST_F(SkeletonTest, TheSameDatasetsMakeTheSameFile) {
   }
 }
 
-TEST_F(SkeletonTest, AnImageMakesTheSameFile) {
+TEST_F(SkeletonTest, ASkeletonMakesTheSameFileAgain) {
   for (const auto& datasets :
        {Kinds(), Many(), ByBothMakers(Many())[1], std::vector<DatasetSpec>()}) {
     const Skeleton skeleton = Create("a.h5", datasets);
-    const SkeletonImage image =
-        h5::Value(CaptureImage(Path("a.h5"), datasets, skeleton));
-    h5::Ok(CreateFromImage({Path("b.h5")}, image, true));
+    h5::Ok(CreateAgain({Path("b.h5")}, skeleton, true));
     EXPECT_EQ(Content("a.h5"), Content("b.h5"));
-    EXPECT_EQ(image.skeleton.offsets, skeleton.offsets);
-    EXPECT_EQ(image.skeleton.file_bytes, skeleton.file_bytes);
     int64_t metadata = 0, data = 0;
-    for (const auto& region : image.regions) metadata += region.second.size();
+    for (const auto& region : skeleton.regions)
+      metadata += region.second.size();
     for (const DatasetSpec& spec : datasets) data += BytesOf(spec);
     EXPECT_EQ(metadata, skeleton.file_bytes - data);
     std::filesystem::remove(Path("a.h5"));
@@ -235,29 +230,12 @@ TEST_F(SkeletonTest, AnImageMakesTheSameFile) {
   }
 }
 
-TEST_F(SkeletonTest, AnImageHasNothingOfTheValues) {
-  const std::vector<DatasetSpec> datasets = Kinds();
-  const Skeleton skeleton = Create("a.h5", datasets);
-  const std::string empty = Content("a.h5");
-  for (size_t i = 0; i < datasets.size(); ++i) {
-    if (skeleton.offsets[i] < 0) continue;
-    Write("a.h5", skeleton.offsets[i], std::string(BytesOf(datasets[i]), '#'));
-  }
-  EXPECT_NE(Content("a.h5"), empty);
-  const SkeletonImage image =
-      h5::Value(CaptureImage(Path("a.h5"), datasets, skeleton));
-  h5::Ok(CreateFromImage({Path("b.h5")}, image, true));
-  EXPECT_EQ(Content("b.h5"), empty);
-}
-
-TEST_F(SkeletonTest, TheBytesOfAnImageMayComeLater) {
+TEST_F(SkeletonTest, TheRegionsMayComeLater) {
   const Skeleton skeleton = Create("a.h5", Kinds());
-  const SkeletonImage image =
-      h5::Value(CaptureImage(Path("a.h5"), Kinds(), skeleton));
-  h5::Ok(CreateFromImage({Path("b.h5")}, image, false));
+  h5::Ok(CreateAgain({Path("b.h5")}, skeleton, false));
   EXPECT_EQ(std::ssize(Content("b.h5")), skeleton.file_bytes);
   EXPECT_NE(Content("b.h5"), Content("a.h5"));
-  for (const auto& [offset, bytes] : image.regions) {
+  for (const auto& [offset, bytes] : skeleton.regions) {
     Write("b.h5", offset, bytes);
   }
   EXPECT_EQ(Content("b.h5"), Content("a.h5"));
@@ -274,13 +252,11 @@ TEST_F(SkeletonTest, TheBytesGoIntoTheFileThatWasCreated) {
   };
   const Status gone = absl::AbortedError("another save has taken it");
   const Skeleton skeleton = Create("a.h5", Kinds());
-  const SkeletonImage image =
-      h5::Value(CaptureImage(Path("a.h5"), Kinds(), skeleton));
-  h5::Ok(CreateFromImage(replaced(absl::OkStatus()), image, true));
+  h5::Ok(CreateAgain(replaced(absl::OkStatus()), skeleton, true));
   EXPECT_EQ(Content("b.h5"), "theirs");
   EXPECT_EQ(Content("mine.h5"), Content("a.h5"));
   std::filesystem::remove(Path("b.h5"));
-  EXPECT_EQ(CreateFromImage(replaced(gone), image, true), gone);
+  EXPECT_EQ(CreateAgain(replaced(gone), skeleton, true), gone);
   EXPECT_EQ(Content("b.h5"), "theirs");
   EXPECT_EQ(Content("mine.h5"), "");
 }
@@ -289,7 +265,7 @@ TEST_F(SkeletonTest, AFileThatIsThereIsLeftAlone) {
   Put("data.h5", "mine");
   EXPECT_EQ(CreateSkeleton({Path("data.h5")}, Kinds()).status().code(),
             absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(CreateFromImage({Path("data.h5")}, {}, true).code(),
+  EXPECT_EQ(CreateAgain({Path("data.h5")}, {}, true).code(),
             absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(Content("data.h5"), "mine");
 }
@@ -307,9 +283,7 @@ TEST_F(SkeletonTest, InMemoryNothingIsReservedForManyWriters) {
   const auto allocated = [&](const std::string& path, Space space) {
     std::filesystem::remove(path);
     const Skeleton skeleton =
-        h5::Value(CreateSkeleton({path, space}, datasets));
-    const SkeletonImage image =
-        h5::Value(CaptureImage(path, datasets, skeleton));
+        h5::Value(CreateSkeleton({path, space}, datasets, true));
     const auto found = [&] {
       const PosixFile file =
           h5::Value(PosixFile::Open(path, PosixFile::Mode::kRead));
@@ -317,7 +291,7 @@ TEST_F(SkeletonTest, InMemoryNothingIsReservedForManyWriters) {
     };
     const int64_t bytes = found();
     std::filesystem::remove(path);
-    h5::Ok(CreateFromImage({path, space}, image, true));
+    h5::Ok(CreateAgain({path, space}, skeleton, true));
     EXPECT_EQ(found(), bytes);
     std::filesystem::remove(path);
     return bytes;
@@ -338,14 +312,14 @@ TEST_F(SkeletonTest, EveryFaultIsReported) {
     for (const auto& datasets : ByBothMakers(Kinds())) {
       std::filesystem::remove(Path("data.h5"));
       fault::Arm(0);
-      h5::Value(CreateSkeleton({Path("data.h5"), space}, datasets));
+      h5::Value(CreateSkeleton({Path("data.h5"), space}, datasets, true));
       const int64_t points = fault::Count();
       EXPECT_GT(points, 3);
       for (int64_t point = 1; point <= points; ++point) {
         std::filesystem::remove(Path("data.h5"));
         fault::Arm(point);
         const Status status =
-            CreateSkeleton({Path("data.h5"), space}, datasets).status();
+            CreateSkeleton({Path("data.h5"), space}, datasets, true).status();
         EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << point;
         fault::Disarm();
       }
@@ -382,10 +356,8 @@ TEST_F(SkeletonTest, ChunksWithFiltersTakeNoMoreThanIsReserved) {
 
 TEST_F(SkeletonTest, SpecsComeBackFromBytes) {
   for (const auto& datasets : {Kinds(), Many(), std::vector<DatasetSpec>()}) {
-    WireWriter out;
-    out.Put<uint64_t>(datasets.size());
-    for (const DatasetSpec& spec : datasets) PutDatasetSpec(out, spec);
-    const std::vector<DatasetSpec> back = DecodeDatasetSpecs(out.bytes());
+    const auto back =
+        Decode<std::vector<DatasetSpec>>(Encode(datasets)).value();
     ASSERT_EQ(back.size(), datasets.size());
     for (size_t i = 0; i < datasets.size(); ++i) {
       EXPECT_EQ(back[i].path, datasets[i].path);

@@ -1,6 +1,4 @@
 // What data files are said to hold, and what their chunks can be.
-#include "storage/stored_chunks.h"
-
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -12,6 +10,7 @@
 #include "h5_testing.h"
 #include "hdf5/dataset.h"
 #include "hdf5/file.h"
+#include "storage/filtered_reader.h"
 
 namespace belay::stored_chunks_test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "storage/striping.h"
+#include "storage/file_system.h"
 
 namespace belay::stripe_counter_test {
 namespace {

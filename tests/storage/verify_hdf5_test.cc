@@ -1,6 +1,4 @@
 // What other programs see in an index is what belay reads.
-#include "storage/verify_hdf5.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "directory_fixture.h"
+#include "storage/verify.h"
 #include "store_testing.h"
 
 namespace belay::verify_hdf5_test {
