@@ -73,18 +73,19 @@ inline Status CreateExternalLink(const Handle& file, ObjectCache& cache,
 }
 
 inline Status CreateVirtualDataset(const Handle& file, ObjectCache& cache,
-                                   const std::string& path,
-                                   const ElementType& type, const Shape& shape,
-                                   const std::vector<VirtualPiece>& pieces) {
+                                   const DatasetSpec& spec) {
+  const std::string& path = spec.path;
+  const ElementType type = GetElementType(spec);
   BELAY_ASSIGN_OR_RETURN(const Location location,
                          FindLocation(file, cache, path));
   BELAY_ASSIGN_OR_RETURN(const Handle stored, FileType(type));
-  BELAY_ASSIGN_OR_RETURN(const Handle space, ArraySpace(shape, type, path));
+  BELAY_ASSIGN_OR_RETURN(const Handle space,
+                         ArraySpace(spec.shape, type, path));
   BELAY_ASSIGN_OR_RETURN(const hid_t links, MakeOnce(cache.links, [&] {
                            return LinkProperties(path);
                          }));
   BELAY_ASSIGN_OR_RETURN(const Handle creation,
-                         MapPieces(path, space, type, pieces));
+                         MapPieces(path, space, type, spec.pieces));
   BELAY_ASSIGN_OR_RETURN(
       Handle dataset,
       Own(H5Dcreate2(location.group, location.name, stored.get(), space.get(),

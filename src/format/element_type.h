@@ -35,6 +35,14 @@ StatusOr<Box> DatasetBox(const ElementType& type, Box box);
 // Returns whether the stored type alone does not tell the DType.
 bool NeedsDTypeAttribute(DType dtype);
 
+// A whole dataset of another file, and the box of the virtual one that it
+// fills. The file is looked for beside that of the virtual dataset.
+struct VirtualPiece {
+  std::string file;
+  std::string path;
+  Box box;
+};
+
 // A dataset to create. `chunk` is empty for contiguous storage, else it has one
 // length per axis, from 1 to that of the array, and less than 4 GiB in all.
 // `string_bytes` is the length of the text for kString and otherwise ignored.
@@ -46,6 +54,11 @@ struct DatasetSpec {
   Shape chunk;
   std::vector<Filter> filters = {};  // of the chunks
   std::string fields = {};           // as of ElementType
+  // If not empty, the dataset shows these datasets of other files as one array
+  // of at least one axis, without chunks and filters. Elements that no piece
+  // covers read as zero, and so do pieces whose file is missing: good for
+  // looking, not for restoring.
+  std::vector<VirtualPiece> pieces = {};
 };
 
 // A link to an object of another file, which is looked for beside its own.
@@ -54,22 +67,6 @@ struct ExternalLink {
   std::string_view path;
   std::string_view file;
   std::string_view target;
-};
-
-// A whole dataset of another file, and the box of the virtual one that it
-// fills. The file is looked for beside that of the virtual dataset.
-struct VirtualPiece {
-  std::string file;
-  std::string path;
-  Box box;
-};
-
-// A dataset that shows datasets of other files as one array of at least one
-// axis. Elements that no piece covers read as zero, and so do pieces whose file
-// is missing: good for looking, not for restoring.
-struct VirtualDataset {
-  DatasetSpec spec;  // without chunks and filters
-  std::vector<VirtualPiece> pieces;
 };
 
 ElementType GetElementType(const DatasetSpec& spec);

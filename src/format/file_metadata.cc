@@ -18,7 +18,7 @@ constexpr int64_t kSuperblockBytes = 48;
 constexpr int64_t kPageBytes = 4096;
 
 // The kind of a node of the tree; all but groups are leaves.
-enum class NodeKind : uint8_t { kGroup, kDataset, kVirtual, kLink };
+enum class NodeKind : uint8_t { kGroup, kDataset, kLink };
 
 // A group with what is below it, or one of the objects.
 struct Node {
@@ -98,23 +98,23 @@ std::optional<Tree> BuildTree(const FileObjects& objects) {
   Tree tree(1);
   NodesByPath nodes;
   bool is_plain = true;
-  const auto add = [&](std::string_view path, NodeKind kind, size_t number) {
-    is_plain = is_plain && AddPath(path, kind, number, tree, nodes);
+  const auto add_datasets = [&](bool are_virtual) {
+    for (const DatasetSpec& spec : objects.datasets) {
+      // All members are named, so that none that is added is overlooked here.
+      const auto& [path, dtype, string_bytes, shape, chunk, filters, fields,
+                   pieces] = spec;
+      if (pieces.empty() == are_virtual) continue;
+      is_plain = is_plain && filters.empty() &&
+                 AddPath(path, NodeKind::kDataset,
+                         &spec - objects.datasets.data(), tree, nodes);
+    }
   };
-  for (const DatasetSpec& spec : objects.datasets) {
-    // All members are named, so that none that is added is overlooked here.
-    const auto& [path, dtype, string_bytes, shape, chunk, filters, fields] =
-        spec;
-    is_plain = is_plain && filters.empty();
-    add(path, NodeKind::kDataset, &spec - objects.datasets.data());
-  }
+  add_datasets(/*are_virtual=*/false);
   for (const ExternalLink& link : objects.links) {
-    add(link.path, NodeKind::kLink, &link - objects.links.data());
+    is_plain = is_plain && AddPath(link.path, NodeKind::kLink,
+                                   &link - objects.links.data(), tree, nodes);
   }
-  for (const VirtualDataset& dataset : objects.virtuals) {
-    add(dataset.spec.path, NodeKind::kVirtual,
-        &dataset - objects.virtuals.data());
-  }
+  add_datasets(/*are_virtual=*/true);
   if (!is_plain || !LinksFit(tree, objects)) return std::nullopt;
   return tree;
 }
@@ -148,23 +148,19 @@ struct Contents {
   const FileObjects* objects;
   Tree tree;
   TypesByElement texts = {};
-  std::vector<const TypeTexts*> types = {};          // by dataset
-  std::vector<const TypeTexts*> virtual_types = {};  // by virtual dataset
-  std::vector<std::string> mappings = {};            // the same
-  std::vector<int64_t> offsets = {};                 // by dataset
+  // By dataset:
+  std::vector<const TypeTexts*> types = {};
+  std::vector<std::string> mappings = {};  // empty: not virtual
+  std::vector<int64_t> offsets = {};
 };
 
 Status Describe(Contents& contents) {
   for (const DatasetSpec& spec : contents.objects->datasets) {
     BELAY_ASSIGN_OR_RETURN(const TypeTexts* texts, contents.texts.Of(spec));
     contents.types.push_back(texts);
-  }
-  for (const VirtualDataset& dataset : contents.objects->virtuals) {
-    BELAY_ASSIGN_OR_RETURN(const TypeTexts* texts,
-                           contents.texts.Of(dataset.spec));
-    contents.virtual_types.push_back(texts);
-    BELAY_ASSIGN_OR_RETURN(std::string mappings, EncodedMappings(dataset));
-    contents.mappings.push_back(std::move(mappings));
+    std::string& mappings = contents.mappings.emplace_back();
+    if (spec.pieces.empty()) continue;
+    BELAY_ASSIGN_OR_RETURN(mappings, EncodedMappings(spec));
   }
   return absl::OkStatus();
 }
@@ -174,7 +170,7 @@ std::vector<GlobalHeapPlace> PutMappings(std::string& out,
   GlobalHeapWriter heap(out, kSuperblockBytes);
   std::vector<GlobalHeapPlace> places;
   for (const std::string& mappings : contents.mappings) {
-    places.push_back(heap.Add(mappings));
+    places.push_back(mappings.empty() ? GlobalHeapPlace{} : heap.Add(mappings));
   }
   heap.End();
   return places;
@@ -196,11 +192,7 @@ int64_t PutObjects(std::string& out, const Contents& contents) {
     if (node.kind == NodeKind::kDataset) {
       const TypeTexts& type = *contents.types[number];
       PutDatasetHeader(out, objects.datasets[number], type.type, type.attribute,
-                       contents.offsets[number]);
-    } else if (node.kind == NodeKind::kVirtual) {
-      const TypeTexts& type = *contents.virtual_types[number];
-      PutVirtualHeader(out, objects.virtuals[number].spec, type.type,
-                       type.attribute, places[number]);
+                       contents.offsets[number], places[number]);
     } else if (node.kind == NodeKind::kGroup) {
       link.address = PutGroup(out, kSuperblockBytes, links[i]);
       links[i] = {};
@@ -229,7 +221,7 @@ std::string Superblock(int64_t root, int64_t file_bytes) {
 int64_t PlaceFrom(int64_t begin, Contents& contents) {
   contents.offsets.clear();
   for (const DatasetSpec& spec : contents.objects->datasets) {
-    const int64_t bytes = StoredBytes(spec);
+    const int64_t bytes = spec.pieces.empty() ? StoredBytes(spec) : 0;
     contents.offsets.push_back(bytes > 0 ? begin : -1);
     begin += bytes;
   }

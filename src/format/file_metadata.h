@@ -17,7 +17,6 @@ namespace belay::h5 {
 struct FileObjects {
   std::span<const DatasetSpec> datasets = {};
   std::span<const ExternalLink> links = {};
-  std::span<const VirtualDataset> virtuals = {};
 };
 
 // The first bytes of a file, up to its data, and where everything lies.

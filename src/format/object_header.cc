@@ -111,12 +111,6 @@ std::string EncodedSpace(const DatasetSpec& spec) {
   return out;
 }
 
-// Allocated early, never filled, no value given.
-std::string EncodedFillValue() { return {3, 1 | 1 << 2}; }
-
-// Allocated late, filled with zeros.
-std::string EncodedZeroFill() { return {3, 2 | 2 << 2}; }
-
 int NumberWidth(uint64_t number) { return (std::bit_width(number) + 7) / 8; }
 
 std::string EncodedChunks(const DatasetSpec& spec, int64_t offset) {
@@ -143,29 +137,6 @@ std::string EncodedLayout(const DatasetSpec& spec, int64_t offset) {
   PutAddress(out, bytes > 0 ? offset : kNoAddress);
   PutAddress(out, bytes);
   return out;
-}
-
-// Attributes lie in the header itself.
-std::string EncodedAttributeInfo() {
-  std::string out = {0, 0};
-  PutAddress(out, kNoAddress);
-  PutAddress(out, kNoAddress);
-  return out;
-}
-
-// Appends the header of a dataset of any layout.
-void PutArrayHeader(std::string& out, const DatasetSpec& spec,
-                    const std::string& type, const std::string& attribute,
-                    std::string fill, std::string layout) {
-  std::vector<HeaderMessage> messages = {{Kind::kDataspace, EncodedSpace(spec)},
-                                         {Kind::kDatatype, type},
-                                         {Kind::kFillValue, std::move(fill)},
-                                         {Kind::kLayout, std::move(layout)}};
-  if (!attribute.empty()) {
-    messages.push_back({Kind::kAttributeInfo, EncodedAttributeInfo()});
-    messages.push_back({Kind::kAttribute, attribute});
-  }
-  PutObjectHeader(out, messages);
 }
 
 }  // namespace
@@ -209,18 +180,30 @@ StatusOr<std::string> EncodedDTypeAttribute(DType dtype) {
 
 void PutDatasetHeader(std::string& out, const DatasetSpec& spec,
                       const std::string& type, const std::string& attribute,
-                      int64_t offset) {
-  PutArrayHeader(out, spec, type, attribute, EncodedFillValue(),
-                 EncodedLayout(spec, offset));
-}
-
-void PutVirtualHeader(std::string& out, const DatasetSpec& spec,
-                      const std::string& type, const std::string& attribute,
-                      const GlobalHeapPlace& place) {
-  std::string layout = {4, 3};  // version, virtual
-  PutAddress(layout, place.address);
-  PutNumber(layout, place.number, 4);
-  PutArrayHeader(out, spec, type, attribute, EncodedZeroFill(), layout);
+                      int64_t offset, const GlobalHeapPlace& place) {
+  // Allocated early, never filled, no value given; or late, filled with zeros.
+  std::string fill = {3, 1 | 1 << 2};
+  std::string layout;
+  if (spec.pieces.empty()) {
+    layout = EncodedLayout(spec, offset);
+  } else {
+    fill = {3, 2 | 2 << 2};
+    layout = {4, 3};  // version, virtual
+    PutAddress(layout, place.address);
+    PutNumber(layout, place.number, 4);
+  }
+  std::vector<HeaderMessage> messages = {{Kind::kDataspace, EncodedSpace(spec)},
+                                         {Kind::kDatatype, type},
+                                         {Kind::kFillValue, std::move(fill)},
+                                         {Kind::kLayout, std::move(layout)}};
+  if (!attribute.empty()) {
+    std::string info = {0, 0};  // attributes lie in the header itself
+    PutAddress(info, kNoAddress);
+    PutAddress(info, kNoAddress);
+    messages.push_back({Kind::kAttributeInfo, std::move(info)});
+    messages.push_back({Kind::kAttribute, attribute});
+  }
+  PutObjectHeader(out, messages);
 }
 
 // --- Virtual mappings ---
@@ -283,13 +266,13 @@ void PutName(std::string& out, std::string_view name) {
 
 }  // namespace
 
-StatusOr<std::string> EncodedMappings(const VirtualDataset& dataset) {
+StatusOr<std::string> EncodedMappings(const DatasetSpec& dataset) {
   std::string mappings;
   int64_t count = 0;
   for (const VirtualPiece& piece : dataset.pieces) {
     if (IsEmpty(piece.box)) continue;
     BELAY_ASSIGN_OR_RETURN(const Box box,
-                           DatasetBox(GetElementType(dataset.spec), piece.box));
+                           DatasetBox(GetElementType(dataset), piece.box));
     PutName(mappings, piece.file);
     PutName(mappings, piece.path);
     PutAll(mappings);

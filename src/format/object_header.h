@@ -36,7 +36,7 @@ void PutChecksum(std::string& out, size_t begin);
 
 // Returns what a virtual dataset says of its pieces.
 // Errors: Internal - a box has parts of structs.
-StatusOr<std::string> EncodedMappings(const VirtualDataset& dataset);
+StatusOr<std::string> EncodedMappings(const DatasetSpec& dataset);
 
 // The place of a text in a global heap.
 struct GlobalHeapPlace {
@@ -94,16 +94,12 @@ void PutObjectHeader(std::string& out,
 // Returns the attribute that names the dtype, for NeedsDTypeAttribute.
 StatusOr<std::string> EncodedDTypeAttribute(DType dtype);
 
-// Appends the header of a virtual dataset whose mappings lie at `place`.
-void PutVirtualHeader(std::string& out, const DatasetSpec& spec,
-                      const std::string& type, const std::string& attribute,
-                      const GlobalHeapPlace& place);
-
-// Appends the header of a dataset whose bytes begin at `offset`; `type` and
-// `attribute` are encoded ones, and an empty attribute is none.
+// Appends the header of a dataset whose bytes begin at `offset` or, if it is
+// virtual, whose mappings lie at `place`; `type` and `attribute` are encoded
+// ones, and an empty attribute is none.
 void PutDatasetHeader(std::string& out, const DatasetSpec& spec,
                       const std::string& type, const std::string& attribute,
-                      int64_t offset);
+                      int64_t offset, const GlobalHeapPlace& place = {});
 
 }  // namespace belay::h5
 

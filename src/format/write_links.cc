@@ -380,8 +380,6 @@ std::string EncodedLinkInfo(int64_t heap, int64_t tree) {
   return out;
 }
 
-std::string EncodedGroupInfo() { return {0, 0}; }
-
 // Returns the link info message.
 std::string PutIndexedLinks(std::string& out, int64_t start,
                             const std::vector<Link>& links) {
@@ -416,7 +414,7 @@ int64_t PutGroup(std::string& out, int64_t start,
   std::vector<HeaderMessage> messages = {
       {Kind::kLinkInfo, indexed ? PutIndexedLinks(out, start, links)
                                 : EncodedLinkInfo(kNoAddress, kNoAddress)},
-      {Kind::kGroupInfo, EncodedGroupInfo()}};
+      {Kind::kGroupInfo, {0, 0}}};
   if (!indexed) {
     for (const Link& link : links) {
       messages.push_back({Kind::kLink, EncodedLink(link)});

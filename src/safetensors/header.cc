@@ -314,7 +314,7 @@ class HeaderEvents {
   Status status_;
 };
 
-Status OfTensor(const Described& tensor, const std::string& what) {
+Status DamagedTensor(const Described& tensor, const std::string& what) {
   return absl::DataLossError(
       absl::StrFormat("tensor \"%s\": %s", tensor.name, what));
 }
@@ -323,14 +323,14 @@ StatusOr<int64_t> CountBytes(const Described& tensor, int64_t bits) {
   const StatusOr<int64_t> elements = CheckedNumElements(*tensor.shape);
   int64_t all_bits = 0;
   if (!elements.ok() || __builtin_mul_overflow(*elements, bits, &all_bits)) {
-    return OfTensor(tensor, absl::StrFormat("the shape %s is too large",
-                                            ShapeText(*tensor.shape)));
+    return DamagedTensor(tensor, absl::StrFormat("the shape %s is too large",
+                                                 ShapeText(*tensor.shape)));
   }
   if (all_bits % 8 == 0) return all_bits / 8;
-  return OfTensor(tensor,
-                  absl::StrFormat("the elements do not end at a byte (need a "
-                                  "multiple of 8 bits, found %d)",
-                                  all_bits));
+  return DamagedTensor(
+      tensor, absl::StrFormat("the elements do not end at a byte (need a "
+                              "multiple of 8 bits, found %d)",
+                              all_bits));
 }
 
 StatusOr<FileTensor> Check(Described& tensor) {
@@ -344,19 +344,19 @@ StatusOr<FileTensor> Check(Described& tensor) {
   }
   const Shape& offsets = *tensor.offsets;
   if (offsets.size() != 2) {
-    return OfTensor(tensor,
-                    absl::StrFormat("data_offsets has another length (need 2, "
-                                    "found %d)",
-                                    offsets.size()));
+    return DamagedTensor(
+        tensor, absl::StrFormat("data_offsets has another length (need 2, "
+                                "found %d)",
+                                offsets.size()));
   }
   if (offsets[1] < offsets[0]) {
-    return OfTensor(tensor, absl::StrFormat("data_offsets end before they "
-                                            "begin (found %d to %d)",
-                                            offsets[0], offsets[1]));
+    return DamagedTensor(tensor, absl::StrFormat("data_offsets end before they "
+                                                 "begin (found %d to %d)",
+                                                 offsets[0], offsets[1]));
   }
   BELAY_ASSIGN_OR_RETURN(const int64_t bytes, CountBytes(tensor, known->bits));
   if (offsets[1] - offsets[0] != bytes) {
-    return OfTensor(
+    return DamagedTensor(
         tensor, absl::StrFormat("data_offsets do not fit dtype %s and shape %s "
                                 "(need %d bytes, found %d)",
                                 *tensor.dtype, ShapeText(*tensor.shape), bytes,

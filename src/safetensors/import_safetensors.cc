@@ -129,7 +129,7 @@ Status MergeMetadata(ImportRun& run) {
   return absl::OkStatus();
 }
 
-Status OfImport(const ImportRun& run, const Status& status) {
+Status NameImport(const ImportRun& run, const Status& status) {
   if (status.ok()) return status;
   return Status(status.code(), absl::StrFormat("import \"%s\": %s", run.Name(),
                                                status.message()));
@@ -138,7 +138,7 @@ Status OfImport(const ImportRun& run, const Status& status) {
 // Removes the tensors that the options do not choose. Rank 0 only.
 Status SelectForImport(ImportRun& run) {
   const StatusOr<KeyPatterns> patterns = KeyPatterns::Compile(run.options.keys);
-  if (!patterns.ok()) return OfImport(run, patterns.status());
+  if (!patterns.ok()) return NameImport(run, patterns.status());
   std::vector<std::string_view> names;
   std::vector<std::vector<bool>> is_chosen;
   for (const SafetensorsFile& file : run.opened) {
@@ -163,7 +163,7 @@ Status SelectForImport(ImportRun& run) {
           file.path, tensor.name, run.result.left_out.back().reason));
     }
   }
-  BELAY_RETURN_IF_ERROR(OfImport(run, patterns->CheckAllMatch(names)));
+  BELAY_RETURN_IF_ERROR(NameImport(run, patterns->CheckAllMatch(names)));
   for (size_t i = 0; i < run.opened.size(); ++i) {
     std::vector<FileTensor>& tensors = run.opened[i].header.tensors;
     size_t number = 0;

@@ -161,7 +161,7 @@ using safetensors::FileTensor;
 
 constexpr std::string_view kJsonEnd = ".json";
 
-Status OfFile(const std::string& path, const Status& status) {
+Status NameFile(const std::string& path, const Status& status) {
   return Status(status.code(),
                 absl::StrFormat("read \"%s\": %s", path, status.message()));
 }
@@ -190,11 +190,11 @@ class Headers {
     using safetensors::kMaxHeaderBytesOfAll;
     bytes_ += length;
     if (bytes_ <= kMaxHeaderBytesOfAll) return absl::OkStatus();
-    return OfFile(path, absl::DataLossError(absl::StrFormat(
-                            "the headers of all files together are above the "
-                            "limit (need at most %d bytes, found %d up to "
-                            "here)",
-                            kMaxHeaderBytesOfAll, bytes_)));
+    return NameFile(path, absl::DataLossError(absl::StrFormat(
+                              "the headers of all files together are above the "
+                              "limit (need at most %d bytes, found %d up to "
+                              "here)",
+                              kMaxHeaderBytesOfAll, bytes_)));
   }
 
   // Counts the memory that the tensors take until they are saved.
@@ -204,21 +204,21 @@ class Headers {
       memory_ += kMemoryPerTensor + kMemoryPerNameByte * tensor.name.size();
     }
     const StatusOr<std::optional<int64_t>> said = MaxMetadataBytes();
-    if (!said.ok()) return OfFile(file.path, said.status());
+    if (!said.ok()) return NameFile(file.path, said.status());
     const int64_t most = said->value_or(MetadataBudget(bytes_));
     if (memory_ > most) {
-      return OfFile(file.path,
-                    absl::ResourceExhaustedError(absl::StrFormat(
-                        "the tensors take too much memory; if you trust the "
-                        "file, allow more with %s (need %d bytes, found %d)",
-                        kMaxMetadataBytes, memory_, most)));
+      return NameFile(file.path,
+                      absl::ResourceExhaustedError(absl::StrFormat(
+                          "the tensors take too much memory; if you trust the "
+                          "file, allow more with %s (need %d bytes, found %d)",
+                          kMaxMetadataBytes, memory_, most)));
     }
     for (const FileTensor& tensor : file.header.tensors) {
       const auto [at, is_new] = path_of_.emplace(tensor.name, paths_.back());
       if (is_new) continue;
-      return OfFile(file.path, absl::InvalidArgumentError(
-                                   Cat("tensor \"", tensor.name, "\" is in \"",
-                                       at->second, "\", too")));
+      return NameFile(file.path, absl::InvalidArgumentError(Cat(
+                                     "tensor \"", tensor.name, "\" is in \"",
+                                     at->second, "\", too")));
     }
     return absl::OkStatus();
   }
@@ -244,7 +244,7 @@ StatusOr<SafetensorsFile> OpenFile(const std::string& path, Links links,
   BELAY_ASSIGN_OR_RETURN(const std::string first,
                          ReadText(file, 0, std::min(stat.size, kLengthBytes)));
   const StatusOr<int64_t> length = safetensors::HeaderLength(first, stat.size);
-  if (!length.ok()) return OfFile(path, length.status());
+  if (!length.ok()) return NameFile(path, length.status());
   BELAY_RETURN_IF_ERROR(headers.AddBytes(path, *length));
   BELAY_ASSIGN_OR_RETURN(const std::string text,
                          ReadText(file, kLengthBytes, *length));
@@ -257,7 +257,7 @@ StatusOr<SafetensorsFile> OpenFile(const std::string& path, Links links,
       CatchBadAlloc(Cat("the header of \"", path, "\""), [&] {
         return safetensors::ParseHeader(text, stat.size - opened.data_offset);
       });
-  if (!header.ok()) return OfFile(path, header.status());
+  if (!header.ok()) return NameFile(path, header.status());
   opened.header = *std::move(header);
   BELAY_RETURN_IF_ERROR(headers.Add(opened));
   return opened;
@@ -271,19 +271,20 @@ Status CheckAgainstIndex(const std::string& path,
     for (const FileTensor& tensor : file.header.tensors) {
       const auto found = file_of.find(tensor.name);
       if (found == file_of.end() || found->second != GetLastName(file.path)) {
-        return OfFile(path, absl::DataLossError(absl::StrFormat(
-                                "the index does not say that tensor \"%s\" is "
-                                "in \"%s\"",
-                                tensor.name, GetLastName(file.path))));
+        return NameFile(path,
+                        absl::DataLossError(absl::StrFormat(
+                            "the index does not say that tensor \"%s\" is "
+                            "in \"%s\"",
+                            tensor.name, GetLastName(file.path))));
       }
       file_of.erase(found);
     }
   }
   if (file_of.empty()) return absl::OkStatus();
-  return OfFile(path, absl::DataLossError(absl::StrFormat(
-                          "tensor \"%s\" is not in \"%s\", where the index "
-                          "says it is",
-                          file_of.begin()->first, file_of.begin()->second)));
+  return NameFile(path, absl::DataLossError(absl::StrFormat(
+                            "tensor \"%s\" is not in \"%s\", where the index "
+                            "says it is",
+                            file_of.begin()->first, file_of.begin()->second)));
 }
 
 StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
@@ -293,10 +294,10 @@ StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
                          PosixFile::Open(path, ChooseOpenMode(links)));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, opened.Stat());
   if (stat.size > safetensors::kMaxHeaderBytes) {
-    return OfFile(path, absl::DataLossError(absl::StrFormat(
-                            "the index is above the limit (need at most %d "
-                            "bytes, found %d)",
-                            safetensors::kMaxHeaderBytes, stat.size)));
+    return NameFile(path, absl::DataLossError(absl::StrFormat(
+                              "the index is above the limit (need at most %d "
+                              "bytes, found %d)",
+                              safetensors::kMaxHeaderBytes, stat.size)));
   }
   BELAY_ASSIGN_OR_RETURN(const std::string text,
                          ReadText(opened, 0, stat.size));
@@ -304,7 +305,7 @@ StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
   const StatusOr<safetensors::FileOfTensor> index =
       CatchBadAlloc(Cat("the index \"", path, "\""),
                     [&] { return safetensors::ParseIndex(text); });
-  if (!index.ok()) return OfFile(path, index.status());
+  if (!index.ok()) return NameFile(path, index.status());
   std::vector<std::string_view> names;  // an index of 100 MB may have many
   names.reserve(index->size());
   for (const auto& [tensor, file] : *index) names.push_back(file);
@@ -315,7 +316,7 @@ StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
     StatusOr<SafetensorsFile> file = OpenFile(
         JoinPath(GetParent(path), std::string(name)), Links::kRefused, headers);
     if (absl::IsNotFound(file.status())) {  // the index promises it
-      return OfFile(
+      return NameFile(
           path, absl::DataLossError(Cat("the file \"", name, "\" is missing")));
     }
     BELAY_RETURN_IF_ERROR(file.status());
@@ -336,9 +337,9 @@ Status CheckSeries(const std::string& path,
   }
   for (const auto& [series, count] : found) {
     if (count == series.second) continue;
-    return OfFile(path, absl::DataLossError(absl::StrFormat(
-                            "files of \"%s\" are missing (need %d, found %d)",
-                            series.first, series.second, count)));
+    return NameFile(path, absl::DataLossError(absl::StrFormat(
+                              "files of \"%s\" are missing (need %d, found %d)",
+                              series.first, series.second, count)));
   }
   return absl::OkStatus();
 }
@@ -352,18 +353,18 @@ StatusOr<std::vector<SafetensorsFile>> OpenFolder(
     if (name.ends_with(safetensors::kFileEnd)) files.push_back(name);
   }
   if (indexes.size() > 1) {
-    return OfFile(path, absl::InvalidArgumentError(absl::StrFormat(
-                            "the directory has several indexes, \"%s\" and "
-                            "\"%s\"; name one of them",
-                            indexes[0], indexes[1])));
+    return NameFile(path, absl::InvalidArgumentError(absl::StrFormat(
+                              "the directory has several indexes, \"%s\" and "
+                              "\"%s\"; name one of them",
+                              indexes[0], indexes[1])));
   }
   if (indexes.size() == 1) {
     return OpenIndex(JoinPath(path, indexes[0]), Links::kRefused, headers);
   }
   if (files.empty()) {
-    return OfFile(path, absl::NotFoundError(
-                            Cat("the directory has no file that ends with \"",
-                                safetensors::kFileEnd, "\"")));
+    return NameFile(path, absl::NotFoundError(
+                              Cat("the directory has no file that ends with \"",
+                                  safetensors::kFileEnd, "\"")));
   }
   BELAY_RETURN_IF_ERROR(CheckSeries(path, files));
   std::vector<SafetensorsFile> opened;

@@ -20,7 +20,6 @@ struct IndexParts {
   std::vector<h5::DatasetSpec> datasets;
   std::vector<std::string_view> values;  // by dataset
   std::vector<h5::ExternalLink> links;
-  std::vector<h5::VirtualDataset> virtuals;
   std::vector<std::string> paths;  // of the arrays, which links borrow
 };
 
@@ -39,17 +38,13 @@ void PresentArray(const std::string& path, const SavedCheckpoint& saved,
     parts.links.push_back({path, saved.files[datasets[0].file].name, path});
     return;
   }
-  if (datasets.empty() || NumElements(array.shape) == 0) {
-    parts.datasets.push_back(std::move(spec));
-    parts.values.emplace_back();
-    return;
-  }
-  h5::VirtualDataset shown = {.spec = std::move(spec), .pieces = {}};
   for (const StoredDataset& dataset : datasets) {
-    shown.pieces.push_back({saved.files[dataset.file].name,
-                            DatasetPath(path, array, dataset), dataset.box});
+    if (NumElements(array.shape) == 0) break;
+    spec.pieces.push_back({saved.files[dataset.file].name,
+                           DatasetPath(path, array, dataset), dataset.box});
   }
-  parts.virtuals.push_back(std::move(shown));
+  parts.datasets.push_back(std::move(spec));
+  parts.values.emplace_back();
 }
 
 void PresentArrays(const SavedCheckpoint& saved, IndexParts& parts) {
@@ -127,9 +122,6 @@ Status NoPlace(const std::string& path, const IndexParts& parts) {
   }
   for (const h5::DatasetSpec& spec : parts.datasets) {
     BELAY_RETURN_IF_ERROR(check(spec.path));
-  }
-  for (const h5::VirtualDataset& dataset : parts.virtuals) {
-    BELAY_RETURN_IF_ERROR(check(dataset.spec.path));
   }
   return absl::ResourceExhaustedError(absl::StrFormat(
       "create \"%s\": one group has more names than HDF5 has a place for; "
@@ -210,9 +202,8 @@ StatusOr<IndexImage> DraftIndex(const std::string& path,
     if (column.rows > 0) AddColumn(column, parts);
   }
   AddColumn(digest, parts);
-  BELAY_ASSIGN_OR_RETURN(
-      std::optional<h5::FileMetadata> metadata,
-      h5::EncodeFileMetadata({parts.datasets, parts.links, parts.virtuals}));
+  BELAY_ASSIGN_OR_RETURN(std::optional<h5::FileMetadata> metadata,
+                         h5::EncodeFileMetadata({parts.datasets, parts.links}));
   if (!metadata.has_value()) return NoPlace(path, parts);
   image.bytes = std::move(metadata->bytes);
   image.bytes.resize(metadata->file_bytes, '\0');

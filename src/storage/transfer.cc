@@ -23,8 +23,13 @@ constexpr int64_t kWritebackBytes = int64_t{4} << 20;
 // Writes parts of a file, and starts their way to the device early.
 class PartWriter {
  public:
-  PartWriter(PosixFile& file, const WriteJob& job)
-      : file_(file), write_back_(job.durable), stripes_(job.striping) {}
+  // Fewer bytes than `least` are gathered for one request to the device.
+  PartWriter(PosixFile& file, const WriteJob& job,
+             int64_t least = kWritebackBytes)
+      : file_(file),
+        write_back_(job.durable),
+        least_(least),
+        stripes_(job.striping) {}
 
   const StripeCounter& stripes() const { return stripes_; }
 
@@ -32,7 +37,7 @@ class PartWriter {
                std::span<const std::span<const std::byte>> parts) {
     BELAY_RETURN_IF_ERROR(file_.PwriteParts(offset, parts));
     stripes_.Add(offset, bytes);
-    if (write_back_ && bytes >= kWritebackBytes) {
+    if (write_back_ && bytes >= least_) {
       file_.StartWriteback(offset, bytes);
     } else if (write_back_) {
       StartLater(offset, bytes);
@@ -45,13 +50,14 @@ class PartWriter {
   void StartLater(int64_t offset, int64_t bytes) {
     if (offset != waiting_until_) waiting_from_ = offset;
     waiting_until_ = offset + bytes;
-    if (waiting_until_ - waiting_from_ < kWritebackBytes) return;
+    if (waiting_until_ - waiting_from_ < least_) return;
     file_.StartWriteback(waiting_from_, waiting_until_ - waiting_from_);
     waiting_from_ = waiting_until_;
   }
 
   PosixFile& file_;
   bool write_back_;
+  int64_t least_;
   StripeCounter stripes_;
   int64_t waiting_from_ = -1;
   int64_t waiting_until_ = -1;
@@ -870,8 +876,7 @@ void Unpack(std::span<const std::byte> message, Segments& segments) {
 // The state of one rank from portion to portion.
 struct TwoPhaseRun {
   const WriteJob& job;
-  PosixFile file;
-  StripeCounter stripes;
+  PartWriter writer;
   std::function<Status()> meanwhile;
   ReusableBytes sent;
   ReusableBytes received;
@@ -880,22 +885,15 @@ struct TwoPhaseRun {
 };
 
 // Writes ascending segments; those that follow each other in one call.
-Status WriteDomain(const Segments& segments, TwoPhaseRun& run) {
-  std::vector<std::span<const std::byte>> parts;
-  for (size_t i = 0; i < segments.size();) {
-    const int64_t begin = segments[i].offset;
-    int64_t end = begin;
-    parts.clear();
-    for (; i < segments.size() && segments[i].offset == end; ++i) {
-      parts.emplace_back(static_cast<const std::byte*>(segments[i].data),
-                         static_cast<size_t>(segments[i].bytes));
-      end += segments[i].bytes;
-    }
-    BELAY_RETURN_IF_ERROR(run.file.PwriteParts(begin, parts));
-    run.stripes.Add(begin, end - begin);
-    if (run.job.durable) run.file.StartWriteback(begin, end - begin);
+Status WriteDomain(const Segments& segments, PartWriter& writer) {
+  JoinedSegments<const std::byte> joined(
+      std::bind_front(&PartWriter::Write, &writer));
+  for (const IoSegment& segment : segments) {
+    joined.Add({static_cast<const std::byte*>(segment.data),
+                static_cast<size_t>(segment.bytes)},
+               segment.offset);
   }
-  return absl::OkStatus();
+  return joined.Flush();
 }
 
 int64_t CountBytes(const Segments& segments) {
@@ -921,7 +919,7 @@ Status WriteReceived(TwoPhaseRun& run, const ReceivedBytes& received,
     run.gathered_bytes = std::max(run.gathered_bytes,
                                   run.sent.size + received.memory.size +
                                       CountBytes(mine) + CountBytes(segments));
-    return WriteDomain(segments, run);
+    return WriteDomain(segments, run.writer);
   });
 }
 
@@ -992,19 +990,15 @@ Agreed<> WriteInTwoPhases(CommContext& context, const WriteJob& job,
   StatusOr<PosixFile> file = PosixFile::Open(job.path, ChooseMode(job));
   BELAY_RETURN_IF_AGREED(Agree(context, CheckOpened(job, file.status())));
   TwoPhaseRun run{.job = job,
-                  .file = *std::move(file),
-                  .stripes = StripeCounter(job.striping),
-                  .meanwhile = job.meanwhile,
-                  .sent = {},
-                  .received = {},
-                  .first = {}};
+                  .writer = PartWriter(*file, job, /*least=*/0),
+                  .meanwhile = job.meanwhile};
   BELAY_RETURN_IF_AGREED(WriteRounds(context, run, counts));
   Status status = run.first;
-  if (status.ok()) status = run.file.Close();
+  if (status.ok()) status = file->Close();
   if (status.ok()) {
     counts.bytes += job.writes.bytes;
-    counts.io_calls += run.file.write_calls();
-    run.stripes.AddTo(counts.stripes);
+    counts.io_calls += file->write_calls();
+    run.writer.stripes().AddTo(counts.stripes);
   }
   return Agree(context, BlameFullDisk(status, job.path, job.writes.bytes));
 }

@@ -40,16 +40,14 @@ class OtherFilesTest : public H5Test {
     Handle file = Value(CreateFile(Path("hdf5.h5")));
     ObjectCache cache;
     for (const DatasetSpec& spec : objects.datasets) {
-      Value(CreateDataset(file, cache, spec));
+      if (spec.pieces.empty()) Value(CreateDataset(file, cache, spec));
     }
     for (const ExternalLink& link : objects.links) {
       Ok(CreateExternalLink(file, cache, std::string(link.path),
                             std::string(link.file), std::string(link.target)));
     }
-    for (const VirtualDataset& dataset : objects.virtuals) {
-      Ok(CreateVirtualDataset(file, cache, dataset.spec.path,
-                              GetElementType(dataset.spec), dataset.spec.shape,
-                              dataset.pieces));
+    for (const DatasetSpec& spec : objects.datasets) {
+      if (!spec.pieces.empty()) Ok(CreateVirtualDataset(file, cache, spec));
     }
     cache = {};
     Ok(file.Close());
@@ -60,8 +58,14 @@ class OtherFilesTest : public H5Test {
   std::string Index() const { return Path("index.h5"); }
 };
 
-VirtualDataset Rows(const std::string& path, int64_t rows) {
-  VirtualDataset dataset = {{path, DType::kU8, 0, {rows, 3}, {}}, {}};
+DatasetSpec MakeVirtual(const std::string& path, DType dtype,
+                        const Shape& shape,
+                        const std::vector<VirtualPiece>& pieces) {
+  return {.path = path, .dtype = dtype, .shape = shape, .pieces = pieces};
+}
+
+DatasetSpec Rows(const std::string& path, int64_t rows) {
+  DatasetSpec dataset = MakeVirtual(path, DType::kU8, {rows, 3}, {});
   for (int64_t i = 0; i < rows; ++i) {
     dataset.pieces.push_back(
         {"a.h5", absl::StrCat("w", i % 2), {{i, 0}, {1, 3}}});
@@ -97,19 +101,18 @@ TEST_F(OtherFilesTest, ManyLinksInOneGroup) {
 TEST_F(OtherFilesTest, AVirtualDatasetShowsPiecesAsOneArray) {
   WriteData("a.h5", "w", {3, 2}, "\1\2\3\4\5\6");
   WriteData("b.h5", "50%/w%s", {3, 1}, "\7\10\11");
-  const std::vector<VirtualDataset> virtuals = {
-      {{"m/w", DType::kU8, 0, {3, 4}, {}},
-       {{"a.h5", "w", {{0, 0}, {3, 2}}},
-        {"b.h5", "50%/w%s", {{0, 2}, {3, 1}}},
-        {"a.h5", "none", {{3, 4}, {0, 0}}}}}};
-  ExpectSame({.virtuals = virtuals});
+  const std::vector<DatasetSpec> virtuals = {
+      MakeVirtual("m/w", DType::kU8, {3, 4},
+                  {{"a.h5", "w", {{0, 0}, {3, 2}}},
+                   {"b.h5", "50%/w%s", {{0, 2}, {3, 1}}},
+                   {"a.h5", "none", {{3, 4}, {0, 0}}}})};
+  ExpectSame({.datasets = virtuals});
   const json found = Python(Index(), {"m/w"})["m/w"];
   EXPECT_EQ(found["dtype"], "uint8");
   EXPECT_EQ(found["values"], json({{1, 2, 7, 0}, {3, 4, 8, 0}, {5, 6, 9, 0}}));
 }
 
 TEST_F(OtherFilesTest, VirtualDatasetsOfEveryTypeBesideAllElse) {
-  std::vector<VirtualDataset> virtuals;
   std::vector<DatasetSpec> datasets;
   std::deque<std::string> texts;  // which links borrow
   std::vector<ExternalLink> links;
@@ -120,14 +123,15 @@ TEST_F(OtherFilesTest, VirtualDatasetsOfEveryTypeBesideAllElse) {
     for (const Shape& shape :
          std::vector<Shape>{{6}, {2, 4}, {2, 3, 4, 5}, most_axes}) {
       const auto axes = static_cast<int64_t>(shape.size());
-      const std::string path = absl::StrCat("v/", virtuals.size());
+      const std::string path = absl::StrCat("v/", links.size());
       Box half = WholeBox(shape);
       half.shape[0] /= 2;
       Box other = half;
       other.offset[0] = half.shape[0];
-      virtuals.push_back({{path, dtype, 0, shape, {}},
-                          {{"a.h5", path + "@0", half},
-                           {"b.h5", absl::StrCat(path, "@", axes), other}}});
+      datasets.push_back(
+          MakeVirtual(path, dtype, shape,
+                      {{"a.h5", path + "@0", half},
+                       {"b.h5", absl::StrCat(path, "@", axes), other}}));
       datasets.push_back({path + "/below", dtype, 0, shape, {}});
       datasets.back().path[0] = 'd';
       const std::string& target = texts.emplace_back(path);
@@ -135,16 +139,16 @@ TEST_F(OtherFilesTest, VirtualDatasetsOfEveryTypeBesideAllElse) {
                        "a.h5", target});
     }
   }
-  ExpectSame({.datasets = datasets, .links = links, .virtuals = virtuals});
+  ExpectSame({.datasets = datasets, .links = links});
 }
 
 // Of HDF5's two ways to store a box, the one with 64 bits.
 TEST_F(OtherFilesTest, AVirtualDatasetMayHoldMoreThanFourGibiElements) {
   constexpr int64_t kRow = int64_t{3} << 30;
-  std::vector<VirtualDataset> virtuals = {
-      {{"w", DType::kU8, 0, {2 * kRow}, {}},
-       {{"a.h5", "w", {{0}, {kRow}}}, {"b.h5", "w", {{kRow}, {kRow}}}}}};
-  ExpectSame({.virtuals = virtuals});
+  const std::vector<DatasetSpec> virtuals = {MakeVirtual(
+      "w", DType::kU8, {2 * kRow},
+      {{"a.h5", "w", {{0}, {kRow}}}, {"b.h5", "w", {{kRow}, {kRow}}}})};
+  ExpectSame({.datasets = virtuals});
   for (const VirtualPiece& piece : virtuals[0].pieces) {
     const std::vector<DatasetSpec> datasets = {
         {"w", DType::kU8, 0, {kRow}, {}}};
@@ -165,13 +169,13 @@ TEST_F(OtherFilesTest, AVirtualDatasetMayHoldMoreThanFourGibiElements) {
 
 // The edge between both ways.
 TEST_F(OtherFilesTest, BoxesThatEndNearFourGibi) {
-  std::vector<VirtualDataset> virtuals;
+  std::vector<DatasetSpec> virtuals;
   for (int64_t end = (int64_t{1} << 32) - 2; end < (int64_t{1} << 32) + 3;
        ++end) {
-    virtuals.push_back({{absl::StrCat(end), DType::kU8, 0, {2, end}, {}},
-                        {{"a.h5", "w", {{0, end - 5}, {2, 5}}}}});
+    virtuals.push_back(MakeVirtual(absl::StrCat(end), DType::kU8, {2, end},
+                                   {{"a.h5", "w", {{0, end - 5}, {2, 5}}}}));
   }
-  ExpectSame({.virtuals = virtuals});
+  ExpectSame({.datasets = virtuals});
 }
 
 // Its pieces take more than a collection usually holds.
@@ -183,9 +187,9 @@ TEST_F(OtherFilesTest, AVirtualDatasetMayHaveManyPieces) {
   data.bytes.resize(data.file_bytes, '\1');
   data.bytes.replace(data.offsets[0], 3, 3, '\0');
   testing::PutFile(Path("a.h5"), data.bytes);
-  const std::vector<VirtualDataset> virtuals = {
-      Rows("few", 2), Rows("w", kPieces), Rows("last", 3)};
-  ExpectSame({.virtuals = virtuals});
+  const std::vector<DatasetSpec> virtuals = {Rows("few", 2), Rows("w", kPieces),
+                                             Rows("last", 3)};
+  ExpectSame({.datasets = virtuals});
   const Handle reader = Value(OpenFileReadOnly(Index()));
   std::string found(2 * 3, '?');
   Ok(ReadHyperslab(reader, "w", {DType::kU8}, {{kPieces - 2, 0}, {2, 3}},
@@ -198,12 +202,12 @@ TEST_F(OtherFilesTest, AVirtualDatasetMayHaveManyPieces) {
 
 TEST_F(OtherFilesTest, ManyVirtualDatasets) {
   for (const int64_t rows : {1, 3, 400}) {
-    std::vector<VirtualDataset> virtuals;
+    std::vector<DatasetSpec> virtuals;
     for (int i = 0; i < 3000 / (1 + rows); ++i) {
       virtuals.push_back(Rows(absl::StrCat("g/", i), rows));
-      virtuals.back().spec.shape[0] = rows + 1;
+      virtuals.back().shape[0] = rows + 1;
     }
-    ExpectSame({.virtuals = virtuals});
+    ExpectSame({.datasets = virtuals});
   }
 }
 
