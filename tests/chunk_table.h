@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "file_bytes.h"
-#include "format/object_header.h"
+#include "format/file_metadata.h"
 
 namespace belay::testing {
 

@@ -10,7 +10,6 @@
 #include "core/status_macros.h"
 #include "plan/plan.h"
 #include "storage/index_file.h"
-#include "storage/index_image.h"
 
 namespace belay {
 

@@ -13,7 +13,6 @@
 #include "absl/strings/str_replace.h"
 #include "core/status_macros.h"
 #include "h5_testing.h"
-#include "hdf5/dataset.h"
 #include "hdf5/file.h"
 #include "hdf5/handle.h"
 #include "hdf5/types.h"

@@ -19,7 +19,6 @@
 #include "belay/status.h"
 #include "core/status_macros.h"
 #include "file_bytes.h"
-#include "hdf5/dataset.h"
 #include "hdf5/file.h"
 
 namespace belay::h5 {

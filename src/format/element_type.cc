@@ -7,7 +7,7 @@
 #include "core/status_macros.h"
 #include "core/struct_text.h"
 #include "core/text.h"
-#include "format/object_header.h"
+#include "format/file_metadata.h"
 
 namespace belay::h5 {
 

@@ -7,10 +7,36 @@
 #ifndef BELAY_FORMAT_FILE_READER_H_
 #define BELAY_FORMAT_FILE_READER_H_
 
+#include <optional>
+#include <vector>
+
+#include "format/bounded_file.h"
 #include "format/chunked_dataset.h"
-#include "format/read_header.h"
 
 namespace belay::h5 {
+
+// A message as it stands in a header.
+struct StoredMessage {
+  uint8_t kind = 0;  // as HeaderMessage::Kind, or any other number
+  std::string bytes;
+};
+
+// Reads metadata that begins with `signature`. Its checksum is at
+// `checksum_at`, where it counts as zero in itself, or at the end (-1). Returns
+// it without a checksum at the end; the file owns it.
+// Errors: DataLoss - another signature, or another checksum; those of
+//   BoundedFile.
+StatusOr<std::string_view> ReadChecked(BoundedFile& file, int64_t offset,
+                                       int64_t bytes,
+                                       std::string_view signature,
+                                       std::string_view what,
+                                       int64_t checksum_at = -1);
+
+// Returns all messages of an object, those of continuation blocks, too.
+// Errors: DataLoss - damaged; Unimplemented - a header or a message that belay
+//   does not write, which it names; those of BoundedFile.
+StatusOr<std::vector<StoredMessage>> ReadObjectHeader(BoundedFile& file,
+                                                      int64_t address);
 
 // A dataset whose bytes lie in a row.
 struct ContiguousDataset {
@@ -23,7 +49,8 @@ struct ContiguousDataset {
 // Borrows the file.
 class FileReader {
  public:
-  // Errors: those of ReadSuperblock.
+  // Errors: DataLoss - not HDF5, damaged, or longer than it is; Unimplemented -
+  //   a superblock that belay does not write; those of BoundedFile.
   static StatusOr<FileReader> Open(BoundedFile& file);
 
   // Returns a dataset, such as "group/name", or nothing if the last link, or

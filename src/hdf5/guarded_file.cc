@@ -9,7 +9,7 @@
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
-#include "hdf5/dataset.h"
+#include "hdf5/file.h"
 #include "hdf5/native_read.h"
 #include "hdf5/program.h"
 

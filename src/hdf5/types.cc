@@ -5,7 +5,7 @@
 
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "hdf5/dataset.h"
+#include "hdf5/file.h"
 #include "hdf5/native_read.h"
 
 namespace belay::h5 {

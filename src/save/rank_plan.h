@@ -14,7 +14,7 @@
 #include "belay/save_restore.h"
 #include "belay/status.h"
 #include "core/agreed.h"
-#include "hdf5/dataset.h"
+#include "hdf5/file.h"
 #include "mpi/collective.h"
 #include "pipeline/listing.h"
 #include "plan/plan.h"

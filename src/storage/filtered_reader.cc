@@ -8,7 +8,7 @@
 #include "core/catch_exceptions.h"
 #include "core/strided_copy.h"
 #include "core/text.h"
-#include "format/chunk_filters.h"
+#include "format/chunked_dataset.h"
 #include "format/paths.h"
 #include "plan/save_planner.h"
 

@@ -4,7 +4,6 @@
 
 #include "core/status_macros.h"
 #include "format/file_metadata.h"
-#include "format/object_header.h"
 #include "mpi/mpi_file.h"
 #include "plan/chunks.h"
 #include "storage/file_system.h"

@@ -12,7 +12,7 @@
 #include <map>
 
 #include "core/wire.h"
-#include "hdf5/dataset.h"
+#include "hdf5/file.h"
 #include "plan/plan.h"
 
 namespace belay {

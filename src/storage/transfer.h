@@ -15,7 +15,7 @@
 #include "belay/status.h"
 #include "core/agreed.h"
 #include "core/element_conversion.h"
-#include "hdf5/dataset.h"
+#include "hdf5/file.h"
 #include "mpi/collective.h"
 #include "mpi/mpi_file.h"
 #include "plan/stored_values.h"

@@ -12,8 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/struct_text.h"
 #include "file_reader_testing.h"
-#include "format/chunk_filters.h"
-#include "format/object_header.h"
+#include "format/file_metadata.h"
 #include "hdf5/types.h"
 
 namespace belay::h5::chunked_dataset_test {

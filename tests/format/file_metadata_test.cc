@@ -8,8 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "format/object_header.h"
-#include "format/write_links.h"
 #include "h5_description.h"
 #include "h5_testing.h"
 #include "hdf5/types.h"

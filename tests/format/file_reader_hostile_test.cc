@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "file_reader_testing.h"
-#include "format/object_header.h"
+#include "format/file_metadata.h"
 
 namespace belay::h5::file_reader_hostile_test {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "format/file_metadata.h"
-#include "format/write_links.h"
 #include "h5_testing.h"
 
 namespace belay::h5::large_groups_test {

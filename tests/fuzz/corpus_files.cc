@@ -9,10 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "format/element_type.h"
 #include "format/file_metadata.h"
-#include "format/object_header.h"
-#include "format/read_header.h"
+#include "format/file_reader.h"
 #include "format/stored_columns.h"
-#include "format/write_links.h"
 #include "fuzz_input.h"
 #include "hdf5_bytes.h"
 

@@ -8,10 +8,8 @@
 #include <vector>
 
 #include "format/chunked_dataset.h"
+#include "format/file_metadata.h"
 #include "format/file_reader.h"
-#include "format/object_header.h"
-#include "format/read_header.h"
-#include "format/write_links.h"
 #include "fuzz_input.h"
 #include "fuzz_target.h"
 #include "hdf5_bytes.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <optional>
 
-#include "format/object_header.h"
+#include "format/file_metadata.h"
 
 namespace belay {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "h5_testing.h"
-#include "hdf5/dataset.h"
+#include "hdf5/file.h"
 
 namespace belay::h5::h5_dataset_test {
 namespace {

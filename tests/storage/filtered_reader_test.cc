@@ -7,7 +7,6 @@
 
 #include "belay/values/save_args.h"
 #include "h5_testing.h"
-#include "hdf5/dataset.h"
 #include "hdf5/file.h"
 
 namespace belay::filtered_reader_test {

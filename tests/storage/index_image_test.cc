@@ -1,5 +1,4 @@
 // An index that is put together before its data files exist.
-#include "storage/index_image.h"
 
 #include <gtest/gtest.h>
 

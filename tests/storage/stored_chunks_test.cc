@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "chunk_table.h"
 #include "h5_testing.h"
-#include "hdf5/dataset.h"
 #include "hdf5/file.h"
 #include "storage/filtered_reader.h"
 
