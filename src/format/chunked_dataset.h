@@ -20,7 +20,7 @@ enum class ChunkIndex : uint8_t {
 };
 
 struct ChunkedDataset {
-  std::string type;  // as EncodedTypeInFile or EncodedType
+  std::string type;  // as EncodedType, in a file or not
   Shape shape;       // of possibly more elements than an int64_t can count
   Shape chunk;
   int64_t element_bytes = 0;

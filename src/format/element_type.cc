@@ -243,20 +243,12 @@ StatusOr<std::string> EncodedStruct(const std::string& text, bool in_file) {
   return out;
 }
 
-StatusOr<std::string> Encoded(const ElementType& type, bool in_file) {
+}  // namespace
+
+StatusOr<std::string> EncodedType(const ElementType& type, bool in_file) {
   if (!type.fields.empty()) return EncodedStruct(type.fields, in_file);
   if (type.dtype == DType::kString) return EncodedText(type.string_bytes);
   return EncodedNumber(type.dtype, in_file ? kInFile : 1);
-}
-
-}  // namespace
-
-StatusOr<std::string> EncodedType(const ElementType& type) {
-  return Encoded(type, /*in_file=*/false);
-}
-
-StatusOr<std::string> EncodedTypeInFile(const ElementType& type) {
-  return Encoded(type, /*in_file=*/true);
 }
 
 }  // namespace belay::h5

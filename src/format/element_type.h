@@ -82,12 +82,11 @@ int64_t StoredBytes(const DatasetSpec& spec);
 // Encoded as H5Tencode of HDF5 1.10 does it: version 1, and version 2 where an
 // array is a member (File Format Specification 3.0, section IV.A.2.d).
 
-// Returns the message of a stored type.
+// Returns the message of a stored type or, with `in_file`, the one that HDF5
+// 1.10 itself puts into files: version 3.
 // Errors: InvalidArgument - an unknown dtype, or a text that names no fields.
-StatusOr<std::string> EncodedType(const ElementType& type);
-
-// Returns the message that HDF5 1.10 itself puts into files: version 3.
-StatusOr<std::string> EncodedTypeInFile(const ElementType& type);
+StatusOr<std::string> EncodedType(const ElementType& type,
+                                  bool in_file = false);
 
 }  // namespace belay::h5
 

@@ -200,13 +200,12 @@ StatusOr<Handle> ReaderAccess(const std::string& path) {
 }  // namespace
 
 StatusOr<Handle> CreateFile(const std::string& path, const FileLayoutHint& hint,
-                            Before before) {
+                            bool is_there) {
   InitLibrary();
   BELAY_ASSIGN_OR_RETURN(const Handle access, WriterAccess(hint, path));
   BELAY_ASSIGN_OR_RETURN(const Handle creation,
                          GroupProperties(H5P_FILE_CREATE, path));
-  const unsigned flags =
-      before == Before::kNothing ? H5F_ACC_EXCL : H5F_ACC_TRUNC;
+  const unsigned flags = is_there ? H5F_ACC_TRUNC : H5F_ACC_EXCL;
   return Own(H5Fcreate(path.c_str(), flags, creation.get(), access.get()),
              "create file", path);
 }
@@ -291,14 +290,6 @@ Status CheckCanRead(const std::vector<Filter>& filters) {
 
 namespace {
 
-StatusOr<bool> LinkExists(const Handle& file, const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(
-      const int64_t found,
-      Number(H5Lexists(file.get(), path.c_str(), H5P_DEFAULT), "look for",
-             path));
-  return found > 0;
-}
-
 // Creates a group and the ones above it, or opens it if it is there.
 StatusOr<Handle> OpenGroup(const Handle& file, ObjectCache& cache,
                            const std::string& path) {
@@ -309,7 +300,9 @@ StatusOr<Handle> OpenGroup(const Handle& file, ObjectCache& cache,
       BELAY_RETURN_IF_ERROR(
           OpenGroup(file, cache, path.substr(0, end)).status());
     }
-    BELAY_ASSIGN_OR_RETURN(exists, LinkExists(file, path));
+    BELAY_ASSIGN_OR_RETURN(
+        exists, Number(H5Lexists(file.get(), path.c_str(), H5P_DEFAULT),
+                       "look for", path));
     cache.paths.insert(path);
   }
   if (exists) {

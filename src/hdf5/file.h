@@ -84,18 +84,13 @@ struct FileLayoutHint {
   int64_t small_data_bytes = 0;  // arrays below this share blocks of this size
 };
 
-// The state of the path before a file is created.
-enum class Before : uint8_t {
-  kNothing,
-  kEmptyFile,  // it is kept, with what the file system knows of it
-};
-
-// Creates a file.
+// Creates a file. With `is_there` an empty one is kept, with what the file
+// system knows of it.
 // Errors: AlreadyExists - it was to be new; NotFound - no such directory;
 //   PermissionDenied; ResourceExhausted; Internal.
 StatusOr<Handle> CreateFile(const std::string& path,
                             const FileLayoutHint& hint = {},
-                            Before before = Before::kNothing);
+                            bool is_there = false);
 
 // Opens a file for reading.
 // Errors: NotFound; PermissionDenied; DataLoss - truncated, damaged, or no HDF5

@@ -41,13 +41,6 @@ const Closer& FindCloser(hid_t id) {
   return kAnyCloser;
 }
 
-// Returns the error of a write that failed, even if HDF5 did not report it.
-Status WriteError(std::string_view site, std::string_view name) {
-  const int error = TakeWriteError();
-  if (error == 0) return absl::OkStatus();
-  return ErrnoStatus(error, site, name);
-}
-
 void CloseSilently(hid_t id) {
   FindCloser(id).close(id);
   TakeWriteError();
@@ -74,7 +67,10 @@ Status Handle::Close() {
   const hid_t id = std::exchange(id_, H5I_INVALID_HID);
   const Closer& closer = FindCloser(id);
   Status status = Check(closer.close(id), closer.site, name_);
-  status.Update(WriteError(closer.site, name_));
+  // Even if HDF5 did not report that a write failed.
+  if (const int error = TakeWriteError(); error != 0) {
+    status.Update(ErrnoStatus(error, closer.site, name_));
+  }
   return status;
 }
 

@@ -44,18 +44,14 @@ using safetensors::Window;
 
 // --- Files ---
 
-// The export has the files DIRECTORY/STEM.safetensors and so on.
-struct ExportPlace {
-  std::string directory;
-  std::string stem;
-  bool makes_directory = false;  // if there is none
-};
-
-// The files of one export, which are created under temporary names, and renamed
-// once all are complete. Rank 0 only.
+// The files DIRECTORY/STEM.safetensors and so on of one export, which are
+// created under temporary names, and renamed once all are complete. Rank 0
+// only.
 struct ExportFiles {
-  ExportPlace place;
-  uint64_t nonce = 0;  // tells its files from those of another export
+  std::string directory = {};
+  std::string stem = {};
+  bool makes_directory = false;  // if there is none
+  uint64_t nonce = 0;            // tells its files from those of another export
   bool overwrite = false;
   bool durable = true;
   double lock_seconds = 0;  // the longest wait for other exports
@@ -70,13 +66,13 @@ struct ExportFiles {
     return InProgressPath(FinalPath(name), nonce);
   }
   std::string FinalPath(const std::string& name) const {
-    return place.directory == "." ? name : JoinPath(place.directory, name);
+    return directory == "." ? name : JoinPath(directory, name);
   }
 };
 
 Status SyncPlace(const ExportFiles& files) {
   if (!files.durable) return absl::OkStatus();
-  return SyncDirectory(files.place.directory);
+  return SyncDirectory(files.directory);
 }
 
 // Removes `end` from the name; returns false if the name does not end with it.
@@ -133,14 +129,14 @@ struct Found {
 // Sets `files.old` to the names of a complete export, and returns the others.
 StatusOr<Found> Look(ExportFiles& files) {
   BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                         ListDirectory(files.place.directory));
+                         ListDirectory(files.directory));
   Found found;
   files.old.clear();
   for (std::string_view name : all) {
     const std::string path = files.FinalPath(std::string(name));
     const bool is_set_aside = RemoveEnd(name, ReplacedName(""));
     const bool is_debris = WithoutInProgress(name);
-    if (!safetensors::IsNameOfExport(name, files.place.stem)) continue;
+    if (!safetensors::IsNameOfExport(name, files.stem)) continue;
     if (is_set_aside) {
       found.set_aside = path;
       continue;
@@ -156,7 +152,7 @@ StatusOr<Found> Look(ExportFiles& files) {
 }
 
 std::string LockPath(const ExportFiles& files) {
-  return files.FinalPath(Cat(".", files.place.stem, kFileEnd, ".lock"));
+  return files.FinalPath(Cat(".", files.stem, kFileEnd, ".lock"));
 }
 
 Status CheckReplaceable(const ExportFiles& files) {
@@ -166,14 +162,16 @@ Status CheckReplaceable(const ExportFiles& files) {
       files.FinalPath(files.old[0]), SetOption(&ExportOptions::overwrite)));
 }
 
-// Parses the argument `out` of ExportSafetensors.
+// Finds the directory and the stem in the argument `out` of ExportSafetensors.
 // Errors: InvalidArgument - there is no name in it.
-StatusOr<ExportPlace> ParseExportPlace(const std::string& out) {
+Status ParsePlace(const std::string& out, ExportFiles& files) {
   const std::string path = WithoutSlashes(out);
   const std::string name = GetLastName(path);
   if (!std::string_view(name).ends_with(kFileEnd) && !path.empty()) {
-    return ExportPlace{
-        .directory = path, .stem = "model", .makes_directory = true};
+    files.directory = path;
+    files.stem = "model";
+    files.makes_directory = true;
+    return absl::OkStatus();
   }
   if (name.size() <= kFileEnd.size()) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -181,8 +179,9 @@ StatusOr<ExportPlace> ParseExportPlace(const std::string& out) {
         "as \"model.safetensors\")",
         out));
   }
-  return ExportPlace{.directory = GetParent(path),
-                     .stem = name.substr(0, name.size() - kFileEnd.size())};
+  files.directory = GetParent(path);
+  files.stem = name.substr(0, name.size() - kFileEnd.size());
+  return absl::OkStatus();
 }
 
 // A directory of steps, or a step, has no other files.
@@ -201,8 +200,8 @@ Status CheckHasNoSteps(const std::string& directory) {
 }
 
 Status PrepareDirectory(const ExportFiles& files) {
-  const std::string& directory = files.place.directory;
-  if (files.place.makes_directory) {
+  const std::string& directory = files.directory;
+  if (files.makes_directory) {
     BELAY_RETURN_IF_ERROR(EnsureDirectory(directory, files.durable));
   }
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(directory));
@@ -295,12 +294,12 @@ void UndoExport(ExportFiles& files) {
 void FinishExport(ExportFiles& files) {
   const ExportLock lock = std::move(files.lock);
   const StatusOr<std::vector<std::string>> names =
-      ListDirectory(files.place.directory);
+      ListDirectory(files.directory);
   if (!names.ok()) return;
   for (std::string_view name : *names) {
     const std::string path = files.FinalPath(std::string(name));
     if (RemoveEnd(name, ReplacedName("")) &&
-        safetensors::IsNameOfExport(name, files.place.stem) &&
+        safetensors::IsNameOfExport(name, files.stem) &&
         CheckIsFile(path).ok()) {
       RemoveTree(path).IgnoreError();
     }
@@ -359,8 +358,7 @@ Status CheckArguments(const ExportFrame& frame, ExportFiles& files) {
                         start, INT64_MAX, *frame.step));
   }
   BELAY_RETURN_IF_ERROR(CheckRanges(start, frame.options));
-  BELAY_ASSIGN_OR_RETURN(files.place, ParseExportPlace(frame.out));
-  return absl::OkStatus();
+  return ParsePlace(frame.out, files);
 }
 
 // All that must be the same on all ranks.
@@ -542,7 +540,7 @@ StatusOr<std::vector<RankExport>> PlanOnRoot(const ExportFrame& frame,
   BELAY_ASSIGN_OR_RETURN(
       planned.plan,
       safetensors::PlanFiles(std::move(selection.tensors), selection.metadata,
-                             files.place.stem, frame.options.max_file_bytes));
+                             files.stem, frame.options.max_file_bytes));
   BELAY_ASSIGN_OR_RETURN(
       std::vector<RankExport> parts,
       safetensors::PlanExport(
@@ -813,7 +811,6 @@ void Report(const ExportFrame& frame, ExportResult& result) {
 // All stages. Collective; agreed.
 Agreed<ExportResult> RunExport(const ExportFrame& frame) {
   ExportFiles files{
-      .place = {},
       .nonce = NewNonce(),
       .overwrite = frame.options.overwrite,
       .durable = frame.options.durable,

@@ -34,7 +34,7 @@ Status CheckDataset(const FilteredDataset& dataset,
                     const h5::ChunkedDataset& found) {
   const h5::ElementType type = {dataset.dtype, 0, dataset.fields};
   BELAY_ASSIGN_OR_RETURN(const std::string as_hdf5,
-                         h5::EncodedTypeInFile(type));
+                         h5::EncodedType(type, /*in_file=*/true));
   BELAY_ASSIGN_OR_RETURN(const std::string as_ours, h5::EncodedType(type));
   if (found.type != as_hdf5 && found.type != as_ours) {
     return IsAnother(dataset, "type");

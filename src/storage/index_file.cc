@@ -27,6 +27,18 @@ constexpr int64_t kMemoryPerByte = 40;
 constexpr int64_t kMostCompressed = 8;
 constexpr int64_t kLeastBudget = int64_t{16} << 20;
 
+// Returns the length that an open file would have without its holes; more, if
+// the file system may have compressed it.
+int64_t BytesWithoutHoles(const PosixFile& file, const FileStat& stat) {
+  if (stat.allocated_bytes >= stat.size / kMostCompressed) return stat.size;
+  // Some file systems count what they have stored only later, or never; some
+  // of these know no holes either.
+  constexpr int64_t kMostUncounted = int64_t{1} << 30;
+  const int64_t data = std::min(file.DataBytes(), kMostUncounted);
+  return std::clamp(stat.allocated_bytes * kMostCompressed,
+                    std::min(data, stat.size), stat.size);
+}
+
 }  // namespace
 
 // A damaged length must not exhaust memory.
@@ -44,16 +56,6 @@ StatusOr<std::optional<int64_t>> MaxMetadataBytes() {
   return absl::InvalidArgumentError(Cat(kMaxMetadataBytes,
                                         ": not a number of bytes (need at ",
                                         "least 1, found \"", text, "\")"));
-}
-
-int64_t BytesWithoutHoles(const PosixFile& file, const FileStat& stat) {
-  if (stat.allocated_bytes >= stat.size / kMostCompressed) return stat.size;
-  // Some file systems count what they have stored only later, or never; some
-  // of these know no holes either.
-  constexpr int64_t kMostUncounted = int64_t{1} << 30;
-  const int64_t data = std::min(file.DataBytes(), kMostUncounted);
-  return std::clamp(stat.allocated_bytes * kMostCompressed,
-                    std::min(data, stat.size), stat.size);
 }
 
 Hdf5Bytes::Hdf5Bytes(PosixFile file, const FileStat& stat, int64_t budget)

@@ -12,10 +12,6 @@ namespace belay {
 
 // The bytes of an HDF5 file of a step, to be read without libhdf5.
 
-// Returns the length that an open file would have without its holes; more, if
-// the file system may have compressed it.
-int64_t BytesWithoutHoles(const PosixFile& file, const FileStat& stat);
-
 // The variable of the environment that says how many bytes of memory the
 // metadata of one file may take.
 inline constexpr char kMaxMetadataBytes[] = "BELAY_MAX_METADATA_BYTES";

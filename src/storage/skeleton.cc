@@ -130,11 +130,9 @@ StatusOr<Skeleton> CreateByHdf5(const NewFile& file,
                                 const std::vector<h5::DatasetSpec>& datasets,
                                 bool keeps_regions) {
   Skeleton skeleton;
-  BELAY_ASSIGN_OR_RETURN(
-      h5::Handle created,
-      h5::CreateFile(
-          file.path, HintFor(datasets),
-          file.hints.empty() ? h5::Before::kNothing : h5::Before::kEmptyFile));
+  BELAY_ASSIGN_OR_RETURN(h5::Handle created,
+                         h5::CreateFile(file.path, HintFor(datasets),
+                                        /*is_there=*/!file.hints.empty()));
   BELAY_ASSIGN_OR_RETURN(skeleton.offsets,
                          CreateDatasets(std::move(created), datasets));
   BELAY_ASSIGN_OR_RETURN(PosixFile opened,

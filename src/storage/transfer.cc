@@ -368,8 +368,7 @@ Agreed<> WriteRounds(CommContext& context, const WriteJob& job, MpiFile& file,
   return Agree(context, BlameFullDisk(first, job.path, job.writes.bytes));
 }
 
-}  // namespace
-
+// Returns the MPI-IO hints for runs of that mean length, `extra` added.
 std::map<std::string, std::string> MpiIoHints(
     int64_t mean_run_bytes, const std::map<std::string, std::string>& extra) {
   std::map<std::string, std::string> hints = extra;
@@ -381,6 +380,8 @@ std::map<std::string, std::string> MpiIoHints(
   hints.emplace("romio_ds_write", "disable");
   return hints;
 }
+
+}  // namespace
 
 Agreed<> WriteCollectively(CommContext& context, const WriteJob& job,
                            MpiIoVerdict& verdict, WriteCounts& counts) {

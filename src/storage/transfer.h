@@ -145,10 +145,6 @@ Status ReadBackFiltered(const WriteJob& job);
 // phases) is faster than writing each where it is; above, slower.
 inline constexpr int64_t kTwoPhaseRunBytes = int64_t{8} << 10;
 
-// The MPI-IO hints for runs of that mean length, `extra` added.
-std::map<std::string, std::string> MpiIoHints(
-    int64_t mean_run_bytes, const std::map<std::string, std::string>& extra);
-
 // File domains: which rank writes which part of a portion of a file.
 //
 // In:  the segments that each rank has of the portion. Out: where the domain of

@@ -197,7 +197,7 @@ TEST_F(ChunkedDatasetTest, TypesAsHdf5PutsThemIntoFiles) {
   for (size_t i = 0; i < types.size(); ++i) {
     const auto found = Value(reader.FindChunked(absl::StrCat(i)));
     ASSERT_TRUE(found.has_value());
-    EXPECT_EQ(found->type, Value(EncodedTypeInFile(types[i])))
+    EXPECT_EQ(found->type, Value(EncodedType(types[i], /*in_file=*/true)))
         << types[i].fields;
     EXPECT_EQ(found->chunk, Shape{2});
     EXPECT_EQ(found->filters.size(), 1);
