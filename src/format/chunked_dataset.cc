@@ -312,6 +312,8 @@ Status ForEachStoredChunk(BoundedFile& file, const ChunkedDataset& dataset,
   return absl::OkStatus();
 }
 
+// --- Filters ---
+
 namespace {
 
 enum FilterId { kDeflate = 1, kShuffle = 2, kFletcher32 = 3 };

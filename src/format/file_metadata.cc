@@ -676,8 +676,6 @@ int64_t PutNameIndex(std::string& out, int64_t start,
 
 // --- Group links ---
 
-using Kind = HeaderMessage::Kind;
-
 bool IsExternal(const Link& link) { return !link.file.empty(); }
 
 int WidthOfName(const Link& link) { return link.name.size() < 256 ? 1 : 2; }

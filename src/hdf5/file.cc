@@ -248,6 +248,8 @@ Status OpenFileParallel(const std::string& path, MPI_Comm comm, MPI_Info hints,
   return first;
 }
 
+// --- Filters ---
+
 namespace {
 
 // Checks that HDF5 has these filters, and `need` of what they can do.

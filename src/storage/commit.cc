@@ -380,6 +380,8 @@ StatusOr<bool> IsStep(const std::string& path) {
   return LookWhileReplaced(path, [&] { return Exists(index); });
 }
 
+// --- Files of belay ---
+
 namespace {
 
 constexpr size_t kMaxShown = 5;

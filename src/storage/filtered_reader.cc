@@ -251,6 +251,8 @@ Status FilteredReader::Read(const std::string& path,
   return absl::OkStatus();
 }
 
+// --- Stored chunks ---
+
 namespace {
 
 // Fewer claimed bytes are harmless.

@@ -489,6 +489,8 @@ StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory,
   return saved;
 }
 
+// --- Index image ---
+
 namespace {
 
 // The datasets of one array: [begin, end) of the sorted list.

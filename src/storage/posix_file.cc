@@ -311,6 +311,8 @@ Status BlameFullDisk(const Status& status, const std::string& path,
                       status.message(), need, *found));
 }
 
+// --- Opening ---
+
 namespace {
 
 const char* KindName(mode_t mode) {
@@ -406,6 +408,8 @@ Status WriteWhole(const std::string& path, std::string_view content,
   if (durable) BELAY_RETURN_IF_ERROR(file.Sync());
   return file.Close();
 }
+
+// --- Directories ---
 
 namespace {
 
@@ -517,6 +521,8 @@ StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) {
   std::sort(names.begin(), names.end());
   return names;
 }
+
+// --- Files to sync ---
 
 namespace {
 

@@ -300,6 +300,8 @@ Status ReadAll(const ReadJob& job, ReadCounts& counts) {
   return Reading(job, counts).Run();
 }
 
+// --- Delivery ---
+
 namespace {
 
 constexpr int kTag = 1;

@@ -162,6 +162,8 @@ Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,
                       damaged == 1 ? "block" : "blocks"));
 }
 
+// --- Verification by HDF5 ---
+
 namespace {
 
 // Looks for datasets of one file.
@@ -307,8 +309,6 @@ StatusOr<std::string> FindDamageHere(const std::string& directory) {
       AddDamage(index, ArrayFinder(directory, saved).FindAll(paths), damage));
   return Encode(damage);
 }
-
-// --- Verify hdf5 ---
 
 namespace {
 
