@@ -15,7 +15,6 @@
 #include "h5_testing.h"
 #include "hdf5/file.h"
 #include "hdf5/handle.h"
-#include "hdf5/types.h"
 
 namespace belay::h5 {
 

@@ -5,7 +5,6 @@
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "format/file_metadata.h"
-#include "hdf5/writer_driver.h"
 
 namespace belay::h5 {
 namespace {

@@ -10,7 +10,6 @@
 #include "core/fault.h"
 #include "core/status_macros.h"
 #include "core/text.h"
-#include "hdf5/writer_driver.h"
 
 namespace belay::h5 {
 namespace {

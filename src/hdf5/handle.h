@@ -108,6 +108,15 @@ StatusOr<Handle> GetSpace(const Handle& dataset);
 StatusOr<Handle> GetType(const Handle& dataset);
 StatusOr<Handle> GetCreationProperties(const Handle& dataset);
 
+// Lets files be made by the driver of writer_driver.cc, which lets no write
+// fail. `access` is a property list of H5P_FILE_ACCESS.
+// Errors: Internal - HDF5's text, which names `object`.
+Status UseWriterDriver(hid_t access, std::string_view object);
+
+// Returns the error number of the first write that failed in the files that
+// this thread has closed since the last call, or 0.
+int TakeWriteError();
+
 }  // namespace belay::h5
 
 #endif  // BELAY_HDF5_HANDLE_H_

@@ -5,8 +5,8 @@
 
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
+#include "hdf5/file.h"
 #include "hdf5/handle.h"
-#include "hdf5/types.h"
 
 namespace belay::h5 {
 

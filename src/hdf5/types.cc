@@ -1,4 +1,3 @@
-#include "hdf5/types.h"
 
 #include <algorithm>
 #include <limits>

@@ -13,7 +13,7 @@
 #include "core/struct_text.h"
 #include "file_reader_testing.h"
 #include "format/file_metadata.h"
-#include "hdf5/types.h"
+#include "hdf5/file.h"
 
 namespace belay::h5::chunked_dataset_test {
 namespace {

@@ -12,7 +12,7 @@
 #include "core/text.h"
 #include "format/element_type.h"
 #include "h5_testing.h"
-#include "hdf5/types.h"
+#include "hdf5/file.h"
 
 namespace belay::h5::encoded_type_test {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "h5_description.h"
 #include "h5_testing.h"
-#include "hdf5/types.h"
+#include "hdf5/file.h"
 
 namespace belay::h5::file_metadata_test {
 namespace {

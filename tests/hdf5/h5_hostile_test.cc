@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "h5_testing.h"
+#include "hdf5/file.h"
 #include "hdf5/native_read.h"
-#include "hdf5/types.h"
 
 namespace belay::h5::h5_hostile_test {
 namespace {

@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "h5_testing.h"
-#include "hdf5/types.h"
+#include "hdf5/file.h"
 
 namespace belay::h5::h5_types_test {
 namespace {
