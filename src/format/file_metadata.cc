@@ -76,11 +76,6 @@ uint32_t MetadataChecksum(std::string_view bytes) {
 
 namespace {
 
-// Appends the checksum of what begins at `begin`.
-void PutChecksum(std::string& out, size_t begin) {
-  PutNumber(out, MetadataChecksum(std::string_view(out).substr(begin)), 4);
-}
-
 using Kind = HeaderMessage::Kind;
 
 constexpr int kFourByteSize = 0x02;  // flag: how the size of a header is stored

@@ -40,6 +40,11 @@ inline void PutAddress(std::string& out, int64_t address) {
 // names: Jenkins' lookup3 with the start value 0.
 uint32_t MetadataChecksum(std::string_view bytes);
 
+// Appends the checksum of what begins at `begin`.
+inline void PutChecksum(std::string& out, size_t begin) {
+  PutNumber(out, MetadataChecksum(std::string_view(out).substr(begin)), 4);
+}
+
 // The place of a text in a global heap.
 struct GlobalHeapPlace {
   int64_t address;  // of the collection
