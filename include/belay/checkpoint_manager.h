@@ -4,7 +4,9 @@
 //   auto manager = CheckpointManager::Create(
 //       checkpoint, "run", {.retention = {.max_to_keep = 3}});
 //   auto restored = manager->RestoreOrInitialize();
-//   for (; step < steps; ++step) {
+//   if (!restored.ok()) return restored.status();
+//   for (int64_t step = restored->step.value_or(-1) + 1; step < steps; ++step)
+//   {
 //     Train();
 //     auto saved = manager->Save(step);
 //     if (!saved.ok()) return saved.status();
@@ -79,9 +81,9 @@ struct ManagedSave {
   // of the work on files that followed it; and that a step which is being saved
   // takes no new values.
   std::vector<std::string> notes;
-  // A failure that is tolerated, of this save or of the one in the background
-  // that has ended: Unavailable, ResourceExhausted, Internal, or NotFound for
-  // what a node no longer sees.
+  // A failure that is tolerated, of this save (kFailed) or else of the one in
+  // the background that has ended: Unavailable, ResourceExhausted, Internal, or
+  // NotFound for what a node no longer sees.
   std::optional<Status> failure;
   // The save in the background that has ended in this call or since the call
   // before. `deleted`, `notes` and `failure` are about it as well.
@@ -145,9 +147,8 @@ class CheckpointManager {
                                             const ManagerOptions& options = {});
 
   // The same for the values of a State, which must outlive the manager. A value
-  // added to it later is part of the next save. Without a number, Save takes
-  // the one after the last saved or restored step, or after the latest step.
-  // Collective. `dir` and `options` must be equal on all ranks.
+  // added to it later is part of the next save. Collective. `dir` and `options`
+  // must be equal on all ranks.
   static StatusOr<CheckpointManager> Create(const Comm& comm,
                                             const State& state,
                                             const std::string& dir,
@@ -168,12 +169,13 @@ class CheckpointManager {
   // it in each step. `step` and `*step_counter` must be equal on all ranks.
   // It also spreads signals from any rank and the time from rank 0 to all
   // ranks. One reduction of eight bytes carries them: a call completes that of
-  // the previous call, then begins its own. So no step waits for it, and the
-  // result is as of the previous call. Only with should_save does the call wait
-  // for rank 0's answer for this step.
-  // Errors, returned on all ranks, those of this call by the next one: those of
-  //   Save for the step; InvalidArgument - ranks passed different steps;
-  //   Internal - the clock or should_save threw.
+  // the previous call, then begins its own. So no step waits for it: signals
+  // and the time are those of the previous call; the rules about steps are
+  // evaluated for this `step`. Only with should_save does the call wait for
+  // rank 0's answer for this step. Errors, on all ranks; an error of this call
+  // is returned by the next one:
+  //   those of Save for the step; InvalidArgument - ranks passed different
+  //   steps; Internal - the clock or should_save threw.
   // Cost: one nonblocking all-reduce of 8 bytes; none once the job must stop.
   StatusOr<bool> ShouldSave(std::optional<int64_t> step = std::nullopt);
 
@@ -183,8 +185,9 @@ class CheckpointManager {
   std::optional<StopReason> ShouldStop() const;
 
   // Saves a step if the rules ask for it, and deletes steps that no rule keeps.
-  // Collective. Without a number, it takes the one after the save counter or
-  // after the latest step, whichever is larger. `step`, `force` and
+  // Collective. Without a number, it takes the one after the latest step or, if
+  // that is larger, after the save counter of the Checkpoint (for a State:
+  // after the last saved or restored step). `step`, `force` and
   // `*step_counter` must be equal on all ranks.
   // Once the job must stop, the first call saves whatever the rules say, unless
   // the step is not after the latest one. It also does not save if earlier
@@ -195,12 +198,13 @@ class CheckpointManager {
   // the commit are reported as notes, not errors. So are metrics without
   // best_metric.
   // Errors: those of Checkpoint::SaveAs or, for a State, belay::Save;
-  //   InvalidArgument - a negative step, or ranks disagree; AlreadyExists -
-  //   forced, and the step can be restored and is not the last one that this
-  //   manager has saved in the background, or one was restored since;
+  //   InvalidArgument - a negative step, or ranks disagree;
+  //   AlreadyExists - forced, and the step exists and can be restored. The last
+  //   step that was saved in the background is no error, unless a step was
+  //   restored since: its result is returned again;
   //   FailedPrecondition - forced, and the manager is read-only; or a step was
-  //   restored by its number, and this one, forced or not, lies among newer
-  //   ones; or another manager took the lease after a failure.
+  //   restored by its number, and this one lies among the newer ones, forced or
+  //   not; or another manager took the lease after a failure.
   // Cost, if nothing is saved: one small all-reduce; three small collectives
   // with should_save, auto_interval, a time limit, or after a save that has
   // failed.
@@ -232,7 +236,7 @@ class CheckpointManager {
   // unspecified. If there is no step at all, restoring nothing is not an error.
   // Errors: those of Checkpoint::Restore or, for a State, belay::Restore:
   //   NotFound - a value is not stored; names it and the closest that is;
-  //   FailedPrecondition - for objects, less matches than
+  //   FailedPrecondition - for objects, fewer matches than
   //   ManagerOptions::restore_match requires (names what does not and what is
   //   stored instead; what did match is restored); DataLoss - no step can be
   //   restored; names each and its cause.
@@ -293,8 +297,8 @@ class CheckpointManager {
   // Errors: NotFound - no such step of this manager, or no metrics.
   StatusOr<Metrics> StepMetrics(int64_t step) const;
 
-  // Returns the steps that rules may still delete, ascending. Local.
-  // (TensorFlow's `checkpoints`.)
+  // Returns the steps that the manager knows, ascending; the rules may still
+  // delete those that are not preserved. Local. (TensorFlow's `checkpoints`.)
   std::vector<StepRecord> StepRecords() const;
 
   // Returns the directory of a step. Local.

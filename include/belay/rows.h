@@ -115,7 +115,7 @@ concept RowRange =
 
 // Anything else; gives a clear error.
 template <typename R>
-concept NoRowRange = !RowRange<R>;
+concept NotRowRange = !RowRange<R>;
 
 // A temporary that refers to rows, such as a std::span.
 template <typename R>
@@ -130,11 +130,11 @@ concept IdRange = ElementRange<R> &&
 
 // Anything else; gives a clear error.
 template <typename R>
-concept NoIdRange = !IdRange<R>;
+concept NotIdRange = !IdRange<R>;
 
 // Ids that must outlive their shard: all ranges but views.
 template <typename R>
-concept IdsThatLast = IdRange<R> && !std::ranges::view<R>;
+concept LastingIds = IdRange<R> && !std::ranges::view<R>;
 
 // What each rank may have its own of.
 template <typename T>

@@ -6,8 +6,9 @@
 // or Restore returns it.
 //
 // Each save and restore asks the program's containers, such as a std::vector,
-// where their elements are now: they may be swapped, assigned and reserved. A
-// pointer is accepted by the name of AtAddress only (belay/arrays/memory.h).
+// where their elements are now: they may be swapped, assigned and reserved.
+// Functions that take Memory accept a pointer only as AtAddress(pointer)
+// (belay/arrays/memory.h).
 
 #ifndef BELAY_STATE_H_
 #define BELAY_STATE_H_
@@ -51,11 +52,11 @@ struct TypedValue {
 
 // State::Add uses these to tell a value from what a pointer points to.
 template <typename T>
-concept NoPointer = !std::is_pointer_v<std::remove_cvref_t<T>>;
+concept NotPointer = !std::is_pointer_v<std::remove_cvref_t<T>>;
 template <typename T>
 concept SingleNumber = Element<std::remove_const_t<T>>;
 template <typename T>
-concept NoSingleNumber = !SingleNumber<T>;
+concept NotSingleNumber = !SingleNumber<T>;
 
 class State {
  public:
@@ -73,7 +74,7 @@ class State {
   // to the stored length. Any other container keeps its length. A view is a
   // temporary, such as std::span(pointer, length): what it refers to must stay
   // where it is. A const value can only be saved. Local.
-  template <NoPointer T>
+  template <NotPointer T>
   void Add(std::string_view key, T&& value) {
     using V = std::remove_reference_t<T>;
     using U = std::remove_const_t<V>;
@@ -108,10 +109,10 @@ class State {
   }
 
   // The same for what the pointer points to. Local.
-  template <NoSingleNumber T>
+  template <NotSingleNumber T>
   void Add(std::string_view key, T* const& value) {
     static_assert(!std::is_pointer_v<T>,
-                  "belay stores numbers and objects of classes, no pointers");
+                  "belay stores numbers and class objects, not pointers");
     if (value == nullptr) return AddNull(key);
     Add(key, *value);
   }
@@ -131,11 +132,11 @@ class State {
   }
 
   // Adds a value that every rank holds, but that may differ between ranks, such
-  // as a time step that each of them has computed, perhaps with another last
-  // bit. A save stores the value of rank 0 and compares nothing; a restore
+  // as a time step that each of them has computed, perhaps with other last
+  // bits. A save stores the value of rank 0 and compares nothing; a restore
   // gives it to all ranks. A number, an enum, a std::string, a contiguous range
   // of numbers or a Tensor, as for Add; handlers have no part in it. Local.
-  template <NoPointer T>
+  template <NotPointer T>
   void AddFromRank0(std::string_view key, T&& value) {
     using V = std::remove_reference_t<T>;
     static_assert(kNeedsNoHandler<V> &&
@@ -159,13 +160,13 @@ class State {
                 std::function<StatusOr<std::string>()> get,
                 std::function<Status(const std::string&)> set);
 
-  // Adds a value that each rank has its own of: a number, a contiguous range of
+  // Adds a value that is separate on each rank: a number, a contiguous range of
   // numbers, whose length may differ between ranks, or a std::string, whose
   // bytes are stored. On as many ranks as have saved, each rank gets its own
   // value back, and a resizable range takes its length. On another number of
   // ranks the options say what each rank gets; the default is an error. Stored
   // as AddRows does. Local.
-  template <NoPointer T>
+  template <NotPointer T>
   void AddPerRank(std::string_view key, T&& value,
                   const PerRankOptions& options = {}) {
     using V = std::remove_reference_t<T>;
@@ -186,7 +187,7 @@ class State {
   }
 
   // The same for what the pointer points to, as above. Local.
-  template <NoSingleNumber T>
+  template <NotSingleNumber T>
   void AddPerRank(std::string_view key, T* const& value,
                   const PerRankOptions& options = {}) {
     if (value == nullptr) return AddNull(key);
@@ -230,7 +231,7 @@ class State {
     AddRowsShard(key, RowsOf(rows, options));
   }
   // Does not compile: the error says what rows are. Local.
-  template <NoRowRange R>
+  template <NotRowRange R>
   void AddRows(std::string_view, R&) {
     static_assert(RowRange<R>,
                   "belay: rows are a contiguous range, such as a std::vector, "
@@ -258,14 +259,14 @@ class State {
     AddRowsShard(key, RowsByIdOf(ids, rows, options));
   }
   // Does not compile: the error says what ids or rows are. Local.
-  template <NoIdRange Ids, RowRange R>
+  template <NotIdRange Ids, RowRange R>
   void AddRowsById(std::string_view, const Ids&, R&, const IdOptions& = {}) {
     static_assert(IdRange<Ids>,
                   "belay: ids are a contiguous range of whole numbers, such as "
                   "a std::vector<int64_t>");
   }
   // As above. Local.
-  template <IdRange Ids, NoRowRange R>
+  template <IdRange Ids, NotRowRange R>
   void AddRowsById(std::string_view, const Ids&, R&, const IdOptions& = {}) {
     static_assert(RowRange<R>,
                   "belay: rows are a contiguous range, such as a std::vector, "
@@ -273,7 +274,7 @@ class State {
                   "fields belay::RowType lists (belay/arrays/fields.h)");
   }
   // Does not compile: the ids must outlive the call. Local.
-  template <IdsThatLast Ids, RowRange R>
+  template <LastingIds Ids, RowRange R>
   void AddRowsById(std::string_view key, const Ids&& ids, R& rows,
                    const IdOptions& options = {}) = delete;
 

@@ -1,5 +1,5 @@
 // A child process that answers requests, so that a crash, an endless loop or
-// too much memory there is an error here.
+// excessive memory use in the child becomes an error in the parent.
 //
 // For libraries that were not written for hostile input. The child is a program
 // of its own, which calls ServeParent: it copies nothing of this process, which
@@ -28,7 +28,8 @@ using Serve = std::function<StatusOr<std::string>(std::string_view request,
                                                   std::span<std::byte> shared)>;
 
 // Answers all requests of the process that has started this program as a
-// ChildProcess. Returns, after a message, only if none has.
+// ChildProcess. Returns only if this program was not started as a ChildProcess,
+// after a message.
 void ServeParent(const Serve& serve);
 
 struct ChildLimits {
@@ -40,7 +41,7 @@ struct ChildLimits {
 class ChildProcess {
  public:
   // Starts a program: its path and its arguments. It gets no open files but
-  // standard error. `name` is that of its work in errors, such as `read
+  // standard error. `name` describes its work in errors, such as `read
   // "a.h5"`. Errors: those of ErrnoStatus.
   static StatusOr<ChildProcess> Start(std::string name,
                                       const std::vector<std::string>& command,
@@ -54,8 +55,9 @@ class ChildProcess {
 
   // Returns the answer. The child may have computed for `cpu_seconds` since it
   // was started, and has `deadline_seconds` for this answer. Fault points that
-  // it passes count here. Any error but that of the answer ends the child.
-  // Errors: that of the answer; ResourceExhausted - the child took more memory
+  // it passes are counted in this process. Any error but that of the answer
+  // ends the child. Errors: that of the answer; ResourceExhausted - the child
+  // took more memory
   //   or time to compute; DataLoss - it crashed; DeadlineExceeded; Unavailable
   //   - it has ended otherwise, or could not begin.
   StatusOr<std::string> Ask(std::string_view request, double cpu_seconds,

@@ -19,7 +19,7 @@ enum class DTypeKind : uint8_t { kFloat, kInteger, kComplex, kBool, kString };
 
 DTypeKind FindKind(DType dtype);
 
-// The numbers that a dtype has; of a complex one, its parts.
+// The range of the numbers of a dtype; of a complex one, that of its parts.
 struct NumberRange {
   enum class Kind : uint8_t { kFloat, kSigned, kUnsigned, kBool };
   Kind kind = Kind::kFloat;
@@ -74,8 +74,8 @@ struct FloatFormat {
     if (!has_infinity) return sign() - 1;
     return sign() - (uint64_t{1} << (mantissa_bits - 1));
   }
-  // The pattern of too large numbers: infinity, or the largest number without
-  // it.
+  // The pattern for overflow: infinity or, in a format without infinity, the
+  // largest number.
   constexpr uint64_t largest() const {
     if (!has_infinity) return sign() - 2;
     return sign() - (uint64_t{1} << mantissa_bits);
@@ -157,7 +157,7 @@ constexpr bool IsLossy(const NumberRange& from, const NumberRange& to) {
   if (from.kind != Kind::kFloat) {
     return to.precision < from.precision || to.max_exponent < from.max_exponent;
   }
-  // The largest number may round to more than there is.
+  // The largest number may round up past the largest value of `to`.
   return to.max_exponent < from.max_exponent ||
          (to.max_exponent == from.max_exponent &&
           to.precision < from.precision) ||
@@ -177,7 +177,8 @@ constexpr double PowerOfTwo(int exponent) {
 constexpr double FirstTooLarge(DType to) {
   const NumberRange range = FindNumberRange(to);
   if (range.precision == 53) return std::numeric_limits<double>::infinity();
-  // Up to half a unit above 448 numbers round to it: 480 would be a NaN.
+  // f8e4m3 ends at 448, and the next pattern is NaN; values up to half a unit
+  // above 448 still round to it.
   if (!range.has_infinity) return 464 + PowerOfTwo(-44);
   return (2 - PowerOfTwo(-range.precision)) * PowerOfTwo(range.max_exponent);
 }
@@ -281,8 +282,8 @@ LossFlags LossIn(Wide value) {
   }
 }
 
-// Returns true from every number to every number, but not from complex to real
-// ones. Strings convert to strings only.
+// Any numeric dtype converts to any other, except complex to real. Strings
+// convert to strings only.
 bool IsConvertible(DType from, DType to);
 
 // How a conversion changes a value by more than rounding it.
@@ -293,7 +294,7 @@ enum class Loss : uint8_t {
   // A NaN or an infinity, which the dtype does not have.
   kNotFinite = 1,
   // Else: a number becomes 0, an integer loses its fraction, a float does not
-  // hold an integer exactly, a bool is neither 0 nor 1.
+  // hold an integer exactly, a number other than 0 or 1 becomes a bool.
   kChanged = 2,
 };
 inline constexpr size_t kNumLosses = 3;
@@ -315,10 +316,10 @@ bool IsLossyConversion(DType from, DType to);
 
 // Converts `count` elements, dense on both sides, which do not overlap.
 // Requires IsConvertible, and no strings. Values that fit stay exact, and
-//   - floats round to nearest even; too large ones become infinity, in f8e4m3,
-//     which has none, the largest number;
+//   - floats round to nearest even; values out of range become infinity or, in
+//   f8e4m3, which has none, the largest number;
 //   - a NaN stays one, with its sign;
-//   - floats are cut towards zero to integers, a NaN to 0, and integers stop
+//   - floats are truncated to integers, a NaN to 0, and integers stop
 //     at the ends of their range;
 //   - a bool is false for zero and true for all else, and counts as 0 or 1;
 //   - real numbers get the imaginary part 0.

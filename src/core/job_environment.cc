@@ -64,25 +64,25 @@ std::optional<std::vector<int64_t>> ParseTasksPerNode(std::string_view text) {
   return tasks;
 }
 
-// The name space of PMIx names the launcher of the process even if it inherits
+// The namespace of PMIx names the launcher of the process even if it inherits
 // variables of another one. Without it mpirun comes first: the daemons of
 // mpirun are tasks of a Slurm step.
 Launcher FindLauncher(JobVariables& variables, bool in_slurm) {
   const bool has_open_mpi = variables.Has("OMPI_COMM_WORLD_SIZE");
-  const bool is_of_slurm =
+  const bool is_launched_by_slurm =
       variables.Text("PMIX_NAMESPACE").starts_with("slurm.");
-  if (is_of_slurm && has_open_mpi) {
+  if (is_launched_by_slurm && has_open_mpi) {
     variables.notes.push_back(
         Cat("OMPI_COMM_WORLD_SIZE (", variables.Text("OMPI_COMM_WORLD_SIZE"),
             ") is inherited from an mpirun around srun: SLURM_NTASKS (",
             variables.Text("SLURM_NTASKS"), ") counts"));
   }
-  if (has_open_mpi && !is_of_slurm) {
+  if (has_open_mpi && !is_launched_by_slurm) {
     return in_slurm ? Launcher::kMpirunInSlurm : Launcher::kMpirun;
   }
   const bool is_task =
       variables.Has("SLURM_STEP_ID") && variables.Has("SLURM_PROCID");
-  return is_of_slurm || is_task ? Launcher::kSrun : Launcher::kNone;
+  return is_launched_by_slurm || is_task ? Launcher::kSrun : Launcher::kNone;
 }
 
 void ReadJobId(JobVariables& variables, JobEnvironment& job) {
@@ -206,7 +206,7 @@ Status ReadEndTime(double now, JobVariables& variables, JobEnvironment& job) {
     variables.NoteBad(kEndTime, Cat("a time after ", static_cast<int64_t>(now)),
                       "left out, it may be that of an earlier job");
   }
-  // Only newer Slurms set it.
+  // Only newer versions of Slurm set it.
   if (!variables.Has("SLURM_JOB_END_TIME")) return absl::OkStatus();
   const std::optional<double> end =
       ParseTime(variables.Text("SLURM_JOB_END_TIME"));

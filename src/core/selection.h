@@ -10,9 +10,10 @@ namespace belay {
 // Selection: an index applied to the shape of an array, as plain numbers. The
 // values come later, perhaps from many ranks.
 //
-// The result is a list of rows of RowElements() elements each. One position of
-// axis 0 gives one row or, with a mask, one selected element of the masked axes
-// does. Axes of length 1 that a NewAxis adds do not change the rows.
+// The result is a list of rows of RowElements() elements each. Each selected
+// position of axis 0 gives one row; with a mask, each selected element of the
+// masked axes does. Axes of length 1 that a NewAxis adds do not change the
+// rows.
 //
 // Reading x[index] of an array whose rows lie on several ranks:
 //
@@ -39,10 +40,10 @@ struct Selection {
   Shape result_shape;
   // One per axis of the source. The masked axes are whole here.
   std::vector<AxisRange> axes;
-  // The axis of the result that counts its rows; -1 if an integer took axis 0,
-  // or if the array has no axes.
+  // The axis of the result that counts its rows; -1 if axis 0 was indexed by an
+  // integer, or if the array has no axes.
   int row_axis = -1;
-  // The number of first axes that a mask covers, else 0, and the selected
+  // The number of leading axes that a mask covers, else 0, and the selected
   // positions of these axes, counted row-major and ascending.
   int num_masked_axes = 0;
   std::vector<int64_t> positions;
@@ -66,7 +67,7 @@ struct RowPart {
 };
 
 // Returns the rows of the result in the positions [begin, end) of axis 0, which
-// are neighbours. An array without axes counts as one position.
+// are contiguous. An array without axes counts as one position.
 RowPart RowsWithin(const Selection& selection, int64_t begin, int64_t end);
 
 // Returns the position of a row of the result on axis 0.

@@ -85,9 +85,7 @@ inline std::string NameRanks(const std::vector<int>& ranks, size_t most) {
 }
 
 // Returns an error with `start` before its message; OK stays OK.
-inline Status AddPrefix(std::string_view start, const Status& status) {
-  return Status(status.code(), Cat(start, status.message()));
-}
+Status AddPrefix(std::string_view start, const Status& status);
 
 // The text as a terminal may show it. Names in files are written by strangers:
 // characters that control a terminal or turn the direction of text, and bytes

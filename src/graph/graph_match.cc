@@ -63,13 +63,14 @@ KnownObjects CopyObjects(const LiveGraph& live) {
   return known;
 }
 
-// Returns by node of `live` whether it is an object of `before`. Memory is used
-// again, so the address is not enough: a path that led to the object must still
-// lead to it, through known objects. A new object with the address and a path
-// of one that is gone is taken for it.
+// Returns by node of `live` whether it is an object of `before`. Addresses are
+// reused, so the address is not enough: a path that led to the object must
+// still lead to it, through known objects. A new object that has both the
+// address and a path of a destroyed one is mistaken for it.
 std::vector<bool> FindKnown(const KnownObjects& before, const LiveGraph& live) {
-  std::vector<int32_t> known(live.ids.size(), -1);  // by live node: that before
-  std::vector<int32_t> queue;  // live nodes as they were paired
+  std::vector<int32_t> known(live.ids.size(),
+                             -1);  // per live node: its node in `before`, or -1
+  std::vector<int32_t> queue;      // live nodes as they were paired
   const auto pair = [&](int32_t old, int32_t now) {
     const ObjectId& a = before.ids[At(old)];
     const ObjectId& b = live.ids[At(now)];
@@ -142,8 +143,8 @@ absl::string_view WithoutSlash(absl::string_view key) {
   return key;
 }
 
-// Returns by live node whether the arguments settle all its values and those of
-// the objects below it.
+// Returns for each live node whether the arguments settle all its values and
+// those of the objects below it.
 std::vector<bool> AreSettled(const LiveGraph& live,
                              const std::vector<RestoreChoice>& choices,
                              const std::vector<bool>& is_matched) {
@@ -284,7 +285,7 @@ class Matcher {
     }
     if (sources.empty()) return;
     is_matched_[value] = true;
-    given_away_.insert(sources.begin(), sources.end());
+    claimed_.insert(sources.begin(), sources.end());
     if (choice.skip) {
       for (const size_t place : sources) Use(place, AttributeUse::kSkipped);
       return;
@@ -324,13 +325,14 @@ class Matcher {
       }
       const auto place = places.find(AbslView(choices_[i].stored_key));
       if (place == places.end()) continue;
-      given_away_.insert(place->second);
+      claimed_.insert(place->second);
       MatchValue(place->second, i);
     }
   }
 
-  // Finds the arrays whose key `name` maps to the same text as the key or the
-  // plain name of a value that has none yet.
+  // Matches arrays to values that have none yet: `name` is applied to the key
+  // of the array and to the key or the plain name of the value, and the results
+  // are compared.
   void FindArrays(absl::string_view (*name)(absl::string_view)) {
     Places places;
     for (size_t i = 0; i < attributes_.size(); ++i) {
@@ -475,7 +477,8 @@ class Matcher {
   }
 
   void NoteDeferred() {
-    const std::vector<bool> have_others = LeadToThem(saved_, HaveOthers());
+    const std::vector<bool> have_others =
+        LeadToThem(saved_, HaveUnclaimedValues());
     for (const int32_t node : waiting_) {
       if (out().nodes[At(node)] == NodeMatch::kAbsent &&
           have_others[At(node)]) {
@@ -484,14 +487,14 @@ class Matcher {
     }
   }
 
-  // Returns by stored node whether it has slots, or values that the arguments
-  // do not give to values of another key.
-  std::vector<bool> HaveOthers() const {
+  // Returns for each stored node whether it has slots, or values that no
+  // argument gives to a value of another key.
+  std::vector<bool> HaveUnclaimedValues() const {
     std::vector<bool> have;
     for (size_t i = 0; i < saved_.nodes.size(); ++i) {
       int64_t others = std::ssize(saved_.nodes[i].slots);
       for (size_t j = 0; j < saved_.nodes[i].attributes.size(); ++j) {
-        others += given_away_.contains(first_attribute_[i] + j) ? 0 : 1;
+        others += claimed_.contains(first_attribute_[i] + j) ? 0 : 1;
       }
       have.push_back(others > 0);
     }
@@ -522,16 +525,16 @@ class Matcher {
   }
 
   const Restoration& restoration_;
-  std::vector<RestoreChoice> choices_;  // by live value
+  std::vector<RestoreChoice> choices_;  // per live value
   const ObjectGraph& saved_;
   const LiveGraph& live_;
   const RestoredNumbers& restored_;
-  const std::vector<bool> is_known_;     // by live node
+  const std::vector<bool> is_known_;     // per live node
   std::vector<bool> is_matched_;         // by live value
-  std::vector<bool> is_settled_;         // by live node: nothing to read
-  std::vector<size_t> first_attribute_;  // by stored node
+  std::vector<bool> is_settled_;         // per live node: nothing to read
+  std::vector<size_t> first_attribute_;  // per stored node
   std::vector<const GraphAttribute*> attributes_;  // of all stored nodes
-  absl::flat_hash_set<size_t> given_away_;         // attributes, by stored_key
+  absl::flat_hash_set<size_t> claimed_;            // attributes, by stored_key
   bool is_remembering_ = false;   // only what was bound is bound
   std::vector<int32_t> queue_;    // stored nodes as they were bound
   std::vector<int32_t> waiting_;  // stored nodes that nobody holds

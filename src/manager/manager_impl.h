@@ -229,7 +229,7 @@ struct CheckpointManager::Impl {
                      const Status& status);
   void NoteTimesOfFailure(double began, bool makes_up);
   StatusOr<bool> IsTimeToMakeUp() const;
-  Status ComeBack();
+  Status RecoverAfterFailure();
   void PutFailed(const std::vector<int64_t>& steps,
                  std::vector<StepRecord>& records) const;
   void AdoptFailed(std::vector<int64_t> steps);

@@ -37,14 +37,14 @@ std::string DescribeRequest(const SaveRequest& request, bool is_due) {
   return text;
 }
 
-// Seconds. A save that fails at once is not retried at once; retries of one
-// that takes long cost the training a tenth of its time.
+// Seconds. A retry waits at least 10 s, and ten times as long as the failed
+// save took, so that retries cost at most a tenth of the time.
 constexpr double kLeastPause = 10;
 constexpr double kPausePerSecond = 10;
 
 // Returns true if a retry may help after a failure of the file system. NotFound
 // counts: the directory existed before, so a node may have lost its mount.
-bool MayPass(const Status& status) {
+bool IsTransient(const Status& status) {
   return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
          absl::IsInternal(status) || absl::IsNotFound(status);
 }
@@ -73,8 +73,9 @@ StatusOr<SaveDecision> Impl::DecideHere(const SaveHistory& history,
       absl::StrCat("save \"", dir_, "\": ", decision.status().message()));
 }
 
-// Writes the step to the state before it is saved, unless `steps` has it and it
-// is not managed: it must stay unmanaged if this save fails. Rank 0 only.
+// Writes the step to the state before it is saved. A step that exists and is
+// not managed is left out: it must stay unmanaged if this save fails. Rank 0
+// only.
 Status Impl::Announce(const std::vector<int64_t>& steps,
                       const StepRecord& record) const {
   ManagerState state = state_;
@@ -94,7 +95,7 @@ Status Impl::Announce(const std::vector<int64_t>& steps,
 Status Impl::PrepareFiles(SaveAttempt& attempt, SaveOrder& order) {
   const Deadline watched = WatchFiles("save");
   cleanup_.Finish();  // the step may need the space
-  BELAY_RETURN_IF_ERROR(ComeBack());
+  BELAY_RETURN_IF_ERROR(RecoverAfterFailure());
   if (state_.going_back) {
     BELAY_RETURN_IF_ERROR(FinishGoingBack().status());
     state_.going_back.reset();
@@ -195,8 +196,8 @@ Status Impl::CheckDelete(int64_t step) const {
   return CheckStepIsThere("delete", step);
 }
 
-// Notes how long the call of a save took. A clock that fails fails the next
-// save. Rank 0 only.
+// Notes how long the call of a save took. If the clock fails now, the next save
+// reports it. Rank 0 only.
 void Impl::NoteCallSince(double began) {
   if (!options_.save_policy.auto_interval) return;
   const StatusOr<double> now = Now();
@@ -412,8 +413,8 @@ Agreed<std::optional<SaveDecision>> Impl::AgreeIfNotDue(
   return not_due;
 }
 
-// Sets `against` if the last save would not end before the time limit, and when
-// a save is due by auto_interval. Rank 0 only.
+// With auto_interval, sets request.due_in. If the last save would not end
+// before the time limit, says why in `against`. Rank 0 only.
 Status Impl::AskClock(double now, SaveRequest& request,
                       std::string& against) const {
   if (options_.save_policy.auto_interval) {
@@ -518,7 +519,7 @@ Agreed<ManagedSave> Impl::MissSave(const SaveAttempt& attempt,
         ShareFromRoot<SaveFailure>(context, [&]() -> StatusOr<SaveFailure> {
           if (attempt.is_announced) StoreState(state_).IgnoreError();
           return SaveFailure{
-              .is_tolerable = attempt.at_files && MayPass(status),
+              .is_tolerable = attempt.at_files && IsTransient(status),
               .makes_up = attempt.request.makes_up,
               .was_there = attempt.was_there,
               .record = attempt.record};
@@ -548,10 +549,10 @@ StatusOr<bool> Impl::IsTimeToMakeUp() const {
   return now >= failed_.retry_at || now < failed_.failed_at;
 }
 
-// After a failure: makes sure of the lease, and removes debris of failed saves
+// After a failure: renews the lease, and removes debris of failed saves
 // as far as possible. Rank 0 only.
 // Errors: those of Lease::Renew.
-Status Impl::ComeBack() {
+Status Impl::RecoverAfterFailure() {
   if (failed_.steps.empty() && !history_.missed && !lease_.is_unsure()) {
     return absl::OkStatus();
   }

@@ -326,8 +326,8 @@ void Impl::NoteTimes(const SaveTimes& times) {
   notes_.push_back((*interval)->reason);
 }
 
-// Returns the time as WorkedBy, if an option needs it and on rank 0. A clock
-// that fails fails the next save.
+// Returns the time as WorkedBy, if an option needs it and on rank 0. If the
+// clock fails, the next save reports it.
 std::optional<double> Impl::TimeOfRestore() const {
   if (values_.comm().rank() != 0 || !NeedsTimes()) {
     return std::nullopt;

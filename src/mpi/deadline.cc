@@ -38,18 +38,19 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr int kArrivalTag = 1000;
 constexpr int64_t kTestsBeforeYield = 64;
-// Then a rank naps. If more ranks than cores wait, it may wake up on another
-// core, and for tens of steps of the program two ranks share one core. Most
-// waits of a save are shorter.
+// After this long, a waiting rank sleeps between tests. With more ranks than
+// cores it may wake up on another core and share it for tens of steps of the
+// program. Most waits of a save are shorter.
 constexpr std::chrono::microseconds kYieldTime{5000};
 constexpr std::chrono::microseconds kNap{20};
-// If a thread that looks ten times as often has not looked for so long, it was
-// stopped, as when a batch system suspends the job: that time does not count.
+// A gap this long between two looks, normally a tenth of it apart, means that
+// the process was stopped, as when a batch system suspends the job: that time
+// does not count.
 constexpr Seconds kMostGap{10};
 constexpr int kMostNamedRanks = 16;
 constexpr std::string_view kHasLeft =
-    " has called MPI_Finalize and will not make this call; let a rank that "
-    "fails ";
+    " has called MPI_Finalize and will not make this call; a rank that fails "
+    "should ";
 constexpr size_t kMostWork = 3;  // ranks of which a message names the work
 // The rank that knows most ends the job: referees one after the other, then
 // other ranks, then the watchdogs.
@@ -165,7 +166,8 @@ class Deadline::Arrivals {
     return late;
   }
 
-  // The other operation in which a rank waits, if it has told; else empty.
+  // The other operation in which a rank waits, if it has reported one; else
+  // empty.
   std::string Elsewhere(int rank) const {
     const auto found = elsewhere_.find(rank);
     if (found == elsewhere_.end() || found->second == operation_) return "";
@@ -211,7 +213,7 @@ class Deadline::Arrivals {
 // --- Deadline ---
 
 struct Deadline::Impl {
-  // Without a limit it takes a century, which fits the clock.
+  // No limit is treated as a century, which the clock can represent.
   Impl(const Comm& of, double limit, std::string name, bool has_watchdog,
        int64_t number)
       : rank(of.rank()),
@@ -221,7 +223,8 @@ struct Deadline::Impl {
         operation(std::move(name)),
         life(FindLife(of.raw())),
         arrivals(of, operation, number) {
-    // Without a thread the agreements still watch.
+    // If the thread cannot start, the deadline is still checked at each
+    // agreement.
     if (has_watchdog && limit > 0) {
       watchdog = StartThreadWithoutSignals([this] { Watch(); });
     }
@@ -268,8 +271,9 @@ struct Deadline::Impl {
     }
   }
 
-  // Late agreements still get a little time for the arrivals.
-  void BeginGate() {
+  // An agreement that is entered late still gets a little time for the
+  // arrivals.
+  void BeginAgreement() {
     const Seconds least = std::min(Seconds(1), seconds / 4);
     const Clock::time_point now = Clock::now();
     ++agreement;
@@ -277,7 +281,7 @@ struct Deadline::Impl {
     look_at = After(now, kBetweenLooks);
     end_left.reset();
     std::lock_guard<std::mutex> lock(mutex);
-    // Without a watchdog, a long time was spent in work.
+    // Without a watchdog nobody looks: a long gap is work, not a stop.
     if (watchdog.joinable()) SkipGap(now);
     tell_at = std::max(After(start, seconds / 2), After(now, least / 2));
     tell_again_at = tell_at;
@@ -357,7 +361,7 @@ struct Deadline::Impl {
     const std::vector<int> late = arrivals.LateRanks(agreement);
     std::fflush(stdout);
     if (late.empty()) {
-      EndJob(Cat(start_of_text, " though all ", size,
+      EndJob(Cat(start_of_text, " although all ", size,
                  " ranks have arrived; ranks may be in different calls"));
     }
     const std::string whom =
@@ -434,7 +438,7 @@ Status Deadline::Wait(MPI_Request& request) {
 }
 
 Status Deadline::Wait(std::span<MPI_Request> requests) {
-  impl_->BeginGate();
+  impl_->BeginAgreement();
   const Clock::time_point since = Clock::now();
   Status status;
   for (MPI_Request& request : requests) {

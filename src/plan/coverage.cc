@@ -83,8 +83,8 @@ Status CheckReplicas(const HeldBox& held) {
   return absl::OkStatus();
 }
 
-// Returns true if the boxes, which are distinct and in order, are whole along
-// all axes but one and follow each other along that: the most common case.
+// Returns true if the boxes, which are distinct and in order, span all axes but
+// one entirely and are consecutive along that one: the most common case.
 bool IsStack(const std::vector<HeldBox>& boxes, const Shape& shape) {
   const auto cut =
       std::mismatch(shape.begin(), shape.end(), boxes[0].box.shape.begin());

@@ -21,7 +21,8 @@
 namespace belay {
 namespace {
 
-// A phase is encoded by what is not done yet, so that "or" yields the least.
+// A phase is encoded by what is still missing, so that the bitwise OR of all
+// votes is the earliest phase.
 enum Bits : uint64_t {
   kNotWritten = 1,
   kNotReadBack = 2,
@@ -252,7 +253,8 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   thread_.Hurry();
   while (!thread_.WaitFor(kNap)) CheckStalled();
   TakeResult();
-  // A caller of Take may have called Poll as well.
+  // Poll may have started another vote after the one that brought us here:
+  // complete it.
   if (word_.is_started()) {
     const StatusOr<uint64_t> word =
         word_.Finish(comm(), under_way_->options.deadline_seconds, "save");
@@ -261,7 +263,8 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   const std::unique_ptr<SaveUnderWay> save = std::move(under_way_);
   save->costs.stages.push_back({"flush", save->progress->seconds});
   save->written.counters.io_calls += save->progress->write_calls;
-  // Begin() has watched another operation of this name.
+  // Begin() already used a deadline with this name; the number tells them
+  // apart.
   SaveFrame frame(comm(),
                   Deadline(comm(), save->options.deadline_seconds,
                            absl::StrFormat("save \"%s\"", save->target.path),

@@ -53,8 +53,8 @@ void Fields(Archive& archive, CopyPlan& plan) {
           plan.num_left_out);
 }
 
-// `always` is the key of a value that is copied in any case. Errors: those of
-// CopyCheckpoint about keys and rules.
+// `always` is the key of a value that is always copied, whatever the options
+// say. Errors: those of CopyCheckpoint about keys and rules.
 StatusOr<CopyPlan> PlanCopy(const SavedCheckpoint& saved,
                             const CopyOptions& options,
                             std::string_view always);
@@ -62,8 +62,8 @@ StatusOr<CopyPlan> PlanCopy(const SavedCheckpoint& saved,
 class RuleValues {
  public:
   // Borrows the rules.
-  // Errors: InvalidArgument - an expression, a group that it does not have, or
-  //   a rule without a value.
+  // Errors: InvalidArgument - a malformed expression, a reference to a group
+  // that it does not have, or a rule that sets no value.
   static StatusOr<RuleValues> Create(const std::vector<ConversionRule>& rules);
 
   bool Matches(size_t rule, std::string_view key) const;
@@ -81,7 +81,7 @@ class RuleValues {
 };
 
 // One rank's pieces of all arrays: first those that are copied, then those that
-// are made. Neither copied nor moved, as shards borrow from it.
+// are made. Not copyable or movable: the shards point into it.
 struct CopiedPieces {
   CopiedPieces() = default;
   CopiedPieces(const CopiedPieces&) = delete;
@@ -95,7 +95,8 @@ struct CopiedPieces {
   int64_t total_bytes = 0;  // of all ranks, without gaps
 };
 
-// Cuts large arrays along an axis, and gives each other one to one rank.
+// Cuts each large array along one axis, and assigns every other array to one
+// rank.
 void CutForCopy(const CopyPlan& plan, int rank, int num_ranks,
                 CopiedPieces& pieces);
 

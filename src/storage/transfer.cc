@@ -20,7 +20,7 @@ constexpr int64_t kWriteTileBytes = int64_t{512} << 10;
 // Write-back is started once this much is waiting.
 constexpr int64_t kWritebackBytes = int64_t{4} << 20;
 
-// Writes parts of a file, and starts their way to the device early.
+// Writes parts of a file, and starts their write-back early.
 class PartWriter {
  public:
   // Fewer bytes than `least` are gathered for one request to the device.
@@ -211,8 +211,8 @@ struct PortionLimits {
   int64_t staged_bytes = INT64_MAX;
 };
 
-// Returns the most that a portion of one rank weighs, except for a quarter
-// more, if the transfer may take `memory`.
+// Returns the target weight of one rank's portion for a budget of `memory`
+// bytes; portions may exceed it by a quarter.
 int64_t PortionWeight(int64_t memory) {
   // A portion is held by its rank, on its way there and up to twice here, and
   // perhaps converted; memory that is used again has room to spare.
@@ -418,7 +418,7 @@ struct Call {
   const void* dense = nullptr;  // the elements, if they are dense in memory
   std::string packed;           // else a copy of them
 
-  // Computed: a short text moves its bytes when it is moved.
+  // Computed: moving a short std::string moves its bytes.
   const void* data() const { return packed.empty() ? dense : packed.data(); }
 };
 
@@ -604,7 +604,8 @@ Agreed<> WriteWithHdf5(CommContext& context, const WriteJob& job,
   std::vector<int64_t> all_open = {file.is_open() ? 1 : 0};
   const Status counted = MinAll(context, all_open);
   if (!counted.ok() || all_open[0] == 0) {
-    // Closing communicates: where some ranks lack the file, all let go of it.
+    // Closing communicates: where some ranks lack the file, all abandon the
+    // handle.
     return Agree(context, opened.ok() ? counted : opened);
   }
   Status status = Agree(context, CheckOpened(job, opened));
@@ -636,7 +637,7 @@ namespace {
 // The number of ranges that are weighed at a time.
 constexpr int64_t kRangesPerRank = 64;
 constexpr int64_t kMostRanges = 4096;
-// Smaller domains make more requests than they spare.
+// Smaller domains cost more requests than they save.
 constexpr int64_t kLeastDomain = int64_t{1} << 20;
 
 int64_t PowerOfTwoFrom(int64_t least) {

@@ -34,8 +34,8 @@ T& Own(State& state, std::shared_ptr<T> object) {
 }
 
 // Returns the owned object with this index, which must be a T. The `more` of
-// TypeHandler::Received has the objects that were owned when the value was
-// listed. Local.
+// TypeHandler::ValueReceived and Handler::Received has the objects that were
+// owned when the value was listed. Local.
 template <typename T>
 T& Owned(const State& state, size_t number) {
   return *static_cast<T*>(state.kept_.at(number).get());

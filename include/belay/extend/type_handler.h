@@ -3,6 +3,7 @@
 //   class MaskHandler : public belay::Handler<Mask> {
 //    public:
 //     std::string typestr() const override { return "mask"; }
+//     bool HasFinalize() const override { return false; }
 //     Status ListForSave(Mask& mask, State& parts) const override {
 //       parts.AddReplicated("", {mask.size()}, AtAddress(mask.data()));
 //       return absl::OkStatus();
@@ -125,7 +126,8 @@ class TypeHandler {
 
   // Called when everything that was listed has been read. What it adds to
   // `more` is read next, and then it is called again; `round` counts the calls,
-  // from 0. more.Owned finds the objects that were kept for the value.
+  // from 0. Owned<T>(more, i) (belay/extend/state.h) finds the objects that
+  // were kept for the value.
   virtual Status ValueReceived(const ValueRef& value, const StoredValue& stored,
                                int round, State& more) const;
 
@@ -157,7 +159,8 @@ class Handler : public TypeHandler {
   virtual Status ListForSave(T& value, State& parts) const = 0;
   virtual Status ListForRestore(T& value, const StoredValue& stored,
                                 State& parts) const = 0;
-  virtual Status Received(T&, const StoredValue&, int, State&) const {
+  virtual Status Received(T& /*value*/, const StoredValue& /*stored*/,
+                          int /*round*/, State& /*more*/) const {
     return absl::OkStatus();
   }
 
@@ -179,10 +182,10 @@ class Handler : public TypeHandler {
   template <typename Function>
   Status With(const ValueRef& value, Function function) const {
     if (T* it = value.As<T>()) return function(*it);
-    return absl::InvalidArgumentError(
-        "the handler \"" + typestr() +
-        "\" is for another type than this value's: make it a TypeHandler, or "
-        "its entry for one type");
+    return absl::InvalidArgumentError("the handler \"" + typestr() +
+                                      "\" handles another type than this "
+                                      "value's: derive it from TypeHandler, "
+                                      "or register it for one type only");
   }
 };
 

@@ -20,17 +20,20 @@
 
 namespace belay {
 
-// How much a restore must match to succeed; see LoadStatus. For a State:
-// nothing; at least one value; all values of the program; these and all that
-// are stored.
+// How much a restore must match to succeed: for objects what the function of
+// LoadStatus asserts, for a State what follows it.
 enum class RestoreMatch : uint8_t {
-  kAnything = 0,         // nothing is required
-  kNontrivial = 1,       // AssertNontrivialMatch
-  kExistingObjects = 2,  // AssertExistingObjectsMatched
-  kConsumed = 3,         // AssertConsumed
+  kAnything = 0,    // nothing is required
+  kNontrivial = 1,  // AssertNontrivialMatch; at least one value
+  // AssertExistingObjectsMatched; all values of the program
+  kExistingObjects = 2,
+  // AssertConsumed; all values of the program, and all that are stored
+  kConsumed = 3,
 };
 
-// When to save.
+// When to save: as auto_interval says if it is set, else checkpoint_interval,
+// else should_save, else the three about steps. To set two of these is an
+// error.
 struct SavePolicy {
   // Save the first step (if there is none yet), multiples of
   // save_interval_steps, and the steps of save_on_steps.
@@ -63,10 +66,11 @@ struct ManagerOptions {
 
   // --- In the background ---
   // Save returns once the values are copied, and a thread writes them
-  // (async_saver.h). ShouldSave and Save notice the end; only then does the
-  // step count, and are others deleted. A forced save, and the last one before
-  // the job stops, are complete when Save returns. Call Wait
-  // before the program ends. Unset: all saves are.
+  // (async_saver.h). A later call of ShouldSave, Save or Wait finds that the
+  // step is committed; only then does it count, and are others deleted. A
+  // forced save, and the last one before the job stops, are complete when Save
+  // returns. Call Wait or Close before the program ends. Unset: every save is
+  // complete when Save returns.
   std::optional<AsyncOptions> async = std::nullopt;
 
   // --- When a save fails ---
@@ -86,8 +90,8 @@ struct ManagerOptions {
   // time_limit_poll_seconds.
   bool stop_at_time_limit = false;
   double time_limit_poll_seconds = 60;
-  // Used instead of any query: seconds since 1970. Only rank 0's counts. Where
-  // the system's clock is set meanwhile, the earlier end counts.
+  // Used instead of any query: seconds since 1970. Only rank 0's counts. If the
+  // system's clock is set during the run, the earlier end of the two is used.
   std::optional<double> end_time = std::nullopt;
   // Seconds to leave after the last save, for the end of the program and its
   // batch script.
@@ -95,7 +99,7 @@ struct ManagerOptions {
 
   RetentionPolicy retention = {};
 
-  // --- The rest ---
+  // --- Other ---
   // Save and delete nothing; needs no lease.
   bool read_only = false;
   // Remove leftovers of crashed saves and deletions at the start.

@@ -37,7 +37,7 @@ struct StepRecord {
   double time = 0;  // of the commit, in seconds since 1970
   // Unset: the program passed none.
   std::optional<Metrics> metrics;
-  // Kept permanently by keep_checkpoint_every_n_hours.
+  // Kept for good by keep_checkpoint_every_n_hours: no rule deletes it.
   bool preserved = false;
 
   bool operator==(const StepRecord&) const = default;
@@ -62,12 +62,13 @@ struct PreservationPolicy {
 PreservationPolicy PreserveAll();
 
 // Keeps the `n` steps with the largest numbers; all if unset. Local.
-// Errors, when called: InvalidArgument - n is negative.
+// Errors, when applied: InvalidArgument - n is negative.
 PreservationPolicy LatestN(std::optional<int64_t> n);
 
 // Keeps the first step, and each step that is at least `seconds` later than the
-// previous one kept, or earlier, by a clock that was put back. Local.
-// Errors, when called: InvalidArgument - not a number, or negative.
+// previous one kept. A step that is earlier, because the clock was set back, is
+// kept, too, and counting begins anew. Local.
+// Errors, when applied: InvalidArgument - not a number, or negative.
 PreservationPolicy EveryNSeconds(double seconds);
 
 // Which steps EveryNSteps keeps.
@@ -80,14 +81,14 @@ struct EveryNStepsOptions {
 };
 
 // Keeps steps at an interval of `n`. Local.
-// Errors, when called: InvalidArgument - n is below 1, max_to_keep negative.
+// Errors, when applied: InvalidArgument - n is below 1, max_to_keep negative.
 PreservationPolicy EveryNSteps(int64_t n,
                                const EveryNStepsOptions& options = {});
 
 // Keeps, for each multiple of `n`, the step closest to it (on a tie, the larger
 // step), and the last step. A step belongs to the multiple that it is closest
 // to (on a tie, the even one). Local.
-// Errors, when called: InvalidArgument - as above.
+// Errors, when applied: InvalidArgument - as above.
 PreservationPolicy EveryNStepsClosest(
     int64_t n, std::optional<int64_t> max_to_keep = std::nullopt);
 
@@ -99,13 +100,13 @@ struct BestNOptions {
   std::optional<int64_t> n = std::nullopt;
   // Smaller is better.
   bool reverse = false;
-  // Also keeps all steps without metrics. With n = 0 nothing is kept.
+  // Also keeps all steps without metrics. n = 0 keeps nothing, not even these.
   bool keep_checkpoints_without_metrics = true;
 };
 
 // Keeps the best steps as rated by `metric`; on a tie, the later ones. NaN is
 // worse than any number. If there are at most n steps, all are kept. Local.
-// Errors, when called: InvalidArgument - n is negative, or no function.
+// Errors, when applied: InvalidArgument - n is negative, or no function.
 PreservationPolicy BestN(MetricFunction metric, const BestNOptions& options);
 
 // The same, rated by the metric of that name; a step that lacks it counts as
@@ -113,13 +114,13 @@ PreservationPolicy BestN(MetricFunction metric, const BestNOptions& options);
 PreservationPolicy BestN(const std::string& metric,
                          const BestNOptions& options);
 
-// Keeps the first step that is at most `seconds` old, and all later steps. One
-// that was saved by a clock that was ahead is not old. Local.
-// Errors, when called: InvalidArgument - not a number, or negative.
+// Keeps the first step that is at most `seconds` old, and all later steps. A
+// step dated in the future is new. Local.
+// Errors, when applied: InvalidArgument - not a number, or negative.
 PreservationPolicy LatestDuration(double seconds);
 
 // Keeps what at least one of the policies keeps. Local.
-// Errors, when called: theirs; InvalidArgument - there are none.
+// Errors, when applied: theirs; InvalidArgument - there are none.
 PreservationPolicy AnyOfPolicies(std::vector<PreservationPolicy> policies);
 
 // How metrics rate a step.

@@ -191,7 +191,7 @@ class Tracker {
     RowsShard(name, RowsByIdOf(ids, rows, options));
   }
   // Does not compile: the ids must not be a temporary. Local.
-  template <IdsThatLast Ids, RowRange R>
+  template <LastingIds Ids, RowRange R>
   void RowsById(std::string_view name, const Ids&& ids, R& rows,
                 const IdOptions& options = {}) = delete;
 
