@@ -66,8 +66,8 @@ void ReadDescription(std::string_view message) {
     shards.shards.push_back(OnRank(listed, 0));
   }
   const Description description = Describe(shards, 0, kRanks);
-  for (const Entries* entries : {&description.shared, &description.own}) {
-    Require(DecodeList(*entries).ok(), "a description can be read");
+  for (const Entries* told : {&description.shared, &description.own}) {
+    Require(DecodeList(*told).ok(), "a description can be read");
   }
   Require(Describe(shards, kRanks, kRanks + 1).shared.size() <=
               shards.shards.size() + shards.values.size() + 1,
