@@ -107,7 +107,7 @@ Agreed<ManagedRestore> ManagedValues::RestoreState(
   const RestoreOptions chosen = WithMatch(options, match);
   BELAY_ASSIGN_OR_RETURN_AGREED(
       RestoreResult result,
-      belay::RestoreState(*comm_, source, absl::OkStatus(), *state_, chosen));
+      belay::RestoreState(*comm_, source, *state_, chosen));
   if (match == RestoreMatch::kNontrivial && result.num_arrays == 0 &&
       !result.missing.empty()) {
     // Nothing matches: the error names the closest stored keys.
@@ -115,7 +115,7 @@ Agreed<ManagedRestore> ManagedValues::RestoreState(
     strict.missing = MismatchPolicy::kError;
     BELAY_ASSIGN_OR_RETURN_AGREED(
         result,
-        belay::RestoreState(*comm_, source, absl::OkStatus(), *state_, strict));
+        belay::RestoreState(*comm_, source, *state_, strict));
   }
   last_step_ = step;
   return ManagedRestore{.step = step, .result = std::move(result)};

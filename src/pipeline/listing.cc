@@ -1,26 +1,15 @@
 #include "pipeline/listing.h"
 
-#include <algorithm>
 #include <array>
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "belay/arrays/layout.h"
 #include "belay/state.h"
-#include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/layout.h"
 #include "core/status_macros.h"
-#include "core/text.h"
 #include "graph/graph_match.h"
-#include "plan/save_args.h"
 #include "plan/shards.h"
-#include "plan/stored_values.h"
 #include "state/memory_layout.h"
 #include "state/rank_rows.h"
 

@@ -9,16 +9,10 @@
 #include "absl/functional/function_ref.h"
 #include "belay/extend/shard.h"
 #include "belay/manager/job.h"
-#include "belay/options.h"
-#include "belay/status.h"
 #include "core/agreed.h"
-#include "core/list_exchange.h"
-#include "core/wire.h"
 #include "mpi/collective.h"
 #include "plan/listed_ranks.h"
-#include "plan/plan.h"
 #include "plan/save_args.h"
-#include "plan/stored_values.h"
 
 namespace belay {
 

@@ -1,22 +1,13 @@
 #include "pipeline/lost_values.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <complex>
-#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/str_join.h"
-#include "core/agreed.h"
-#include "core/catch_exceptions.h"
-#include "core/element_conversion.h"
-#include "core/status_macros.h"
-#include "core/text.h"
-#include "core/wire.h"
 #include "pipeline/stages.h"
 
 namespace belay {

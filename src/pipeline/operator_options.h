@@ -26,8 +26,9 @@ std::vector<std::string> MisspeltVariables(
 // The texts of those that are set, by name.
 using OperatorOptions = std::map<std::string, std::string>;
 
-// Reads the variables; an empty one counts as unset. Messages name no directory.
-// Errors: InvalidArgument - some cannot be parsed; names all of them, and what
+// Reads the variables; an empty one counts as unset. Messages name no
+// directory. Errors: InvalidArgument - some cannot be parsed; names all of
+// them, and what
 //   each needs.
 StatusOr<OperatorOptions> ParseOperatorOptions(const VariableLookup& lookup);
 

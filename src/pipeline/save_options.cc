@@ -1,6 +1,5 @@
 #include "pipeline/save_options.h"
 
-#include "absl/strings/str_format.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -8,7 +7,6 @@
 #include "hdf5/file.h"
 #include "hdf5/program.h"
 #include "plan/policy.h"
-#include "plan/save_args.h"
 
 namespace belay {
 namespace {

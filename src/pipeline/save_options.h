@@ -3,17 +3,9 @@
 #ifndef BELAY_PIPELINE_SAVE_OPTIONS_H_
 #define BELAY_PIPELINE_SAVE_OPTIONS_H_
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <type_traits>
-#include <vector>
 
-#include "belay/options.h"
-#include "belay/status.h"
 #include "core/option_table.h"
-#include "core/wire.h"
 #include "plan/save_args.h"
 #include "state/type_handlers.h"
 

@@ -2,19 +2,10 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <map>
-#include <vector>
 
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "core/agreed.h"
 #include "core/process.h"
-#include "core/status_macros.h"
-#include "core/text.h"
-#include "core/wire.h"
-#include "mpi/collective.h"
 
 namespace belay {
 

@@ -4,19 +4,11 @@
 #define BELAY_PIPELINE_STAGES_H_
 
 #include <chrono>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include "belay/options.h"
-#include "belay/status.h"
 #include "core/agreed.h"
+#include "core/catch_exceptions.h"
 #include "core/status_macros.h"
-#include "core/wire.h"
 #include "mpi/collective.h"
 #include "mpi/mpi_error.h"
 #include "pipeline/save_options.h"
@@ -81,15 +73,19 @@ Agreed<T> DecodeFromRoot(std::string_view bytes) {
 }
 
 // Makes a value on rank 0, such as a struct with Fields, and gives it to all
-// ranks. `make` returns a StatusOr<T>. Collective; agreed.
-// Errors: those of `make`; FailedPrecondition - rank 0 is in another call.
+// ranks. `make` returns a StatusOr<T>; `what` names the value if there is no
+// memory for it. Collective; agreed.
+// Errors: those of `make`; ResourceExhausted; FailedPrecondition - rank 0 is in
+//   another call.
 template <typename T, typename Make>
-Agreed<T> ShareFromRoot(CommContext& context, const Make& make) {
+Agreed<T> ShareFromRoot(CommContext& context, const Make& make,
+                        std::string_view what = "a message to all ranks") {
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes,
-      FromRoot(context, [&]() -> StatusOr<std::string> {
-        BELAY_ASSIGN_OR_RETURN(const T value, make());
-        return Encode(value);
+      const std::string bytes, FromRoot(context, [&] {
+        return CatchBadAlloc(what, [&]() -> StatusOr<std::string> {
+          BELAY_ASSIGN_OR_RETURN(const T value, make());
+          return Encode(value);
+        });
       }));
   return DecodeFromRoot<T>(bytes);
 }

@@ -1,11 +1,7 @@
 #include "plan/choose_ranks.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_format.h"
 #include "belay/arrays/flat_buffer.h"
 #include "core/box_tiling.h"
 #include "core/status_macros.h"

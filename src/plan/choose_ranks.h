@@ -3,14 +3,6 @@
 #ifndef BELAY_PLAN_CHOOSE_RANKS_H_
 #define BELAY_PLAN_CHOOSE_RANKS_H_
 
-#include <cstdint>
-#include <optional>
-#include <string_view>
-#include <vector>
-
-#include "absl/container/inlined_vector.h"
-#include "belay/arrays/box.h"
-#include "belay/status.h"
 #include "plan/coverage.h"
 
 namespace belay {

@@ -1,11 +1,9 @@
 #include "plan/coverage.h"
 
-#include <algorithm>
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "core/box_tiling.h"
 #include "core/program_words.h"
 #include "core/status_macros.h"

@@ -4,13 +4,9 @@
 #ifndef BELAY_PLAN_COVERAGE_H_
 #define BELAY_PLAN_COVERAGE_H_
 
-#include <cstdint>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "belay/status.h"
 #include "plan/plan.h"
 
 namespace belay {

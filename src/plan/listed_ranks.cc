@@ -1,15 +1,10 @@
 #include "plan/listed_ranks.h"
 
-#include <algorithm>
 #include <span>
-#include <string_view>
 #include <tuple>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "core/status_macros.h"
-#include "core/text.h"
-#include "plan/stored_objects.h"
 
 namespace belay {
 

@@ -3,21 +3,11 @@
 #ifndef BELAY_PLAN_LISTED_RANKS_H_
 #define BELAY_PLAN_LISTED_RANKS_H_
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "absl/container/inlined_vector.h"
-#include "absl/functional/function_ref.h"
 #include "belay/arrays/layout.h"
-#include "belay/status.h"
 #include "core/list_exchange.h"
-#include "core/wire.h"
 #include "plan/coverage.h"
-#include "plan/plan.h"
-#include "plan/stored_values.h"
 
 namespace belay {
 

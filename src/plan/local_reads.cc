@@ -1,14 +1,11 @@
 #include "plan/local_reads.h"
 
-#include <algorithm>
 #include <tuple>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "core/checksum.h"
 #include "core/keys.h"
 #include "core/strided_copy.h"
-#include "plan/choose_ranks.h"
 #include "plan/restore_planner.h"
 
 namespace belay {

@@ -3,14 +3,6 @@
 #ifndef BELAY_PLAN_LOCAL_READS_H_
 #define BELAY_PLAN_LOCAL_READS_H_
 
-#include <cstdint>
-#include <string_view>
-#include <vector>
-
-#include "belay/arrays/box.h"
-#include "plan/coverage.h"
-#include "plan/listed_ranks.h"
-#include "plan/plan.h"
 #include "plan/stored_arrays.h"
 
 namespace belay {

@@ -1,6 +1,5 @@
 #include "plan/plan.h"
 
-#include <algorithm>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"

@@ -8,20 +8,10 @@
 #ifndef BELAY_PLAN_PLAN_H_
 #define BELAY_PLAN_PLAN_H_
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "absl/functional/function_ref.h"
-#include "belay/arrays/box.h"
 #include "belay/arrays/device.h"
-#include "belay/arrays/dtype.h"
 #include "belay/options.h"
-#include "belay/status.h"
 #include "belay/values/save_args.h"
-#include "core/wire.h"
 #include "plan/stored_objects.h"
 #include "plan/stored_values.h"
 

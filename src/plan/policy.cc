@@ -1,22 +1,14 @@
 #include "plan/policy.h"
 
-#include <algorithm>
 #include <exception>
 #include <iterator>
 #include <numeric>
-#include <optional>
-#include <string_view>
 #include <tuple>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_format.h"
 #include "core/box_tiling.h"
 #include "core/integers.h"
 #include "core/status_macros.h"
-#include "core/text.h"
-#include "core/wire.h"
-#include "plan/coverage.h"
 #include "plan/shards.h"
 
 namespace belay {

@@ -3,14 +3,9 @@
 #ifndef BELAY_PLAN_POLICY_H_
 #define BELAY_PLAN_POLICY_H_
 
-#include <cstdint>
-#include <vector>
-
-#include "belay/status.h"
 #include "belay/values/sharding_policy.h"
 #include "plan/choose_ranks.h"
 #include "plan/listed_ranks.h"
-#include "plan/plan.h"
 
 namespace belay {
 

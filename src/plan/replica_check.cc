@@ -1,16 +1,11 @@
 #include "plan/replica_check.h"
 
-#include <algorithm>
 #include <map>
 #include <numeric>
-#include <span>
 #include <tuple>
-#include <utility>
 
-#include "absl/strings/str_format.h"
 #include "belay/arrays/flat_buffer.h"
 #include "core/integers.h"
-#include "core/text.h"
 #include "plan/shards.h"
 
 namespace belay {

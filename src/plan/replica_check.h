@@ -12,7 +12,6 @@
 #include "belay/extend/shard.h"
 #include "core/wire.h"
 #include "plan/choose_ranks.h"
-#include "plan/plan.h"
 
 namespace belay {
 

@@ -1,26 +1,17 @@
 #include "plan/restore_planner.h"
 
-#include <algorithm>
-#include <cstddef>
 #include <limits>
-#include <string>
-#include <string_view>
 #include <tuple>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/functional/function_ref.h"
 #include "absl/numeric/int128.h"
-#include "absl/strings/str_format.h"
 #include "core/checksum.h"
 #include "core/keys.h"
 #include "core/option_table.h"
 #include "core/status_macros.h"
 #include "plan/local_reads.h"
 #include "plan/shared_targets.h"
-#include "plan/stored_arrays.h"
-#include "plan/stored_values.h"
 
 namespace belay {
 namespace {

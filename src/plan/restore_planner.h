@@ -3,14 +3,7 @@
 #ifndef BELAY_PLAN_RESTORE_PLANNER_H_
 #define BELAY_PLAN_RESTORE_PLANNER_H_
 
-#include <cstdint>
-#include <optional>
-#include <vector>
-
-#include "belay/options.h"
-#include "belay/status.h"
 #include "plan/choose_ranks.h"
-#include "plan/plan.h"
 
 namespace belay {
 

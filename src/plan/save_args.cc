@@ -1,18 +1,10 @@
 #include "plan/save_args.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <utility>
-
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/element_conversion.h"
 #include "core/option_table.h"
 #include "core/status_macros.h"
-#include "core/text.h"
-#include "core/wire.h"
 #include "plan/chunks.h"
 
 namespace belay {

@@ -4,16 +4,8 @@
 #ifndef BELAY_PLAN_SAVE_ARGS_H_
 #define BELAY_PLAN_SAVE_ARGS_H_
 
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "belay/options.h"
-#include "belay/status.h"
-#include "belay/values/save_args.h"
 #include "core/keys.h"
 #include "plan/choose_ranks.h"
-#include "plan/plan.h"
 
 namespace belay {
 

@@ -1,27 +1,18 @@
 #include "plan/save_planner.h"
 
-#include <algorithm>
-#include <cstddef>
 #include <iterator>
 #include <set>
-#include <span>
-#include <string_view>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_format.h"
 #include "core/checksum.h"
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
-#include "core/text.h"
 #include "plan/chunks.h"
-#include "plan/coverage.h"
 #include "plan/policy.h"
 #include "plan/replica_check.h"
 #include "plan/save_args.h"
 #include "plan/stored_arrays.h"
-#include "plan/stored_values.h"
 
 namespace belay {
 namespace {

@@ -3,18 +3,9 @@
 #ifndef BELAY_PLAN_SAVE_PLANNER_H_
 #define BELAY_PLAN_SAVE_PLANNER_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "belay/arrays/box.h"
-#include "belay/options.h"
-#include "belay/status.h"
-#include "belay/values/save_args.h"
 #include "belay/values/sharding_policy.h"
 #include "plan/choose_ranks.h"
 #include "plan/listed_ranks.h"
-#include "plan/plan.h"
 
 namespace belay {
 

@@ -1,10 +1,8 @@
 #include "plan/shards.h"
 
 #include <limits>
-#include <utility>
 
 #include "core/status_macros.h"
-#include "core/text.h"
 
 namespace belay {
 

@@ -3,12 +3,8 @@
 #ifndef BELAY_PLAN_SHARDS_H_
 #define BELAY_PLAN_SHARDS_H_
 
-#include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "belay/arrays/device.h"

@@ -1,18 +1,13 @@
 #include "plan/shared_targets.h"
 
-#include <algorithm>
 #include <cstring>
 #include <functional>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "belay/arrays/box.h"
-#include "belay/arrays/dtype.h"
 #include "core/box_tiling.h"
 #include "core/catch_exceptions.h"
 #include "core/program_words.h"
 #include "core/status_macros.h"
-#include "core/text.h"
 
 namespace belay {
 namespace {

@@ -4,16 +4,11 @@
 #ifndef BELAY_PLAN_SHARED_TARGETS_H_
 #define BELAY_PLAN_SHARED_TARGETS_H_
 
-#include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "belay/extend/shard.h"
 #include "belay/status.h"
 #include "plan/choose_ranks.h"
-#include "plan/plan.h"
 
 namespace belay {
 

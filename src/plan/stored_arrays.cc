@@ -1,15 +1,11 @@
 #include "plan/stored_arrays.h"
 
-#include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/numeric/int128.h"
-#include "absl/strings/str_format.h"
 #include "core/checksum.h"
 #include "core/struct_text.h"
-#include "plan/stored_values.h"
 
 namespace belay {
 namespace {

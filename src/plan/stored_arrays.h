@@ -3,18 +3,10 @@
 #ifndef BELAY_PLAN_STORED_ARRAYS_H_
 #define BELAY_PLAN_STORED_ARRAYS_H_
 
-#include <cstdint>
 #include <span>
-#include <string>
-#include <vector>
 
-#include "absl/functional/function_ref.h"
-#include "belay/arrays/box.h"
-#include "belay/status.h"
 #include "core/box_tiling.h"
-#include "core/wire.h"
 #include "plan/listed_ranks.h"
-#include "plan/plan.h"
 
 namespace belay {
 

@@ -3,7 +3,6 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
-#include <utility>
 
 #include "plan/stored_values.h"
 

@@ -1,6 +1,5 @@
 #include "plan/stored_values.h"
 
-#include <algorithm>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -10,7 +9,6 @@
 #include "core/keys.h"
 #include "core/status_macros.h"
 #include "plan/plan.h"
-#include "plan/stored_objects.h"
 
 namespace belay {
 

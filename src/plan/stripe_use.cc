@@ -1,8 +1,6 @@
 #include "plan/stripe_use.h"
 
-#include <algorithm>
 #include <tuple>
-#include <utility>
 
 namespace belay {
 namespace {

@@ -3,10 +3,6 @@
 #ifndef BELAY_PLAN_STRIPE_USE_H_
 #define BELAY_PLAN_STRIPE_USE_H_
 
-#include <cstdint>
-#include <vector>
-
-#include "belay/arrays/box.h"
 #include "plan/plan.h"
 
 namespace belay {

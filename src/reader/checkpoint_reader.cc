@@ -2,18 +2,13 @@
 
 #include <new>
 
-#include "absl/strings/str_format.h"
 #include "belay/reader/copy_checkpoint.h"
 #include "belay/reader/step_pin.h"
 #include "belay/save_restore.h"
 #include "core/catch_exceptions.h"
 #include "core/keys.h"
 #include "core/strided_copy.h"
-#include "core/text.h"
-#include "graph/object_graph.h"
 #include "plan/chunks.h"
-#include "plan/stored_objects.h"
-#include "plan/stored_values.h"
 #include "restore/array_reading.h"
 #include "state/conversion_rules.h"
 #include "storage/commit.h"

@@ -5,7 +5,6 @@
 
 #include "belay/checkpoint_reader.h"
 #include "graph/object_graph.h"
-#include "plan/plan.h"
 #include "plan/stored_arrays.h"
 
 namespace belay {

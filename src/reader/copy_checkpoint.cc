@@ -4,20 +4,13 @@
 #include <system_error>
 
 #include "belay/reader/step_pin.h"
-#include "core/agreed.h"
-#include "core/catch_exceptions.h"
-#include "core/status_macros.h"
-#include "core/text.h"
-#include "core/wire.h"
 #include "format/paths.h"
 #include "graph/graph_match.h"
 #include "graph/live_graph.h"
 #include "graph/merge.h"
-#include "pipeline/stages.h"
 #include "restore/restore_stages.h"
 #include "save/save.h"
 #include "state/copy_plan.h"
-#include "state/transform.h"
 #include "storage/mapped_file.h"
 #include "storage/metadata_file.h"
 
@@ -215,17 +208,16 @@ Agreed<> Read(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
 // All that comes before the save, which has a deadline of its own. Collective.
 Agreed<> ReadSource(const Comm& comm, std::optional<int64_t> step,
                     CopyRun& run) {
-  const StatusOr<RestoreSource> source = SourceOf(run.from, step);
+  const RestoreSource source = MakeSource(run.from, step);
   const RestoreOptions options{
       .checksums = run.options.checksums,
       .deadline_seconds = run.options.save.deadline_seconds};
-  const RestoreSource wanted = source.value_or(RestoreSource{.path = run.from});
-  RestoreFrame frame(comm, wanted.path, options);
+  RestoreFrame frame(comm, source.path, options);
   frame.may_read_nothing = true;
-  BELAY_RETURN_IF_AGREED(BeginRestore(frame, wanted, source.status()));
+  BELAY_RETURN_IF_AGREED(BeginRestore(frame, source));
   BELAY_RETURN_IF_AGREED(Begin(frame.context, run));
   BELAY_ASSIGN_OR_RETURN_AGREED(const OpenedStep opened,
-                                OpenStep(frame, wanted));
+                                OpenStep(frame, source));
   BELAY_RETURN_IF_AGREED(Plan(run, frame, opened));
   return Read(run, frame, opened);
 }

@@ -1,10 +1,6 @@
 #include "belay/values/restore_preview.h"
 
-#include "absl/strings/str_format.h"
-#include "core/catch_exceptions.h"
 #include "core/layout.h"
-#include "core/text.h"
-#include "plan/restore_planner.h"
 #include "reader/checkpoint_reader.h"
 #include "restore/restore_stages.h"
 #include "storage/index_file.h"
@@ -91,7 +87,7 @@ StatusOr<RestorePreview> Plan(
   BELAY_ASSIGN_OR_RETURN(const std::vector<RankShards> wanted,
                          WantAll(saved, num_ranks, layout_of));
   BELAY_ASSIGN_OR_RETURN(const RestorePlan plan,
-                         PlanRestore(saved, wanted, ReadRulesOf(options)));
+                         PlanRestore(saved, wanted, MakeReadRules(options)));
   RestorePreview preview{.path = step,
                          .step = saved.step,
                          .num_arrays = std::ssize(saved.arrays),

@@ -1,8 +1,5 @@
 
-#include "absl/strings/str_format.h"
-#include "belay/checkpoint_reader.h"
 #include "core/strided_copy.h"
-#include "core/text.h"
 #include "format/paths.h"
 #include "reader/checkpoint_reader.h"
 #include "storage/filtered_reader.h"

@@ -1,28 +1,18 @@
 #include "restore/array_reading.h"
 
-#include <algorithm>
-#include <cstddef>
 #include <cstring>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/str_format.h"
 #include "core/catch_exceptions.h"
 #include "core/checksum.h"
 #include "core/integers.h"
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "core/struct_text.h"
-#include "core/text.h"
 #include "format/paths.h"
 #include "pipeline/listing.h"
 #include "plan/restore_planner.h"
 #include "plan/stored_arrays.h"
 #include "storage/index_file.h"
-#include "storage/reader.h"
 #include "storage/verify.h"
 
 namespace belay {

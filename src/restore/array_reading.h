@@ -3,14 +3,8 @@
 #ifndef BELAY_RESTORE_ARRAY_READING_H_
 #define BELAY_RESTORE_ARRAY_READING_H_
 
-#include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "belay/arrays/box.h"
 #include "belay/arrays/fields.h"
 #include "belay/extend/shard.h"
 #include "belay/status.h"

@@ -1,10 +1,7 @@
 #include "restore/flat_file.h"
 
-#include <cstdint>
 #include <limits>
-#include <utility>
 
-#include "absl/strings/str_format.h"
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "hdf5/guarded_file.h"

@@ -7,8 +7,6 @@
 #define BELAY_RESTORE_FLAT_FILE_H_
 
 #include <span>
-#include <string>
-#include <vector>
 
 #include "belay/extend/shard.h"
 #include "belay/status.h"

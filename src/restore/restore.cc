@@ -1,24 +1,13 @@
 // A restore, from its options to its result.
-#include <algorithm>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/str_format.h"
-#include "belay/save_restore.h"
-#include "core/agreed.h"
-#include "core/option_table.h"
-#include "core/status_macros.h"
-#include "core/text.h"
-#include "core/wire.h"
+#include "core/program_words.h"
 #include "format/paths.h"
-#include "mpi/collective.h"
 #include "pipeline/listing.h"
+#include "pipeline/lost_values.h"
 #include "pipeline/result_text.h"
-#include "pipeline/save_options.h"
-#include "pipeline/stages.h"
+#include "plan/local_reads.h"
 #include "plan/shared_targets.h"
+#include "restore/flat_file.h"
 #include "restore/restore_stages.h"
 #include "state/stored_answer.h"
 #include "storage/commit.h"
@@ -40,7 +29,7 @@ Status CheckReading(std::string_view operation, const std::string& path,
   return absl::OkStatus();
 }
 
-ReadRules ReadRulesOf(const RestoreOptions& options) {
+ReadRules MakeReadRules(const RestoreOptions& options) {
   return {.sharing = options.read_sharing,
           .primary_replica = options.primary_replica,
           .max_bytes_in_flight = options.max_bytes_in_flight};
@@ -84,24 +73,21 @@ RestoreFrame::RestoreFrame(const Comm& comm, const std::string& path,
       options(chosen),
       handlers(GetHandlers(chosen.handlers)) {}
 
-StatusOr<RestoreSource> SourceOf(const std::string& dir,
-                                 std::optional<int64_t> step) {
-  if (!step) {
-    return RestoreSource{.path = dir, .kind = RestoreSource::Kind::kRun};
-  }
-  if (*step >= 0) {
-    return RestoreSource{.path = StepPath(dir, *step), .step = *step};
-  }
-  return absl::InvalidArgumentError(
-      absl::StrFormat("restore \"%s\": step is out of range (need 0 to %d, "
-                      "found %d); the newest one is %s",
-                      dir, INT64_MAX, *step, kLatestStepWord.InProgram()));
+RestoreSource MakeSource(const std::string& dir, std::optional<int64_t> step) {
+  if (!step) return {.path = dir, .kind = RestoreSource::Kind::kRun};
+  if (*step >= 0) return {.path = StepPath(dir, *step), .step = *step};
+  return {.path = dir,
+          .problem = absl::InvalidArgumentError(absl::StrFormat(
+              "restore \"%s\": step is out of range (need 0 to %d, found %d); "
+              "the newest one is %s",
+              dir, INT64_MAX, *step, kLatestStepWord.InProgram()))};
 }
 
 Agreed<> BeginRestore(RestoreFrame& frame, const RestoreSource& source,
                       const Status& mine) {
   frame.stages.Enter("list");
-  Status sound = mine;
+  Status sound = source.problem;
+  sound.Update(mine);
   sound.Update(CheckReading("restore", source.path, frame.options));
   BELAY_RETURN_IF_AGREED(
       AgreeSameText(frame.context, "restore: the directory",
@@ -128,7 +114,420 @@ Agreed<BlockCounts> CompareTogether(CommContext& context,
   return BlockCounts{.verified = shared[0], .partial = shared[1]};
 }
 
+// --- Stage plan ---
+
 namespace {
+
+// The plan of a restore on this rank.
+struct PlannedReads {
+  // Equal on all ranks.
+  std::string path;
+  int64_t step = -1;
+  bool checks = false;
+  int64_t num_blocks = 0;
+  int64_t num_arrays = 0;
+  int64_t stream_bytes = 0;  // of the longest stream
+  ReadSharing sharing = ReadSharing::kAuto;
+  std::string note;
+  std::vector<std::string> file_names;
+  std::vector<FilteredDataset> filtered;
+  std::vector<StackedArray> stacked;  // each rank plans its reads of them
+  std::vector<Conversion> conversions;
+  // This rank's part.
+  RankReads reads;
+  std::vector<StoredForm> forms;  // of the shards; empty: as they are
+  RestorePlan plan;               // rank 0 only
+};
+
+// The message of rank 0 to all ranks.
+template <typename Archive>
+void Fields(Archive& archive, PlannedReads& planned) {
+  archive(planned.path, planned.step, planned.checks, planned.num_blocks,
+          planned.num_arrays, planned.stream_bytes, planned.sharing,
+          planned.note, planned.file_names, planned.filtered, planned.stacked);
+}
+
+bool MayConvert(const RestoreOptions& options) {
+  const Tolerance most = MostTolerance(options);
+  return most.dtype || most.lengths;
+}
+
+std::string InMessages(const OpenedStep& opened) {
+  return absl::StrFormat("restore \"%s\"", opened.source.path);
+}
+
+// Returns the wants of all ranks in their stored form, without those that each
+// rank plans itself. Rank 0 only.
+StatusOr<DividedWants> WantOnRoot(const RestoreFrame& frame,
+                                  const SavedCheckpoint& saved,
+                                  const ListedRanks& listed, Dividing dividing,
+                                  std::vector<Conversion>& conversions) {
+  Tolerance most = MostTolerance(frame.options);
+  most.nothing = frame.may_read_nothing;
+  DividedWants wants = DivideWants(saved, listed, dividing);
+  BELAY_ASSIGN_OR_RETURN(conversions, WantAsStored(saved, most, wants.central));
+  return wants;
+}
+
+// Rank 0 only.
+Status PlanOnRoot(const RestoreFrame& frame, const OpenedStep& opened,
+                  const ListedRanks& listed,
+                  const std::string& no_shared_memory, PlannedReads& planned) {
+  const SavedCheckpoint& saved = opened.saved;
+  ReadRules rules = MakeReadRules(frame.options);
+  if (!no_shared_memory.empty()) rules.sharing = ReadSharing::kEachRank;
+  // With a primary replica, ranks cannot plan by themselves.
+  const Dividing dividing =
+      rules.primary_replica ? Dividing::kNothing : Dividing::kWhatPays;
+  BELAY_ASSIGN_OR_RETURN(
+      DividedWants wants,
+      WantOnRoot(frame, saved, listed, dividing, planned.conversions));
+  BELAY_RETURN_IF_ERROR(CheckKinds(saved, wants.central));
+  BELAY_ASSIGN_OR_RETURN(planned.plan,
+                         PlanRestore(saved, wants.central, rules));
+  AddLocalArrays(saved, wants, planned.plan);
+  planned.path = opened.source.path;
+  planned.step = opened.source.step;
+  planned.checks = saved.has_checksums;
+  planned.num_blocks = planned.plan.num_blocks;
+  planned.num_arrays = std::ssize(planned.plan.arrays);
+  planned.stream_bytes = planned.plan.stream_bytes;
+  planned.sharing = planned.plan.sharing;
+  planned.note = no_shared_memory.empty()
+                     ? planned.plan.note
+                     : Cat("each rank reads: no memory can be shared (",
+                           no_shared_memory, ")");
+  for (const StoredFile& file : saved.files) {
+    planned.file_names.push_back(file.name);
+  }
+  planned.filtered = planned.plan.filtered;
+  planned.stacked = std::move(wants.stacked);
+  return absl::OkStatus();
+}
+
+// Sends wanted shards to rank 0 and its answer to all ranks. Collective;
+// agreed.
+Agreed<RootMessage> AskForWanted(
+    RestoreFrame& frame, const std::vector<Shard>& shards,
+    absl::FunctionRef<StatusOr<RootMessages>(ListedRanks)> answer) {
+  frame.stages.Enter("plan");
+  RankShards wanted{.node = 0, .shards = DescribeShards(shards)};
+  // Present lengths of strings do not matter, and differ between ranks.
+  for (ShardInfo& shard : wanted.shards) shard.string_bytes = 0;
+  SentLists sent_lists;
+  return GatherDescriptions(frame.context, std::move(wanted), sent_lists,
+                            answer);
+}
+
+// Sends the conversions to all ranks, and returns the stored forms of this
+// rank's shards. Collective; agreed.
+Agreed<std::vector<StoredForm>> ShareForms(
+    RestoreFrame& frame, const std::vector<Shard>& shards,
+    const std::vector<Tolerance>& tolerances,
+    std::vector<Conversion>& conversions) {
+  std::string bytes;
+  if (frame.context.is_root()) bytes = Encode(conversions);
+  BELAY_RETURN_IF_AGREED(Broadcast(frame.context, bytes));
+  BELAY_ASSIGN_OR_RETURN_AGREED(conversions,
+                                DecodeFromRoot<std::vector<Conversion>>(bytes));
+  if (conversions.empty()) return std::vector<StoredForm>();
+  return AgreeOn(frame.context, FindForms(shards, tolerances, conversions));
+}
+
+// Plans which rank reads what. `tolerances` are by shard. If `no_shared_memory`
+// says why there is none, each rank reads for itself; it must be equal on all
+// ranks. Collective; agreed.
+Agreed<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
+                               const std::vector<Shard>& shards,
+                               const std::vector<Tolerance>& tolerances,
+                               const std::string& no_shared_memory) {
+  PlannedReads planned;
+  const auto plan = [&](const ListedRanks& listed) -> StatusOr<RootMessages> {
+    BELAY_RETURN_IF_ERROR(AddPrefix(
+        Cat(InMessages(opened), ": "),
+        PlanOnRoot(frame, opened, listed, no_shared_memory, planned)));
+    RootMessages messages{.common = Encode(planned)};
+    for (const RankReads& reads : planned.plan.ranks) {
+      messages.parts.push_back(Encode(reads));
+    }
+    return messages;
+  };
+  BELAY_ASSIGN_OR_RETURN_AGREED(const RootMessage message,
+                                AskForWanted(frame, shards, plan));
+  if (MayConvert(frame.options)) {
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        planned.forms,
+        ShareForms(frame, shards, tolerances, planned.conversions));
+  }
+  WireReader(message.common)(planned);
+  WireReader(message.part)(planned.reads);
+  planned.checks = planned.checks && frame.options.checksums;
+  std::vector<WantedBox> wanted;
+  for (const Shard& shard : shards) {
+    wanted.push_back({.key = shard.key, .box = &shard.box});
+  }
+  AddLocalReads(planned.stacked, wanted, planned.reads);
+  planned.stacked.clear();
+  return planned;
+}
+
+// Adds to `result`, which has the conversions, a warning for each key of which
+// any rank has lost values. Collective; agreed.
+// Errors: those of TellLost.
+Agreed<> WarnOfLosses(RestoreFrame& frame, const FormedShards& formed,
+                      RestoreResult& result) {
+  const bool is_lossy =
+      std::ranges::any_of(result.conversions, [](const Conversion& one) {
+        return IsLossyConversion(one.stored_dtype, one.dtype);
+      });
+  if (!is_lossy) return {};
+  std::vector<int64_t> has_lost = {AnyLost(formed.losses) ? 1 : 0};
+  BELAY_RETURN_IF_AGREED(MaxAll(frame.context, has_lost));
+  if (has_lost[0] == 0) return {};
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      result.warnings,
+      TellLost(frame.context, Cat("restore \"", result.path, "\""),
+               ListLost(formed, ConversionWay::kFromStored),
+               frame.options.strict_dtype));
+  return {};
+}
+
+// Plans and reads a foreign HDF5 file, and agrees on `mine`. Collective;
+// agreed.
+Agreed<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
+                               const std::vector<Shard>& shards,
+                               const std::vector<Tolerance>& tolerances,
+                               const Status& mine) {
+  const RestoreSource& source = opened.source;
+  if (frame.options.read_sharing == ReadSharing::kOnce ||
+      frame.options.primary_replica) {
+    return Agree(frame.context,
+                 absl::UnimplementedError(absl::StrFormat(
+                     "restore \"%s\": for HDF5 files of other programs each "
+                     "rank reads its own boxes; leave read_sharing and "
+                     "primary_replica at their defaults",
+                     source.path)))
+        .error();
+  }
+  RestoreResult result{.path = source.path, .step = source.step};
+  result.sharing_note = "each rank reads a file of another program";
+  std::vector<StoredForm> forms;
+  if (MayConvert(frame.options)) {
+    const auto want = [&](const ListedRanks& listed) -> StatusOr<RootMessages> {
+      const StatusOr<DividedWants> wants = WantOnRoot(
+          frame, opened.saved, listed, Dividing::kNothing, result.conversions);
+      BELAY_RETURN_IF_ERROR(
+          AddPrefix(Cat(InMessages(opened), ": "), wants.status()));
+      return RootMessages();
+    };
+    BELAY_RETURN_IF_AGREED(AskForWanted(frame, shards, want));
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        forms, ShareForms(frame, shards, tolerances, result.conversions));
+  }
+  frame.stages.Enter("read");
+  Status status = mine;
+  std::vector<ConversionLosses> losses(forms.empty() ? 0 : shards.size());
+  status.Update(ReadFlatFile(source.path, shards, forms,
+                             &result.counters.staged_bytes,
+                             frame.options.deadline_seconds, losses));
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, status));
+  BELAY_RETURN_IF_AGREED(WarnOfLosses(frame, {shards, forms, losses}, result));
+  return result;
+}
+
+// --- Stage read ---
+
+// Collective; agreed.
+Agreed<Nodes> FindNodes(CommContext& context) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(const int32_t node, NodeOfRank(context));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> all,
+                                AllGather(context, Encode(node)));
+  std::vector<int32_t> numbers;
+  for (const std::string& bytes : all) {
+    numbers.push_back(WireReader(bytes).Get<int32_t>());
+  }
+  return GroupByNode(numbers);
+}
+
+// Finds what this rank sends to and receives from other nodes. Collective;
+// agreed.
+Agreed<RankTransits> FindTransits(CommContext& context, const RestorePlan& plan,
+                                  const Nodes& nodes) {
+  if (nodes.ranks.size() == 1) return RankTransits{};
+  std::vector<std::string> parts;
+  if (context.is_root()) {
+    for (const RankTransits& transits : PlanTransits(plan, nodes)) {
+      parts.push_back(Encode(transits));
+    }
+  }
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part,
+                                Scatter(context, parts));
+  return Decode<RankTransits>(part).value_or(RankTransits{});
+}
+
+// Resources for delivery.
+struct Sharing {
+  Nodes nodes;
+  int64_t portion_bytes = 0;
+  SharedMemory memory;
+};
+
+// Collective; agreed.
+Agreed<Sharing> PrepareSharing(RestoreFrame& frame) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(Nodes nodes, FindNodes(frame.context));
+  const int64_t portion_bytes =
+      PortionBytes(MostSlots(nodes), frame.options.max_bytes_in_flight);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      SharedMemory memory,
+      MakeDeliveryMemory(frame.context, nodes, portion_bytes));
+  return Sharing{.nodes = std::move(nodes),
+                 .portion_bytes = portion_bytes,
+                 .memory = std::move(memory)};
+}
+
+// Returns true if the options do not require sharing.
+bool MayReadAlone(const RestoreOptions& options) {
+  return options.read_sharing == ReadSharing::kAuto && !options.primary_replica;
+}
+
+// Reads and delivers what other ranks want too. Collective; agreed.
+Agreed<> Deliver(CommContext& context, const PlannedReads& planned,
+                 const Sharing& sharing, const Status& mine, const ReadJob& job,
+                 ReadCounts& counts) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const RankTransits transits,
+      FindTransits(context, planned.plan, sharing.nodes));
+  return DeliverAll(context, mine,
+                    {.reading = job,
+                     .transits = transits,
+                     .nodes = sharing.nodes,
+                     .memory = sharing.memory,
+                     .portion_bytes = sharing.portion_bytes,
+                     .stream_bytes = planned.stream_bytes},
+                    counts);
+}
+
+struct ReadData {
+  std::vector<ConversionLosses> losses;  // by shard; empty: none is converted
+  std::vector<uint32_t> registers;
+  std::vector<int64_t> covered;
+  ReadCounts counts;
+};
+
+// Reads what only this rank wants, and with `sharing` what others want too.
+// Agrees on `mine`. Collective; agreed.
+Agreed<ReadData> ReadWith(RestoreFrame& frame, const std::vector<Shard>& shards,
+                          const PlannedReads& planned,
+                          const std::optional<Sharing>& sharing, Status mine) {
+  ReadData data;
+  const Status has_room = CatchBadAlloc("texts and checksums", [&] {
+    for (const TextLength& text : planned.reads.texts) {
+      shards[text.shard].text->resize(text.bytes);
+    }
+    data.registers.assign(planned.checks ? planned.num_blocks : 0, 0);
+    data.covered.assign(planned.checks ? planned.num_blocks : 0, 0);
+    data.losses.resize(planned.forms.empty() ? 0 : shards.size());
+    return absl::OkStatus();
+  });
+  mine.Update(has_room);
+  const ReadJob job{.shards = shards,
+                    .reads = planned.reads,
+                    .directory = planned.path,
+                    .file_names = planned.file_names,
+                    .filtered = planned.filtered,
+                    .registers = data.registers,
+                    .covered = data.covered,
+                    .forms = planned.forms,
+                    .losses = data.losses,
+                    .max_bytes_in_flight = frame.options.max_bytes_in_flight};
+  if (has_room.ok()) mine.Update(ReadAll(job, data.counts));
+  BELAY_RETURN_IF_AGREED(sharing ? Deliver(frame.context, planned, *sharing,
+                                           mine, job, data.counts)
+                                 : Agree(frame.context, mine));
+  return data;
+}
+
+// Reads what is planned into the memory of the shards, and agrees on `mine`. If
+// there is no shared memory, plans again and sets `no_shared_memory`.
+// Collective; agreed.
+Agreed<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
+                             const std::vector<Shard>& shards,
+                             const std::vector<Tolerance>& tolerances,
+                             const Status& mine, PlannedReads& planned,
+                             std::string& no_shared_memory) {
+  frame.stages.Enter("read");
+  std::optional<Sharing> sharing;
+  if (planned.stream_bytes > 0) {
+    Agreed<Sharing> prepared = PrepareSharing(frame);
+    if (prepared.ok()) {
+      sharing = *std::move(prepared);
+    } else if (MayReadAlone(frame.options)) {
+      no_shared_memory = std::string(prepared.status().message());
+      BELAY_ASSIGN_OR_RETURN_AGREED(
+          planned,
+          PlanReads(frame, opened, shards, tolerances, no_shared_memory));
+      frame.stages.Enter("read");
+    } else {
+      return prepared.error();
+    }
+  }
+  return ReadWith(frame, shards, planned, sharing, mine);
+}
+
+}  // namespace
+
+// --- Call of on_open ---
+
+template <typename Archive>
+void Fields(Archive& archive, StepArray& array) {
+  archive(array.key, array.dtype, array.shape, array.fields);
+}
+template <typename Archive>
+void Fields(Archive& archive, StoredStep& step) {
+  archive(step.path, step.step, step.arrays);
+}
+
+namespace {
+
+StoredStep DescribeStep(const OpenedStep& opened) {
+  StoredStep step{.path = opened.source.path, .step = opened.source.step};
+  for (const StoredArray& array : opened.saved.arrays) {
+    step.arrays.push_back({.key = array.key,
+                           .dtype = array.dtype,
+                           .shape = array.shape,
+                           .fields = array.fields});
+  }
+  return step;
+}
+
+// Calls RestoreOptions::on_open. Collective; agreed.
+// Errors: those of on_open; Internal - it threw; ResourceExhausted.
+Agreed<> CallOnOpen(RestoreFrame& frame, const OpenedStep& opened) {
+  frame.stages.Enter("tell");
+  constexpr char kKeys[] = "the keys of all arrays";
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes, FromRoot(frame.context, [&] {
+        return CatchBadAlloc(kKeys, [&]() -> StatusOr<std::string> {
+          return Encode(DescribeStep(opened));
+        });
+      }));
+  Status mine = CatchBadAlloc(kKeys, [&]() -> Status {
+    const std::optional<StoredStep> stored = Decode<StoredStep>(bytes);
+    if (!stored) return DifferentCalls();
+    return CatchExceptions([&] { return frame.options.on_open(*stored); });
+  });
+  // A manager must not take the files for damaged because of an error of
+  // on_open.
+  if (absl::IsDataLoss(mine) || absl::IsNotFound(mine) ||
+      absl::IsUnimplemented(mine)) {
+    mine = absl::FailedPreconditionError(mine.message());
+  }
+  return Agree(
+      frame.context,
+      AddPrefix(Cat(InMessages(opened), kOnOpenWord.InProgram(), ": "), mine));
+}
+
+// --- All stages ---
 
 // Stage verify. Collective.
 Agreed<BlockCounts> Verify(RestoreFrame& frame, const OpenedStep& opened,
@@ -172,7 +571,7 @@ Agreed<RestoreResult> ReadShards(RestoreFrame& frame, const OpenedStep& opened,
   result.counters.staged_bytes = data.counts.staged_bytes;
   result.counters.files = std::ssize(planned.file_names);
   BELAY_RETURN_IF_AGREED(
-      TellLostValues(frame, {shards, planned.forms, data.losses}, result));
+      WarnOfLosses(frame, {shards, planned.forms, data.losses}, result));
   return result;
 }
 
@@ -270,7 +669,7 @@ Status StatusBefore(const RestoreFrame& frame, const State& state) {
 Agreed<RestoreResult> ReadState(RestoreFrame& frame, const OpenedStep& opened,
                                 const State& state) {
   if (frame.options.on_open != nullptr) {
-    BELAY_RETURN_IF_AGREED(TellOfStep(frame, opened));
+    BELAY_RETURN_IF_AGREED(CallOnOpen(frame, opened));
     BELAY_RETURN_IF_AGREED(Agree(frame.context, CheckState(frame, state)));
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const RestoreChooser chooser,
@@ -294,12 +693,12 @@ Agreed<RestoreResult> ReadValues(RestoreFrame& frame, const OpenedStep& opened,
 }
 
 Agreed<RestoreResult> RestoreState(const Comm& comm,
-                                   const RestoreSource& source, Status mine,
+                                   const RestoreSource& source,
                                    const State& state,
                                    const RestoreOptions& options) {
   RestoreFrame frame(comm, source.path, options);
-  if (mine.ok()) mine = StatusBefore(frame, state);
-  BELAY_RETURN_IF_AGREED(BeginRestore(frame, source, mine));
+  BELAY_RETURN_IF_AGREED(
+      BeginRestore(frame, source, StatusBefore(frame, state)));
   BELAY_ASSIGN_OR_RETURN_AGREED(const OpenedStep opened,
                                 OpenStep(frame, source));
   return ReadState(frame, opened, state);
@@ -309,9 +708,7 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
                                 std::optional<int64_t> step, const State& state,
                                 const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
-  const StatusOr<RestoreSource> source = SourceOf(dir, step);
-  return RestoreState(comm, source.value_or(RestoreSource{.path = dir}),
-                      source.status(), state, options);
+  return RestoreState(comm, MakeSource(dir, step), state, options);
 }
 
 StatusOr<std::optional<RestoreResult>> RestoreLatest(

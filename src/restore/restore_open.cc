@@ -1,19 +1,9 @@
-// Stage open of a restore: finds the checkpoint, reads its index, and checks
-// the arguments of single values.
-#include <algorithm>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
+// Stage open of a restore: finds the step and reads its index.
 
-#include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
 #include "core/agreed.h"
 #include "core/option_table.h"
 #include "core/program_words.h"
-#include "core/status_macros.h"
-#include "core/text.h"
-#include "core/wire.h"
 #include "format/paths.h"
 #include "pipeline/result_text.h"
 #include "restore/flat_file.h"
@@ -24,6 +14,109 @@
 #include "storage/posix_file.h"
 
 namespace belay {
+
+StatusOr<RestoreResult> Restore(const Comm& comm, const ChosenStep& chosen,
+                                const State& state,
+                                const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", chosen.path_));
+  RestoreSource source{
+      .path = chosen.path_, .step = chosen.step_, .identity = chosen.identity_};
+  if (chosen.identity_ == 0) {
+    source.problem = absl::FailedPreconditionError(absl::StrFormat(
+        "restore \"%s\": no step was chosen: call ChooseStep", chosen.path_));
+  }
+  return RestoreState(comm, source, state, options);
+}
+
+StatusOr<ChosenStep> ChooseStep(const Comm& comm, const std::string& dir,
+                                std::optional<int64_t> step,
+                                const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
+  const RestoreSource source = MakeSource(dir, step);
+  RestoreFrame frame(comm, source.path, options);
+  BELAY_RETURN_IF_AGREED(BeginRestore(frame, source));
+  BELAY_ASSIGN_OR_RETURN_AGREED(OpenedStep opened, OpenStep(frame, source));
+  BELAY_RETURN_IF_AGREED(PinRestore(frame, opened.source));
+  ChosenStep chosen;
+  chosen.path_ = opened.source.path;
+  chosen.step_ = opened.source.step;
+  chosen.identity_ = opened.source.identity;
+  return chosen;
+}
+
+// --- Resolve step ---
+
+namespace {
+
+Status IsUncommitted(std::string_view operation, const std::string& path) {
+  return absl::NotFoundError(
+      Cat(operation, " \"", path,
+          "\": not committed; it is a save that is running or was killed"));
+}
+
+// Describes a directory without a committed step.
+Status NothingCommitted(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                         ListDirectory(path));
+  for (const std::string& name : names) {
+    if (!IsInProgress(name)) continue;
+    return absl::NotFoundError(
+        absl::StrFormat("open \"%s\": no step is committed; \"%s\" is a save "
+                        "that is running or was killed",
+                        path, name));
+  }
+  const bool was_step = ParseStepName(GetLastName(path)) ||
+                        std::ranges::any_of(names, IsDataFile);
+  if (was_step) return NoIndex("open", path);
+  return absl::NotFoundError(absl::StrFormat(
+      "open \"%s\": neither a committed step nor a directory of steps", path));
+}
+
+}  // namespace
+
+StatusOr<std::string> ResolveStep(const std::string& path) {
+  const std::string name = WithoutSlashes(path);
+  if (IsInProgress(name)) return IsUncommitted("open", name);
+  const StatusOr<bool> is_step = IsStep(name);
+  if (is_step.ok() && *is_step) return name;
+  // Another series must not replace the usual one because a listing has missed
+  // its only step.
+  const StatusOr<std::vector<int64_t>> usual =
+      CommittedSteps(name, kStepPrefix);
+  if (usual.ok() && !usual->empty()) return StepPath(name, usual->back());
+  const StatusOr<std::vector<StepLabel>> steps = CommittedLabels(name);
+  if (absl::IsInvalidArgument(steps.status())) {
+    return absl::NotFoundError(
+        absl::StrFormat("open \"%s\": not a directory; need a step directory "
+                        "or a directory of steps (Checkpoint::Restore reads "
+                        "HDF5 files of other programs)",
+                        path));
+  }
+  BELAY_RETURN_IF_ERROR(steps.status());
+  if (steps->empty()) return NothingCommitted(name);
+  const StepLabel& newest = steps->back();
+  if (steps->front().prefix != newest.prefix) {
+    return absl::NotFoundError(absl::StrFormat(
+        "open \"%s\": several series of steps, the first \"%s\" and the last "
+        "\"%s\"; name one of the steps",
+        name, steps->front().prefix, newest.prefix));
+  }
+  return StepPath(name, newest.step, newest.prefix);
+}
+
+// --- List steps ---
+
+std::string StepPath(const std::string& dir, int64_t step,
+                     std::string_view prefix) {
+  return JoinPath(dir, StepName(step, prefix));
+}
+
+StatusOr<std::vector<int64_t>> ListSteps(const std::string& dir,
+                                         std::string_view prefix) {
+  BELAY_RETURN_IF_ERROR(CheckIsNoStep("list steps in", dir));
+  return CommittedSteps(dir, prefix);
+}
+
 namespace {
 
 // Finds the checkpoint. Rank 0 only.
@@ -43,20 +136,15 @@ Status FindStep(RestoreSource& source) {
     return absl::OkStatus();
   }
   if (IsInProgress(GetLastName(WithoutSlashes(source.path)))) {
-    return absl::NotFoundError(
-        absl::StrFormat("restore \"%s\": not committed; it is a save that is "
-                        "running or was killed",
-                        source.path));
+    return IsUncommitted("restore", source.path);
   }
   BELAY_ASSIGN_OR_RETURN(const bool is_step, IsStep(source.path));
   if (is_step) return absl::OkStatus();
   const StatusOr<std::vector<int64_t>> steps =
       CommittedSteps(source.path, kStepPrefix);
-  const std::string path = WithoutSlashes(source.path);
-  if (steps.ok() && steps->empty() && ParseStepName(GetLastName(path))) {
-    return NoIndex("restore", path);
-  }
   if (steps.ok() && steps->empty()) {
+    const std::string path = WithoutSlashes(source.path);
+    if (ParseStepName(GetLastName(path))) return NoIndex("restore", path);
     return absl::NotFoundError(absl::StrFormat(
         "restore \"%s\": the directory has no committed step", source.path));
   }
@@ -233,7 +321,7 @@ Agreed<> PinRestore(RestoreFrame& frame, RestoreSource& source) {
   return {};
 }
 
-// Arguments of single values.
+// --- Arguments of values ---
 
 namespace {
 

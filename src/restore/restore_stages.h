@@ -3,31 +3,20 @@
 #ifndef BELAY_RESTORE_RESTORE_STAGES_H_
 #define BELAY_RESTORE_RESTORE_STAGES_H_
 
-#include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "belay/arrays/tensor.h"
 #include "belay/extend/shard.h"
 #include "belay/options.h"
 #include "belay/save_restore.h"
 #include "belay/state.h"
-#include "belay/status.h"
-#include "core/agreed.h"
 #include "core/element_conversion.h"
-#include "mpi/collective.h"
 #include "pipeline/stages.h"
-#include "plan/plan.h"
 #include "plan/restore_planner.h"
-#include "plan/stored_values.h"
 #include "state/rank_rows.h"
 #include "state/stored_answer.h"
 #include "state/transform.h"
-#include "state/type_handlers.h"
 #include "state/value_listing.h"
 #include "storage/reader.h"
 #include "storage/staging.h"
@@ -50,6 +39,8 @@ struct RestoreSource {
   int64_t step = -1;
   // Identifies one save among those of this path; 0: any.
   uint64_t identity = 0;
+  // An error in what the caller has asked for, which BeginRestore returns.
+  Status problem = {};
 };
 
 template <typename Archive>
@@ -58,9 +49,7 @@ void Fields(Archive& archive, RestoreSource& source) {
 }
 
 // Returns the source for a directory and an optional step number.
-// Errors: InvalidArgument - a negative number.
-StatusOr<RestoreSource> SourceOf(const std::string& dir,
-                                 std::optional<int64_t> step);
+RestoreSource MakeSource(const std::string& dir, std::optional<int64_t> step);
 
 // Checks the options about readers and memory. Messages begin with
 // `operation "path"`.
@@ -74,7 +63,7 @@ Status CheckReading(std::string_view operation, const std::string& path,
 Status CheckNoArgs(const std::string& dir, const RestoreOptions& options);
 
 // Returns the options about readers for the planner.
-ReadRules ReadRulesOf(const RestoreOptions& options);
+ReadRules MakeReadRules(const RestoreOptions& options);
 
 // Blocks that ranks have read. Borrows everything.
 struct ReadBlocks {
@@ -110,21 +99,20 @@ struct RestoreFrame {
   bool has_memory = false;
 };
 
-// Restores `state` from `source` as Restore, if `mine` is OK. Source and
-// options must be equal on all ranks. Requires a communicator that CheckComm
-// accepts. Collective.
-// Errors: `mine`; those of Restore.
+// Restores `state` from `source` as Restore. Source and options must be equal
+// on all ranks. Requires a communicator that CheckComm accepts. Collective.
+// Errors: those of Restore.
 Agreed<RestoreResult> RestoreState(const Comm& comm,
-                                   const RestoreSource& source, Status mine,
+                                   const RestoreSource& source,
                                    const State& state,
                                    const RestoreOptions& options);
 
 // --- begin ---
 
-// Fails unless the arguments are equal and no rank has failed. Collective;
-// agreed.
+// Fails unless the arguments are equal and no rank has failed with `mine`.
+// Collective; agreed.
 Agreed<> BeginRestore(RestoreFrame& frame, const RestoreSource& source,
-                      const Status& mine);
+                      const Status& mine = absl::OkStatus());
 
 // --- open ---
 
@@ -155,10 +143,6 @@ Agreed<> CheckUnchanged(RestoreFrame& frame, const OpenedStep& opened,
 
 // Sends the source that rank 0 has opened to all ranks. Collective; agreed.
 Agreed<> PinRestore(RestoreFrame& frame, RestoreSource& source);
-
-// Calls RestoreOptions::on_open. Collective; agreed.
-// Errors: those of on_open; Internal - it threw; ResourceExhausted.
-Agreed<> TellOfStep(RestoreFrame& frame, const OpenedStep& opened);
 
 // Returns a chooser of the arguments of values; `keys` are those of this rank.
 // Borrows the options. Collective; agreed.
@@ -211,124 +195,7 @@ Agreed<ListedRestore> ListTogether(RestoreFrame& frame,
                                    const OpenedStep& opened,
                                    StatusOr<ValuesToRead> values);
 
-// Plans values that are computed from stored arrays, and adds the arrays to
-// `listed`. Values that do not fit, if allowed, are added to `mismatched`
-// instead.
-// Errors: those of PlanTransform and GiveLength; FailedPrecondition -
-// the
-//   result does not fit the program's value; all name its key.
-Status ListComputed(const RestoreFrame& frame,
-                    std::vector<ComputedValue> values,
-                    const StoredAnswer& answer, ListedRestore& listed,
-                    std::vector<Conversion>& mismatched);
-
-// Resizes values that can take the length of their result, and adds the memory
-// that they gave up to `former`.
-// Errors: as GiveLength, and as MadeBytes::Check
-// for all of them together.
-Status GiveComputedLengths(const StoredAnswer& answer,
-                           std::vector<ComputedValue>& values,
-                           std::vector<FormerElements>& former);
-
-// Merges conversions and mismatches of computed values over all ranks.
-// Collective; agreed.
-Agreed<> ShareComputed(RestoreFrame& frame,
-                       std::vector<Conversion>& conversions,
-                       std::vector<Conversion>& mismatched);
-
-// --- plan ---
-
-// The plan of a restore on this rank.
-struct PlannedReads {
-  // Equal on all ranks.
-  std::string path;
-  int64_t step = -1;
-  bool checks = false;
-  int64_t num_blocks = 0;
-  int64_t num_arrays = 0;
-  int64_t stream_bytes = 0;  // of the longest stream
-  ReadSharing sharing = ReadSharing::kAuto;
-  std::string note;
-  std::vector<std::string> file_names;
-  std::vector<FilteredDataset> filtered;
-  std::vector<Conversion> conversions;  // if there may be any
-  // This rank's part.
-  RankReads reads;
-  std::vector<StoredForm> forms;  // of the shards; empty: as they are
-  RestorePlan plan;               // rank 0 only
-};
-
-// Returns true if dtypes or shapes may be converted.
-bool MayConvert(const RestoreOptions& options);
-
-// Plans which rank reads what. `tolerances` are by shard. If `no_shared_memory`
-// says why there is none, each rank reads for itself; it must be equal on all
-// ranks. Collective; agreed.
-Agreed<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
-                               const std::vector<Shard>& shards,
-                               const std::vector<Tolerance>& tolerances,
-                               const std::string& no_shared_memory);
-
-// Sends the conversions to all ranks, and returns the stored forms of this
-// rank's shards. Collective; agreed.
-Agreed<std::vector<StoredForm>> ShareForms(
-    RestoreFrame& frame, const std::vector<Shard>& shards,
-    const std::vector<Tolerance>& tolerances,
-    std::vector<Conversion>& conversions);
-
-// --- read ---
-
-// Result of reading on this rank.
-struct ReadData {
-  std::vector<ConversionLosses> losses;  // by shard; empty: none is converted
-  std::vector<uint32_t> registers;
-  std::vector<int64_t> covered;
-  ReadCounts counts;
-};
-
-// Reads what is planned into the memory of the shards, and agrees on `mine`. If
-// there is no shared memory, plans again and sets `no_shared_memory`.
-// Collective; agreed.
-Agreed<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
-                             const std::vector<Shard>& shards,
-                             const std::vector<Tolerance>& tolerances,
-                             const Status& mine, PlannedReads& planned,
-                             std::string& no_shared_memory);
-
-// Adds to `result`, which has the conversions, a warning for each key of which
-// any rank has lost values. Collective; agreed.
-// Errors: those of TellLost.
-Agreed<> TellLostValues(RestoreFrame& frame, const FormedShards& formed,
-                        RestoreResult& result);
-
-// Plans and reads a foreign HDF5 file, and agrees on `mine`. Collective;
-// agreed.
-Agreed<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
-                               const std::vector<Shard>& shards,
-                               const std::vector<Tolerance>& tolerances,
-                               const Status& mine);
-
 // --- receive ---
-
-// Sends rows to the ranks that own them. Collective; agreed.
-// Errors: those of PackByOwner and TakeOwned.
-Agreed<> HandOutRows(RestoreFrame& frame, std::vector<Shard>& shards);
-
-// Computes values from the arrays that were read. Adds to `warnings` one for
-// each key of which any rank has lost values; `path` is for messages.
-// Collective; agreed.
-// Errors: those of functions of the program; those of
-// TellLost.
-Agreed<> ComputeTogether(RestoreFrame& frame, std::string_view path,
-                         std::vector<ComputedListing> computed,
-                         std::vector<std::string>& warnings);
-
-// Fetches rows by their ids from the ranks that have read them. Collective;
-// agreed.
-// Errors: those of AskForIds, CheckNothingIsThere, AnswerRequests and
-//   CheckSameIds.
-Agreed<> FetchById(RestoreFrame& frame, std::vector<IdBlock>& blocks,
-                   std::vector<FormerElements> former);
 
 // Completes `shards` that were read from `path`, and calls the handlers.
 // Returns true if any rank wants more, which `listed` then has. Collective;
