@@ -14,7 +14,6 @@
 #include "belay/arrays/layout.h"
 #include "core/wire.h"
 #include "plan/coverage.h"
-#include "plan/local_reads.h"
 #include "plan/restore_planner.h"
 #include "plan/save_planner.h"
 #include "plan/stored_arrays.h"
@@ -168,7 +167,7 @@ Task FindPieces(int64_t tensors) {
             int64_t pieces = 0;
             std::vector<FilteredDataset> filtered;
             const std::vector<ArrayDatasets> stored =
-                DatasetsOf(move->saved, arrays, filtered);
+                ListDatasets(move->saved, arrays, filtered);
             for (size_t i = 0; i < stored.size(); ++i) {
               for (const Box& box : wanted[i]) {
                 stored[i].ForEachPart(box, 2,

@@ -99,7 +99,7 @@ inline SavedCheckpoint RandomIndex(Random& random) {
       left -= count;
     }
     counts.back() += left;
-    saved.rows.push_back({static_cast<uint32_t>(i), RowRanksOf(counts)});
+    saved.rows.push_back({static_cast<uint32_t>(i), MakeRowRanks(counts)});
   }
   Normalize(saved);
   return saved;

@@ -61,7 +61,7 @@ class TellTogetherTest : public testing::CheckpointTest {
     EXPECT_EQ(listed.ranks.size(), needed.size());
     for (size_t rank = 0; rank < needed.size(); ++rank) {
       WireWriter found;
-      const RankShards heard = ShardsOf(listed, static_cast<int>(rank));
+      const RankShards heard = GetRankShards(listed, static_cast<int>(rank));
       EXPECT_EQ(heard.node, rank / 2);
       for (const ShardInfo& shard : heard.shards) {
         found.PutText(shard.key);

@@ -382,11 +382,11 @@ Status CheckDamage(const std::string& path, const std::string& damage) {
 Status GetTables(IndexColumns& in, const std::string& path,
                  SavedCheckpoint& saved) {
   BELAY_RETURN_IF_ERROR(
-      CheckDamage(path, DamageOf(in.graph, saved.arrays.size())));
+      CheckDamage(path, FindDamage(in.graph, saved.arrays.size())));
   saved.graph = std::move(in.graph);
   BELAY_RETURN_IF_ERROR(
-      CheckDamage(path, DamageOf(in.values, saved.arrays.size(),
-                                 saved.graph.node_parent.size())));
+      CheckDamage(path, FindDamage(in.values, saved.arrays.size(),
+                                   saved.graph.node_parent.size())));
   saved.values = std::move(in.values);
   std::vector<Shape> shapes;
   if (!in.rows.array.empty()) {
@@ -515,7 +515,7 @@ StatusOr<SavedCheckpoint> FromColumns(IndexColumns columns,
   BELAY_RETURN_IF_ERROR(GetTables(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetForms(columns, path, saved));
   BELAY_RETURN_IF_ERROR(CheckFilteredFit(saved, path));
-  BELAY_RETURN_IF_ERROR(CheckDamage(path, DamageOfTilings(saved)));
+  BELAY_RETURN_IF_ERROR(CheckDamage(path, FindTilingDamage(saved)));
   BELAY_RETURN_IF_ERROR(CheckBytesCountOnce(saved, path));
   return saved;
 }

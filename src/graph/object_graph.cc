@@ -555,9 +555,9 @@ StatusOr<StoredGraph> ToStoredGraph(const ObjectGraph& graph,
 StatusOr<ObjectGraph> FromStoredGraph(const StoredGraph& stored,
                                       const std::vector<StoredArray>& arrays,
                                       const StoredValues& values) {
-  std::string damage = DamageOf(stored, arrays.size());
+  std::string damage = FindDamage(stored, arrays.size());
   if (damage.empty()) {
-    damage = DamageOf(values, arrays.size(), stored.node_parent.size());
+    damage = FindDamage(values, arrays.size(), stored.node_parent.size());
   }
   if (!damage.empty()) {
     return absl::DataLossError(Cat("read object graph \"\": ", damage));

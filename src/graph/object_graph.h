@@ -155,7 +155,7 @@ StatusOr<StoredGraph> ToStoredGraph(const ObjectGraph& graph,
 
 // Returns the graph of columns from a file. Values with handlers come last in
 // their object. Without rows there is no graph, see StoredGraph.
-// Errors: DataLoss - those of DamageOf and CheckGraph.
+// Errors: DataLoss - those of FindDamage and CheckGraph.
 StatusOr<ObjectGraph> FromStoredGraph(const StoredGraph& stored,
                                       const std::vector<StoredArray>& arrays,
                                       const StoredValues& values = {});

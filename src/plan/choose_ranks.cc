@@ -1,5 +1,7 @@
 #include "plan/choose_ranks.h"
 
+#include <iterator>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "belay/arrays/flat_buffer.h"
@@ -31,16 +33,6 @@ struct Group {
   int64_t level = 0;           // bytes of a rank that got some
 };
 
-std::vector<int32_t> CollectRanks(const HeldBox& held) {
-  std::vector<int32_t> ranks;
-  for (const HeldShard& holder : held.holders) {
-    if (ranks.empty() || ranks.back() != holder.rank) {
-      ranks.push_back(holder.rank);
-    }
-  }
-  return ranks;
-}
-
 // Groups with few holders come first: those with many level the rest.
 std::vector<Group> GroupByHolders(const std::vector<ArrayBoxes>& arrays,
                                   int num_ranks) {
@@ -51,7 +43,10 @@ std::vector<Group> GroupByHolders(const std::vector<ArrayBoxes>& arrays,
   const auto find = [&](const HeldBox& held) -> Group& {
     const bool is_alone = held.holders.size() == 1;  // most of them
     std::vector<int32_t> ranks;
-    if (!is_alone) ranks = CollectRanks(held);
+    if (!is_alone) {
+      for (const HeldShard& holder : held.holders) ranks.push_back(holder.rank);
+      ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    }
     size_t& position = is_alone
                            ? alone[held.holders[0].rank]
                            : shared.try_emplace(ranks, kNone).first->second;
@@ -205,65 +200,6 @@ std::vector<WritePiece> ChooseWriters(const std::vector<ArrayBoxes>& arrays,
   return pieces;
 }
 
-// --- Counting parts ---
-
-namespace {
-
-// Returns the first want of each distinct box, the largest first, so that later
-// ones are often covered whole.
-std::vector<size_t> DistinctWants(const std::vector<Want>& wants) {
-  absl::flat_hash_set<Box> seen;
-  std::vector<std::pair<int64_t, size_t>> by_size;
-  for (size_t i = 0; i < wants.size(); ++i) {
-    if (!seen.insert(wants[i].box).second) continue;
-    by_size.emplace_back(-NumElements(wants[i].box.shape), i);
-  }
-  std::sort(by_size.begin(), by_size.end());
-  std::vector<size_t> distinct;
-  for (const auto& [size, i] : by_size) distinct.push_back(i);
-  return distinct;
-}
-
-bool AreApart(const std::vector<Want>& wants) {
-  std::vector<const Box*> boxes;
-  boxes.reserve(wants.size());
-  for (const Want& want : wants) boxes.push_back(&want.box);
-  return BoxIndex(boxes).is_stack();
-}
-
-}  // namespace
-
-std::vector<Parts> ChooseCounting(const std::vector<Want>& wants) {
-  std::vector<Parts> parts(wants.size());
-  if (AreApart(wants)) {
-    for (size_t i = 0; i < wants.size(); ++i) {
-      parts[i].push_back({wants[i].box, true});
-    }
-    return parts;
-  }
-  const std::vector<size_t> distinct = DistinctWants(wants);
-  std::vector<const Box*> boxes;
-  for (size_t i : distinct) boxes.push_back(&wants[i].box);
-  const BoxIndex index(boxes);
-  for (size_t k = 0; k < distinct.size(); ++k) {
-    std::vector<Box> counting = {*boxes[k]};
-    for (size_t earlier : index.Find(*boxes[k])) {
-      if (earlier >= k || counting.empty()) break;
-      counting = Without(counting, *boxes[earlier]);
-    }
-    std::vector<Box> rest = {*boxes[k]};
-    for (const Box& box : counting) rest = Without(rest, box);
-    for (Box& box : counting) {
-      parts[distinct[k]].push_back({std::move(box), true});
-    }
-    for (Box& box : rest) parts[distinct[k]].push_back({std::move(box), false});
-  }
-  for (size_t i = 0; i < wants.size(); ++i) {
-    if (parts[i].empty()) parts[i].push_back({wants[i].box, false});
-  }
-  return parts;
-}
-
 // --- Parts to read ---
 
 namespace {
@@ -309,7 +245,7 @@ Holders FindHolders(const Box& part, const std::vector<HeldBox>& distinct,
 // Returns parts that tile the union of the boxes. Each is cut so that whoever
 // wants some of it wants all of it, as far as few cuts allow.
 std::vector<HeldBox> DisjointParts(const std::vector<HeldBox>& distinct) {
-  const BoxIndex index(BoxesOf(distinct));
+  const BoxIndex index(GetBoxes(distinct));
   std::vector<HeldBox> parts;
   for (size_t k = 0; k < distinct.size(); ++k) {
     const BoxIndex::Positions near = index.Find(distinct[k].box);
@@ -334,7 +270,7 @@ std::vector<HeldBox> DisjointParts(const std::vector<HeldBox>& distinct) {
 // Checks that `parts`, which the primary replica holds, cover all wants.
 Status CheckCovered(const WantedArray& array, const std::vector<HeldBox>& parts,
                     int64_t primary) {
-  const BoxIndex index(BoxesOf(parts));
+  const BoxIndex index(GetBoxes(parts));
   for (const Want& want : array.wants) {
     std::vector<Box> missing = {want.box};
     for (size_t i : index.Find(want.box)) {
@@ -365,45 +301,7 @@ Status CheckPrimary(const std::vector<WantedArray>& arrays, int64_t primary) {
       arrays[0].key, primary, least, most));
 }
 
-std::vector<Want> SelectReplica(const std::vector<Want>& wants,
-                                int64_t replica) {
-  std::vector<Want> found;
-  for (const Want& want : wants) {
-    if (want.replica == replica) found.push_back(want);
-  }
-  return found;
-}
-
-std::vector<HeldBox> AsTheyAre(const std::vector<Want>& wants) {
-  std::vector<HeldBox> parts;
-  parts.reserve(wants.size());
-  for (const Want& want : wants) {
-    parts.push_back({want.box, {{want.rank, want.shard, nullptr}}});
-  }
-  return parts;
-}
-
 }  // namespace
-
-void BoxesInRows::Add(const Box& box) {
-  if (IsEmpty(box) || !in_rows_) return;
-  if (box.shape.empty()) {
-    in_rows_ = count_ == 0;
-  } else {
-    in_rows_ = box.offset[0] >= end_;
-    end_ = box.offset[0] + box.shape[0];
-  }
-  ++count_;
-}
-
-bool CanShare(const std::vector<Want>& wants) {
-  BoxesInRows rows;
-  for (const Want& want : wants) {  // ranks mostly come in order
-    rows.Add(want.box);
-    if (!rows.in_rows()) return true;
-  }
-  return false;
-}
 
 std::vector<HeldBox> DistinctBoxes(const std::vector<Want>& wants) {
   absl::flat_hash_map<Box, size_t> positions;
@@ -433,16 +331,26 @@ StatusOr<std::vector<ArrayBoxes>> PartsToRead(
   if (primary) BELAY_RETURN_IF_ERROR(CheckPrimary(arrays, *primary));
   std::vector<ArrayBoxes> held;
   for (const WantedArray& array : arrays) {
-    std::vector<HeldBox> parts =
-        primary
-            ? DisjointParts(DistinctBoxes(SelectReplica(array.wants, *primary)))
-        : array.can_share ? DisjointParts(DistinctBoxes(array.wants))
-                          : AsTheyAre(array.wants);
-    if (primary) BELAY_RETURN_IF_ERROR(CheckCovered(array, parts, *primary));
     held.push_back({.array = array.array,
                     .element_size = array.element_size,
-                    .boxes = std::move(parts),
+                    .boxes = {},
                     .can_split = array.can_split});
+    std::vector<HeldBox>& parts = held.back().boxes;
+    if (primary) {
+      std::vector<Want> readers;
+      std::ranges::copy_if(
+          array.wants, std::back_inserter(readers),
+          [&](const Want& want) { return want.replica == *primary; });
+      parts = DisjointParts(DistinctBoxes(readers));
+      BELAY_RETURN_IF_ERROR(CheckCovered(array, parts, *primary));
+    } else if (array.can_share) {
+      parts = DisjointParts(DistinctBoxes(array.wants));
+    } else {
+      parts.reserve(array.wants.size());
+      for (const Want& want : array.wants) {
+        parts.push_back({want.box, {{want.rank, want.shard, nullptr}}});
+      }
+    }
   }
   return held;
 }

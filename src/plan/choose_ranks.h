@@ -60,25 +60,6 @@ struct WantedArray {
   std::vector<Want> wants;
 };
 
-// Checks whether the boxes of an array, by rank, follow each other along the
-// first axis, as rows do, and counts them. Empty ones are ignored; a scalar
-// follows no other.
-class BoxesInRows {
- public:
-  void Add(const Box& box);
-  bool in_rows() const { return in_rows_; }
-  int64_t count() const { return in_rows_ ? count_ : 0; }
-
- private:
-  bool in_rows_ = true;
-  int64_t end_ = 0;
-  int64_t count_ = 0;
-};
-
-// Returns whether reading for others may help: not if the boxes follow each
-// other along the first axis, as rows do. May err on the side of yes.
-bool CanShare(const std::vector<Want>& wants);
-
 // Returns the distinct boxes, the largest first, with all who want them.
 std::vector<HeldBox> DistinctBoxes(const std::vector<Want>& wants);
 
@@ -90,22 +71,6 @@ std::vector<Box> Without(const std::vector<Box>& boxes, const Box& hole);
 //   not hold all that is wanted; names key, box and rank of the first one.
 StatusOr<std::vector<ArrayBoxes>> PartsToRead(
     const std::vector<WantedArray>& arrays, std::optional<int64_t> primary);
-
-// Counting parts: where every rank reads for itself, each byte counts once for
-// the checksums.
-
-// A part of a wanted box.
-struct Part {
-  Box box;
-  bool counts = false;
-};
-
-using Parts = absl::InlinedVector<Part, 1>;
-
-// Cuts the wanted boxes of one array into disjoint parts. Those that count are
-// disjoint over all wants and have the same union as all. result[i] belongs to
-// wants[i].
-std::vector<Parts> ChooseCounting(const std::vector<Want>& wants);
 
 }  // namespace belay
 

@@ -1,18 +1,18 @@
 #include "plan/chunks.h"
 
-#include <algorithm>
 #include <charconv>
 #include <iterator>
 #include <limits>
 #include <numeric>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/element_conversion.h"
 #include "core/integers.h"
+#include "core/option_table.h"
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
-#include "core/text.h"
 
 namespace belay {
 namespace {
@@ -63,30 +63,33 @@ bool TakeFilter(std::string_view& text, Filter& filter) {
   return true;
 }
 
+template <typename... Parts>
+Status InvalidFilters(const Parts&... cause) {
+  return absl::InvalidArgumentError(Cat(cause...));
+}
+
 // Checks the limits of stored filters.
 Status CheckNumbers(const std::vector<Filter>& filters) {
   if (filters.size() > kMaxFilters) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("too many filters (need at most %d, found %d)",
-                        kMaxFilters, filters.size()));
+    return InvalidFilters("too many filters (need at most ", kMaxFilters,
+                          ", found ", filters.size(), ")");
   }
   for (const Filter& filter : filters) {
+    const size_t num_parameters = filter.parameters.size();
     if (filter.id < 1 || filter.id > kMaxId) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("not the number of a filter (need 1 to %d, found %d)",
-                          kMaxId, filter.id));
+      return InvalidFilters("not the number of a filter (need 1 to ", kMaxId,
+                            ", found ", filter.id, ")");
     }
-    if (filter.parameters.size() > kMaxParameters) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "filter %d has too many parameters (need at most %d, found %d)",
-          filter.id, kMaxParameters, filter.parameters.size()));
+    if (num_parameters > kMaxParameters) {
+      return InvalidFilters("filter ", filter.id,
+                            " has too many parameters (need at most ",
+                            kMaxParameters, ", found ", num_parameters, ")");
     }
-    const bool has_level =
-        filter.parameters.size() == 1 && filter.parameters[0] <= 9;
+    const bool has_level = num_parameters == 1 && filter.parameters[0] <= 9;
     if (filter.id == kDeflate && !has_level) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "filter 1, deflate, needs one level from 0 to 9 (found %s)",
-          FiltersText({filter})));
+      return InvalidFilters(
+          "filter 1, deflate, needs one level from 0 to 9 (found ",
+          FiltersText({filter}), ")");
     }
   }
   return absl::OkStatus();
@@ -103,10 +106,9 @@ Status CheckFilters(const std::vector<Filter>& filters) {
   BELAY_RETURN_IF_ERROR(CheckNumbers(filters));
   for (const Filter& filter : filters) {
     if (filter.id > kFletcher32 && filter.id <= kScaleOffset) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "filter %d, %s, is not for checkpoints: HDF5 sets it up by calls of "
-          "its own (need another filter)",
-          filter.id, FilterName(filter.id)));
+      return InvalidFilters("filter ", filter.id, ", ", FilterName(filter.id),
+                            ", is not for checkpoints: HDF5 sets it up by "
+                            "calls of its own (need another filter)");
     }
   }
   // A reader rejects bytes that were deflated twice, and does not shuffle them
@@ -114,9 +116,9 @@ Status CheckFilters(const std::vector<Filter>& filters) {
   for (const int id : {kDeflate, kShuffle, kFletcher32}) {
     const auto found = std::ranges::count(filters, id, &Filter::id);
     if (found <= 1) continue;
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "filter %d, %s, is given several times (need at most 1, found %d)", id,
-        FilterName(id), found));
+    return InvalidFilters("filter ", id, ", ", FilterName(id),
+                          ", is given several times (need at most 1, found ",
+                          found, ")");
   }
   return absl::OkStatus();
 }
@@ -242,6 +244,21 @@ namespace {
 
 using Axes = absl::InlinedVector<size_t, 4>;
 
+Shape WithoutEmptyAxes(Shape shape) {
+  for (int64_t& length : shape) length = std::max<int64_t>(length, 1);
+  return shape;
+}
+
+// Returns the chunk of a request without a limit: the shard, with length 1 on
+// the shard_axes and on axes without elements.
+Shape LargestChunk(const ChunkRequest& request);
+
+Shape LargestChunk(const ChunkRequest& request) {
+  Shape chunk = WithoutEmptyAxes(request.shard_shape);
+  for (const int axis : request.shard_axes) chunk[axis] = 1;
+  return chunk;
+}
+
 bool IsCut(const ChunkRequest& request, size_t axis) {
   return request.global_shape[axis] != request.shard_shape[axis];
 }
@@ -262,41 +279,15 @@ size_t LongestAxis(const AxisDivisors& divisors, const Axes& axes,
   return longest;
 }
 
-Shape ReducedChunk(const ChunkRequest& request, int64_t limit) {
-  Shape chunk = LargestChunk(request);
-  const size_t ndim = chunk.size();
-  if (HasAtMost(limit, chunk)) return chunk;
-  AxisDivisors divisors;
-  for (const int64_t length : chunk) divisors.push_back(Divisors(length));
-  Axes all(ndim), open;
-  std::iota(all.begin(), all.end(), 0);
-  std::copy_if(all.begin(), all.end(), std::back_inserter(open),
-               [&](size_t axis) { return IsCut(request, axis); });
-  while (!HasAtMost(limit, chunk)) {
-    const size_t axis = LongestAxis(divisors, open, ndim);
-    if (axis == ndim) {
-      open = all;  // what is cut already has no more to give
-      continue;
-    }
-    divisors[axis].pop_back();
-    chunk[axis] = divisors[axis].back();
-  }
-  return chunk;
-}
-
 // The shape of the largest chunk, and the prime powers of its lengths.
 struct Lengths {
+  explicit Lengths(const Shape& largest) : shape(largest) {
+    for (const int64_t length : shape) powers.push_back(Factorize(length));
+  }
+
   Shape shape;
   absl::InlinedVector<PrimePowers, 4> powers;
 };
-
-Lengths FactorizeShape(const Shape& shape) {
-  Lengths lengths{.shape = shape};
-  for (const int64_t length : shape) {
-    lengths.powers.push_back(Factorize(length));
-  }
-  return lengths;
-}
 
 // The largest divisor of the number of elements that fits is a product of
 // divisors of the lengths: the last axes get the most that it has in common
@@ -337,20 +328,6 @@ Shape FilledChunk(const Lengths& lengths, const Axes& order,
   return chunk;
 }
 
-// Returns the chunk with one writer, and the one that ignores writers.
-std::pair<Shape, Shape> RaggedChunks(const ChunkRequest& request,
-                                     const Lengths& lengths, int64_t limit) {
-  Axes order(lengths.shape.size());
-  std::iota(order.rbegin(), order.rend(), 0);
-  Axes cut_first = order;
-  const auto cut_end =
-      std::stable_partition(cut_first.begin(), cut_first.end(),
-                            [&](size_t axis) { return IsCut(request, axis); });
-  const auto num_cut = static_cast<size_t>(cut_end - cut_first.begin());
-  return {FilledChunk(lengths, cut_first, num_cut, limit),
-          FilledChunk(lengths, order, 0, limit)};
-}
-
 bool HasHalf(const Shape& chunk, int64_t limit) {
   return NumElements(chunk) >= limit - NumElements(chunk);
 }
@@ -359,18 +336,44 @@ bool HasHalf(const Shape& chunk, int64_t limit) {
 
 StatusOr<Shape> GreedyChunkShape(const ChunkRequest& request) {
   BELAY_ASSIGN_OR_RETURN(const int64_t limit, MaxChunkElements(request));
-  return ReducedChunk(request, limit);
+  Shape chunk = LargestChunk(request);
+  const size_t ndim = chunk.size();
+  if (HasAtMost(limit, chunk)) return chunk;
+  AxisDivisors divisors;
+  for (const int64_t length : chunk) divisors.push_back(Divisors(length));
+  Axes all(ndim), open;
+  std::iota(all.begin(), all.end(), 0);
+  std::copy_if(all.begin(), all.end(), std::back_inserter(open),
+               [&](size_t axis) { return IsCut(request, axis); });
+  while (!HasAtMost(limit, chunk)) {
+    const size_t axis = LongestAxis(divisors, open, ndim);
+    if (axis == ndim) {
+      open = all;  // what is cut already has no more to give
+      continue;
+    }
+    divisors[axis].pop_back();
+    chunk[axis] = divisors[axis].back();
+  }
+  return chunk;
 }
 
 StatusOr<Shape> ExactChunkShape(const ChunkRequest& request) {
   BELAY_ASSIGN_OR_RETURN(const int64_t limit, MaxChunkElements(request));
   const Shape largest = LargestChunk(request);
   if (HasAtMost(limit, largest)) return largest;
-  const Lengths lengths = FactorizeShape(largest);
+  const Lengths lengths(largest);
   Shape dividing = DividingChunk(lengths, limit);
   if (HasHalf(dividing, limit)) return dividing;
-  auto [one_writer, any] = RaggedChunks(request, lengths, limit);
-  return HasHalf(one_writer, limit) ? one_writer : any;
+  Axes order(largest.size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  Axes cut_first = order;
+  const auto cut_end =
+      std::stable_partition(cut_first.begin(), cut_first.end(),
+                            [&](size_t axis) { return IsCut(request, axis); });
+  const auto num_cut = static_cast<size_t>(cut_end - cut_first.begin());
+  Shape one_writer = FilledChunk(lengths, cut_first, num_cut, limit);
+  if (HasHalf(one_writer, limit)) return one_writer;
+  return FilledChunk(lengths, order, 0, limit);
 }
 
 // --- Default chunks ---
@@ -443,107 +446,60 @@ Status ChunkCount::Add(std::string_view key, const Shape& shape,
 
 namespace {
 
-Status Error(const ChunkRequest& request, std::string_view cause) {
+template <typename... Parts>
+Status Error(const ChunkRequest& request, const Parts&... cause) {
   return absl::InvalidArgumentError(
-      Cat("choose chunks \"", request.key, "\": ", cause));
+      Cat("choose chunks \"", request.key, "\": ", cause...));
 }
 
 Status CheckNumAxes(const ChunkRequest& request, std::string_view what,
                     const Shape& shape) {
   const size_t need = request.global_shape.size();
   if (shape.size() == need) return absl::OkStatus();
-  return Error(request,
-               Cat("the ", what, " has the wrong number of axes (need ", need,
-                   ", found ", shape.size(), ")"));
-}
-
-// Also finds negative lengths, and shards of too many elements.
-Status CheckShardFits(const ChunkRequest& request) {
-  for (size_t axis = 0; axis < request.shard_shape.size(); ++axis) {
-    const int64_t most = request.global_shape[axis];
-    const int64_t found = request.shard_shape[axis];
-    if (found >= 0 && found <= most) continue;
-    return Error(request, Cat("the shard does not fit axis ", axis, " of ",
-                              ShapeText(request.global_shape), " (need 0 to ",
-                              most, ", found ", found, ")"));
-  }
-  return absl::OkStatus();
+  return Error(request, "the ", what, " has the wrong number of axes (need ",
+               need, ", found ", shape.size(), ")");
 }
 
 Status CheckArray(const ChunkRequest& request) {
   const StatusOr<int64_t> count = CheckedNumElements(request.global_shape);
-  if (!count.ok()) return Error(request, Cat(count.status().message()));
+  if (!count.ok()) return Error(request, count.status().message());
   if (request.element_size < 1 || request.element_size > kMaxChunkBytes) {
-    return Error(request, Cat("the element size is out of range (need 1 to ",
-                              kMaxChunkBytes, " bytes, found ",
-                              request.element_size, ")"));
+    return Error(request, "the element size is out of range (need 1 to ",
+                 kMaxChunkBytes, " bytes, found ", request.element_size, ")");
   }
-  const int64_t most =
+  const int64_t most_elements =
       std::numeric_limits<int64_t>::max() / request.element_size;
-  if (*count > most) {
-    return Error(request, Cat("the array is too large (need at most ", most,
-                              " elements of ", request.element_size,
-                              " bytes, found ", *count, ")"));
+  if (*count > most_elements) {
+    return Error(request, "the array is too large (need at most ",
+                 most_elements, " elements of ", request.element_size,
+                 " bytes, found ", *count, ")");
   }
   BELAY_RETURN_IF_ERROR(
       CheckNumAxes(request, "shard shape", request.shard_shape));
-  return CheckShardFits(request);
-}
-
-Status CheckShardAxes(const ChunkRequest& request) {
-  const auto end = static_cast<int>(request.shard_shape.size());
-  for (const int axis : request.shard_axes) {
-    if (axis >= 0 && axis < end) continue;
-    return Error(request, Cat("shard_axes names no axis of ",
-                              ShapeText(request.shard_shape), " (need below ",
-                              end, ", found ", axis, ")"));
+  // Also finds negative lengths, and shards of too many elements.
+  for (size_t axis = 0; axis < request.shard_shape.size(); ++axis) {
+    const int64_t most = request.global_shape[axis];
+    const int64_t found = request.shard_shape[axis];
+    if (found >= 0 && found <= most) continue;
+    return Error(request, "the shard does not fit axis ", axis, " of ",
+                 ShapeText(request.global_shape), " (need 0 to ", most,
+                 ", found ", found, ")");
   }
   return absl::OkStatus();
-}
-
-Shape WithoutEmptyAxes(Shape shape) {
-  for (int64_t& length : shape) length = std::max<int64_t>(length, 1);
-  return shape;
-}
-
-// Returns the first axis whose length does not divide, or the number of axes.
-size_t FirstNotDividing(const Shape& part, const Shape& whole) {
-  size_t axis = 0;
-  while (axis < part.size() && part[axis] > 0 &&
-         whole[axis] % part[axis] == 0) {
-    ++axis;
-  }
-  return axis;
 }
 
 Status CheckDivides(const ChunkRequest& request, std::string_view what,
                     const Shape& part, std::string_view of_what,
                     const Shape& whole) {
   BELAY_RETURN_IF_ERROR(CheckNumAxes(request, what, part));
-  const size_t axis = FirstNotDividing(part, whole);
-  if (axis == part.size()) return absl::OkStatus();
-  return Error(
-      request,
-      Cat("the ", what, " ", ShapeText(part), " does not divide the ", of_what,
-          " ", ShapeText(whole), " along axis ", axis, " (need a divisor of ",
-          whole[axis], ", found ", part[axis], ")"));
-}
-
-Status CheckNoSize(const ChunkRequest& request) {
-  if (request.chunk_byte_size == 0 && request.shard_axes.empty()) {
-    return absl::OkStatus();
+  for (size_t axis = 0; axis < part.size(); ++axis) {
+    if (part[axis] > 0 && whole[axis] % part[axis] == 0) continue;
+    return Error(request, "the ", what, " ", ShapeText(part),
+                 " does not divide the ", of_what, " ", ShapeText(whole),
+                 " along axis ", axis, " (need a divisor of ", whole[axis],
+                 ", found ", part[axis], ")");
   }
-  return Error(request,
-               "write_chunk_shape and read_chunk_shape give a chunk, "
-               "chunk_byte_size and shard_axes choose one: use either");
-}
-
-Status CheckBytes(const ChunkRequest& request, const Shape& chunk) {
-  const int64_t most = kMaxChunkBytes / request.element_size;
-  if (HasAtMost(most, chunk)) return absl::OkStatus();
-  return Error(request, Cat("the read chunk ", ShapeText(chunk),
-                            " is too large (need at most ", most,
-                            " elements of ", request.element_size, " bytes)"));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -552,7 +508,11 @@ StatusOr<ChunkShapes> GivenChunkShapes(const ChunkRequest& request,
                                        const std::optional<Shape>& write,
                                        const std::optional<Shape>& read) {
   BELAY_RETURN_IF_ERROR(CheckArray(request));
-  BELAY_RETURN_IF_ERROR(CheckNoSize(request));
+  if (request.chunk_byte_size != 0 || !request.shard_axes.empty()) {
+    return Error(request,
+                 "write_chunk_shape and read_chunk_shape give a chunk, "
+                 "chunk_byte_size and shard_axes choose one: use either");
+  }
   if (write.has_value()) {
     BELAY_RETURN_IF_ERROR(CheckDivides(request, "write chunk", *write, "shard",
                                        request.shard_shape));
@@ -565,35 +525,273 @@ StatusOr<ChunkShapes> GivenChunkShapes(const ChunkRequest& request,
   ChunkShapes shapes;
   shapes.write = write.value_or(WithoutEmptyAxes(request.shard_shape));
   shapes.read = read.value_or(shapes.write);
-  BELAY_RETURN_IF_ERROR(CheckBytes(request, shapes.read));
-  return shapes;
+  const int64_t most = kMaxChunkBytes / request.element_size;
+  if (HasAtMost(most, shapes.read)) return shapes;
+  return Error(request, "the read chunk ", ShapeText(shapes.read),
+               " is too large (need at most ", most, " elements of ",
+               request.element_size, " bytes)");
 }
 
 StatusOr<int64_t> MaxChunkElements(const ChunkRequest& request) {
   BELAY_RETURN_IF_ERROR(CheckArray(request));
-  BELAY_RETURN_IF_ERROR(CheckShardAxes(request));
-  if (request.chunk_byte_size == 0) {
-    return kMaxChunkBytes / request.element_size;
+  const auto num_axes = static_cast<int>(request.shard_shape.size());
+  for (const int axis : request.shard_axes) {
+    if (axis >= 0 && axis < num_axes) continue;
+    return Error(request, "shard_axes names no axis of ",
+                 ShapeText(request.shard_shape), " (need below ", num_axes,
+                 ", found ", axis, ")");
   }
-  if (request.chunk_byte_size < request.element_size) {
-    return Error(request, Cat("chunk_byte_size is below one element (need 0 or "
-                              "at least ",
-                              request.element_size, " bytes, found ",
-                              request.chunk_byte_size, ")"));
+  const int64_t bytes = request.chunk_byte_size;
+  if (bytes == 0) return kMaxChunkBytes / request.element_size;
+  if (bytes < request.element_size) {
+    return Error(request,
+                 "chunk_byte_size is below one element (need 0 or at least ",
+                 request.element_size, " bytes, found ", bytes, ")");
   }
-  return std::min(request.chunk_byte_size, kMaxChunkBytes) /
-         request.element_size;
-}
-
-Shape LargestChunk(const ChunkRequest& request) {
-  Shape chunk = WithoutEmptyAxes(request.shard_shape);
-  for (const int axis : request.shard_axes) chunk[axis] = 1;
-  return chunk;
+  return std::min(bytes, kMaxChunkBytes) / request.element_size;
 }
 
 bool HasAtMost(int64_t limit, const Shape& shape) {
   for (const int64_t length : shape) limit /= length;
   return limit > 0;
+}
+
+// --- Arguments of values ---
+
+namespace {
+
+Status CheckNumbers(const SaveArgsFor& one) {
+  const auto dtype = static_cast<uint8_t>(one.args.dtype.value_or(DType::kU8));
+  if (!IsKnownDType(dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("arguments for \"%s\": unknown dtype (found number %d)",
+                        one.keys, static_cast<int>(dtype)));
+  }
+  if (one.args.chooser > ChunkChooser::kGreedy) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "arguments for \"%s\": the chooser is out of range (need 0 to %d, "
+        "found %d)",
+        one.keys, static_cast<int>(ChunkChooser::kGreedy),
+        static_cast<int>(one.args.chooser)));
+  }
+  const Status filters = CheckFilters(one.args.filters);
+  if (filters.ok()) return filters;
+  return absl::InvalidArgumentError(
+      absl::StrFormat("arguments for \"%s\": %s", one.keys, filters.message()));
+}
+
+// Returns whether the expression is the key itself, escaped or not.
+bool NamesKey(std::string_view key, std::string_view expression) {
+  size_t at = 0;
+  for (const char c : key) {
+    const bool is_escaped = expression.substr(at).starts_with('\\') &&
+                            expression.substr(at + 1).starts_with(c) &&
+                            !absl::ascii_isalnum(static_cast<uint8_t>(c));
+    if (is_escaped) ++at;
+    if (!expression.substr(at).starts_with(c)) return false;
+    ++at;
+  }
+  return at == expression.size();
+}
+
+Shape Smaller(const Shape& a, const Shape& b) {
+  Shape shape = a;
+  for (size_t i = 0; i < shape.size(); ++i) shape[i] = std::min(a[i], b[i]);
+  return shape;
+}
+
+bool IsGiven(const SaveArgs& args) {
+  return args.write_chunk_shape.has_value() ||
+         args.read_chunk_shape.has_value();
+}
+
+bool AskForChunks(const SaveArgs& args) {
+  return IsGiven(args) || args.chunk_byte_size != 0 ||
+         !args.shard_axes.empty() || !args.filters.empty();
+}
+
+// Filters need all of a chunk to return any of it. Unless a size is requested,
+// their chunks fit the chunk cache of HDF5.
+constexpr int64_t kFilteredChunkBytes = int64_t{1} << 20;
+
+int64_t ChunkBytes(const SaveArgs& args) {
+  SaveArgs others = args;
+  others.filters.clear();
+  return AskForChunks(others) ? args.chunk_byte_size : kFilteredChunkBytes;
+}
+
+struct Asked {
+  const SaveArgs& args;
+  ChunkRequest request;
+};
+
+// Returns the chunk of a whole shard.
+StatusOr<Shape> ChooseChunk(const Asked& asked) {
+  const SaveArgs& args = asked.args;
+  if (IsGiven(args)) {
+    BELAY_ASSIGN_OR_RETURN(
+        ChunkShapes shapes,
+        GivenChunkShapes(asked.request, args.write_chunk_shape,
+                         args.read_chunk_shape));
+    return std::move(shapes.read);
+  }
+  return args.chooser == ChunkChooser::kGreedy ? GreedyChunkShape(asked.request)
+                                               : ExactChunkShape(asked.request);
+}
+
+// Returns the chunk of a dataset that may hold less than a shard: a given chunk
+// is cut to its size, another one is chosen for it.
+StatusOr<Shape> ChooseChunk(const Asked& asked, const Shape& chunk,
+                            const Shape& dataset) {
+  if (IsGiven(asked.args)) return Smaller(chunk, dataset);
+  Asked smaller = asked;
+  smaller.request.shard_shape = Smaller(asked.request.shard_shape, dataset);
+  if (smaller.request.shard_shape == asked.request.shard_shape) return chunk;
+  return ChooseChunk(smaller);
+}
+
+// Structs are elements, which chunks do not cut.
+void TakeStructs(const SaveArgs& args, ChunkRequest& request) {
+  request.element_size = request.global_shape.back();
+  // A default gives way.
+  if (args.chunk_byte_size == 0 && request.chunk_byte_size > 0) {
+    request.chunk_byte_size =
+        std::max(request.chunk_byte_size, request.element_size);
+  }
+  request.global_shape.pop_back();
+  request.shard_shape.pop_back();
+}
+
+// Returns the arguments that are no defaults.
+std::string ArgsText(const SaveArgs& args) {
+  std::vector<std::string> parts;
+  if (args.dtype) parts.push_back(Cat("dtype=", DTypeName(*args.dtype)));
+  if (args.write_chunk_shape) {
+    parts.push_back(
+        Cat("write_chunk_shape=", ShapeText(*args.write_chunk_shape)));
+  }
+  if (args.read_chunk_shape) {
+    parts.push_back(
+        Cat("read_chunk_shape=", ShapeText(*args.read_chunk_shape)));
+  }
+  if (args.chunk_byte_size != 0) {
+    parts.push_back(Cat("chunk_byte_size=", args.chunk_byte_size));
+  }
+  if (args.chooser == ChunkChooser::kGreedy) parts.push_back("chooser=greedy");
+  if (!args.shard_axes.empty()) {
+    parts.push_back(
+        Cat("shard_axes=[", absl::StrJoin(args.shard_axes, ", "), "]"));
+  }
+  if (!args.filters.empty()) {
+    parts.push_back(Cat("filters=[", DescribeFilters(args.filters), "]"));
+  }
+  if (args.primary_replica) {
+    parts.push_back(Cat("primary_replica=", *args.primary_replica));
+  }
+  return absl::StrJoin(parts, " ");
+}
+
+Status CheckLayout(ArrayLayout layout, const std::string& key) {
+  if (layout != ArrayLayout::kCanonical) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("choose chunks \"", key,
+          "\": ", OptionSetting(&SaveOptions::array_layout, layout),
+          " stores every array contiguously: use ",
+          ValueInProgram(ArrayLayout::kAuto)));
+}
+
+}  // namespace
+
+StatusOr<ArgsByKey> CompileArgs(const std::vector<SaveArgsFor>& args) {
+  ArgsByKey by_key;
+  for (const SaveArgsFor& one : args) {
+    BELAY_RETURN_IF_ERROR(CheckNumbers(one));
+    by_key.args.push_back(one.args);
+    by_key.keys.push_back(one.keys);
+  }
+  BELAY_ASSIGN_OR_RETURN(by_key.patterns, KeyPatterns::CompileKeys(args));
+  return by_key;
+}
+
+const SaveArgs& FindArgs(const ArgsByKey& args, std::string_view key) {
+  static const SaveArgs kDefaults;
+  const int place = args.patterns.Find(key);
+  return place < 0 ? kDefaults : args.args[static_cast<size_t>(place)];
+}
+
+StatusOr<DType> DTypeToStore(const ArgsByKey& args, DType f32_dtype,
+                             std::string_view key, DType dtype) {
+  DType to = dtype == DType::kF32 ? f32_dtype : dtype;
+  const int place = args.patterns.Find(key);
+  if (place >= 0) {
+    const auto i = static_cast<size_t>(place);
+    const std::optional<DType> named = args.args[i].dtype;
+    // A pattern means the weights, not the counters, ids and flags beside them.
+    const bool is_meant = named && (NamesKey(key, args.keys[i]) ||
+                                    FindKind(*named) == FindKind(dtype));
+    if (is_meant) to = *named;
+  }
+  if (IsConvertible(dtype, to)) return to;
+  return absl::InvalidArgumentError(
+      Cat("store \"", key, "\": ", DTypeName(dtype),
+          " does not convert to the dtype that its arguments name (found ",
+          DTypeName(to), ")"));
+}
+
+Status ChunkAsAsked(const std::vector<SaveArgsFor>& args, ArrayLayout layout,
+                    const std::vector<ArrayBoxes>& arrays, SavePlan& plan) {
+  if (args.empty()) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const ArgsByKey by_key, CompileArgs(args));
+  std::vector<std::string_view> keys;
+  for (const StoredArray& array : plan.arrays) keys.push_back(array.key);
+  BELAY_RETURN_IF_ERROR(by_key.patterns.CheckAllMatch(
+      keys, Cat("plan the save: ", OptionName(&SaveOptions::args))));
+  std::vector<std::vector<StoredDataset*>> datasets(plan.arrays.size());
+  for (StoredDataset& dataset : plan.datasets) {
+    datasets[dataset.array].push_back(&dataset);
+  }
+  for (const ArrayBoxes& boxes : arrays) {
+    StoredArray& array = plan.arrays[boxes.array];
+    const SaveArgs& own = FindArgs(by_key, array.key);
+    array.args = ArgsText(own);
+    if (!AskForChunks(own) || array.dtype == DType::kString) continue;
+    BELAY_RETURN_IF_ERROR(CheckLayout(layout, array.key));
+    const Shape cell = CellShape(array.shape, GetBoxes(boxes.boxes));
+    Asked asked{.args = own,
+                .request = {.key = array.key,
+                            .global_shape = array.shape,
+                            .shard_shape = cell.empty() ? array.shape : cell,
+                            .element_size = boxes.element_size,
+                            .chunk_byte_size = ChunkBytes(own),
+                            .shard_axes = own.shard_axes}};
+    const bool has_structs = !array.fields.empty();
+    if (has_structs) TakeStructs(own, asked.request);
+    BELAY_ASSIGN_OR_RETURN(const Shape chunk, ChooseChunk(asked));
+    for (StoredDataset* dataset : datasets[boxes.array]) {
+      BELAY_ASSIGN_OR_RETURN(dataset->chunk,
+                             ChooseChunk(asked, chunk, dataset->box.shape));
+      const bool is_chunked = !dataset->chunk.empty();
+      if (has_structs && is_chunked)
+        dataset->chunk.push_back(array.shape.back());
+      if (!dataset->chunk.empty()) dataset->filters = own.filters;
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <typename Archive>
+void Fields(Archive& archive, SaveArgs& args) {
+  archive(args.dtype, args.write_chunk_shape, args.read_chunk_shape,
+          args.chunk_byte_size, args.chooser, args.shard_axes, args.filters,
+          args.primary_replica);
+}
+template <typename Archive>
+void Fields(Archive& archive, SaveArgsFor& one) {
+  archive(one.keys, one.args);
+}
+
+std::string EncodeArgs(const std::vector<SaveArgsFor>& args) {
+  return Encode(args);
 }
 
 }  // namespace belay

@@ -1,22 +1,47 @@
-// Chunks of datasets: their shapes and their filters.
+// Chunks of datasets: the arguments of values that request them, their shapes
+// and their filters.
 
 #ifndef BELAY_PLAN_CHUNKS_H_
 #define BELAY_PLAN_CHUNKS_H_
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include "absl/container/inlined_vector.h"
-#include "absl/types/span.h"
-#include "belay/arrays/box.h"
-#include "belay/status.h"
-#include "belay/values/save_args.h"
+#include "core/keys.h"
+#include "plan/choose_ranks.h"
 
 namespace belay {
+
+// Arguments with their expressions, in the order in which they are tried.
+struct ArgsByKey {
+  KeyPatterns patterns;
+  std::vector<SaveArgs> args;
+  std::vector<std::string> keys;  // the expressions
+};
+
+// Errors: InvalidArgument - not a regular expression, or an unknown dtype,
+//   chooser or filter.
+StatusOr<ArgsByKey> CompileArgs(const std::vector<SaveArgsFor>& args);
+
+// Returns the arguments of the first expression that matches, or the defaults.
+const SaveArgs& FindArgs(const ArgsByKey& args, std::string_view key);
+
+// Returns the dtype to store a value as. `f32_dtype` is for f32 values whose
+// arguments name none. An expression that is the key itself converts any value;
+// a pattern only values of its kind: floating, integer, complex or bool.
+// Errors: InvalidArgument - no such conversion; names the key.
+StatusOr<DType> DTypeToStore(const ArgsByKey& args, DType f32_dtype,
+                             std::string_view key, DType dtype);
+
+// Records the arguments in the arrays, and gives datasets the chunks and
+// filters that they request. Datasets and `arrays` are those of the plan.
+// Errors: InvalidArgument - those of GivenChunkShapes and MaxChunkElements;
+//   arguments that match no key of the plan; chunks under
+//   ArrayLayout::kCanonical.
+Status ChunkAsAsked(const std::vector<SaveArgsFor>& args, ArrayLayout layout,
+                    const std::vector<ArrayBoxes>& arrays, SavePlan& plan);
+
+// Returns the arguments as bytes, to compare them.
+std::string EncodeArgs(const std::vector<SaveArgsFor>& args);
+
+// --- Filters ---
 
 // Checks the filters of a save.
 // Errors: InvalidArgument - a number that no filter has, a filter of HDF5
@@ -104,10 +129,6 @@ StatusOr<ChunkShapes> GivenChunkShapes(const ChunkRequest& request,
 //   shard_axes names no axis, an impossible shape or element size, or a shard
 //   larger than its array.
 StatusOr<int64_t> MaxChunkElements(const ChunkRequest& request);
-
-// Returns the chunk of a request without a limit: the shard, with length 1 on
-// the shard_axes and on axes without elements.
-Shape LargestChunk(const ChunkRequest& request);
 
 // Returns whether a chunk has at most that many elements, without overflow.
 bool HasAtMost(int64_t limit, const Shape& chunk);

@@ -54,10 +54,8 @@ Status CheckAgainstFirst(const HeldShard& first, const HeldShard& other) {
 }
 
 Status WithShard(const HeldShard& held, const Status& cause) {
-  if (cause.ok()) return cause;
-  return Status(cause.code(),
-                absl::StrFormat("plan \"%s\": rank %d: %s", held.info->key,
-                                held.rank, cause.message()));
+  return WithPrefix(Cat("plan \"", held.info->key, "\": rank ", held.rank),
+                    cause);
 }
 
 // The same box twice with one replica number is two shards that overlap.
@@ -131,26 +129,13 @@ bool IsGrid(const std::vector<HeldBox>& boxes, const Shape& shape) {
   return cells == boxes.size();
 }
 
-// Returns a box of the array that no shard covers.
-Box FindGap(const std::vector<HeldBox>& boxes, const Shape& shape) {
-  std::vector<Box> open = {WholeBox(shape)};
-  for (const HeldBox& held : boxes) {
-    std::vector<Box> next;
-    for (const Box& box : open) {
-      for (Box& rest : Subtract(box, held.box)) next.push_back(std::move(rest));
-    }
-    open = std::move(next);
-  }
-  return open.front();
-}
-
 Status CheckTiling(const std::vector<HeldBox>& boxes,
                    const StoredArray& array) {
   const Shape shape = IoShape(array);
   if (!boxes.empty() && (IsStack(boxes, shape) || IsGrid(boxes, shape))) {
     return absl::OkStatus();
   }
-  const std::vector<const Box*> plain = BoxesOf(boxes);
+  const std::vector<const Box*> plain = GetBoxes(boxes);
   if (const auto pair = FindOverlap(plain)) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "plan \"%s\": shards overlap: %s and %s; leave ghost "
@@ -164,8 +149,8 @@ Status CheckTiling(const std::vector<HeldBox>& boxes,
   return absl::InvalidArgumentError(absl::StrFormat(
       "plan \"%s\": no rank holds box \"%s\" (need %d elements of shape %s, "
       "found %d)",
-      array.key, BoxText(FindGap(boxes, shape)), NumElements(shape),
-      ShapeText(shape), volume));
+      array.key, BoxText(*FindGap(WholeBox(shape), plain, /*disjoint=*/true)),
+      NumElements(shape), ShapeText(shape), volume));
 }
 
 // The shards of a key are far apart in memory: one in the list of each rank.
@@ -195,13 +180,11 @@ class BoxGroups {
   }
 
   void Add(const HeldShard& held) {
-    const bool is_text = held.info->dtype == DType::kString;
-    if (is_text ? held.info->string_bytes == 0 : IsEmpty(held.info->box)) {
-      return;
-    }
     Box text;
+    const bool is_text = held.info->dtype == DType::kString;
     if (is_text) text = IoBox(*held.info);
     const Box& box = is_text ? text : held.info->box;
+    if (IsEmpty(box)) return;
     if (!boxes_.empty() && boxes_.back().box == box) {
       boxes_.back().holders.push_back(held);
       return;
@@ -253,7 +236,7 @@ Status CheckArrayForm(DType dtype, const Shape& shape) {
       elements, DTypeSize(dtype)));
 }
 
-std::vector<const Box*> BoxesOf(const std::vector<HeldBox>& held) {
+std::vector<const Box*> GetBoxes(const std::vector<HeldBox>& held) {
   std::vector<const Box*> boxes;
   for (const HeldBox& each : held) boxes.push_back(&each.box);
   return boxes;

@@ -39,7 +39,7 @@ Status CheckArrayForm(DType dtype, const Shape& shape);
 StatusOr<std::vector<HeldBox>> CheckCoverage(
     const std::vector<HeldShard>& shards);
 
-std::vector<const Box*> BoxesOf(const std::vector<HeldBox>& held);
+std::vector<const Box*> GetBoxes(const std::vector<HeldBox>& held);
 
 // Returns the first pair of boxes that overlap, as ascending positions, if any.
 std::optional<std::pair<size_t, size_t>> FindOverlap(

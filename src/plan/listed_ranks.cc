@@ -112,13 +112,6 @@ WireWriter BeginEntry(const ShardInfo& shard, Place place) {
   return out;
 }
 
-std::string OwnEntry(const ShardInfo& shard, uint64_t skipped) {
-  WireWriter out = BeginEntry(shard, Place::kBox);
-  // The planner checks the box, whose offset and shape may differ in length.
-  out(skipped, shard.box.offset, shard.box.shape, shard.replica);
-  return out.Take();
-}
-
 template <typename T>
 std::string EncodeEntry(uint8_t kind, const T& value) {
   WireWriter out;
@@ -143,12 +136,6 @@ ListedShard GetShard(Place place, uint8_t begin, WireReader& in,
   return shard;
 }
 
-bool IsSound(const ListedShard& shard) {
-  if (shard.place == Place::kLayout) return shard.layout != nullptr;
-  return shard.place != Place::kRows ||
-         (shard.num_ranks > 0 && !shard.info.global_shape.empty());
-}
-
 // Returns whether it is an entry.
 bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
   WireReader in(entry);
@@ -161,7 +148,11 @@ bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
       begin & ~(kOnAllRanks | kHasDevice | kHasFields | kFromRank0);
   if (place > static_cast<uint8_t>(Place::kRows)) return false;
   ListedShard shard = GetShard(Place{place}, begin, in, layouts);
-  if (!IsSound(shard)) return false;
+  if (shard.place == Place::kLayout && shard.layout == nullptr) return false;
+  if (shard.place == Place::kRows &&
+      (shard.num_ranks <= 0 || shard.info.global_shape.empty())) {
+    return false;
+  }
   if (shard.place == Place::kBox) {
     const int64_t last = list.before.empty() ? 0 : list.before.back();
     const auto skipped = in.Get<int64_t>();
@@ -181,11 +172,15 @@ Description Describe(const RankShards& mine, int rank, int num_ranks) {
   uint64_t skipped = 0;  // shared ones since the last own one
   for (const ShardInfo& shard : mine.shards) {
     const Place place = FindPlace(shard, rank, num_ranks, layouts);
+    WireWriter entry = BeginEntry(shard, place);
     if (place == Place::kBox) {
-      description.own.push_back(OwnEntry(shard, std::exchange(skipped, 0)));
+      // The planner checks the box, whose offset and shape may differ in
+      // length.
+      entry(skipped, shard.box.offset, shard.box.shape, shard.replica);
+      description.own.push_back(entry.Take());
+      skipped = 0;
       continue;
     }
-    WireWriter entry = BeginEntry(shard, place);
     if (place == Place::kRows) entry.Put<int32_t>(num_ranks);
     description.shared.push_back(entry.Take());
     ++skipped;
@@ -340,21 +335,6 @@ int32_t FindOwnPlace(const ShardList& own, int32_t i) {
   return static_cast<int32_t>(own.before[i]) + i;
 }
 
-// The ranks that have told a list.
-struct Tellers {
-  std::vector<int32_t> shared, own;
-};
-
-std::vector<Tellers> FindTellers(const ListedRanks& listed) {
-  std::vector<Tellers> tellers(listed.lists.size());
-  for (size_t rank = 0; rank < listed.ranks.size(); ++rank) {
-    const auto number = static_cast<int32_t>(rank);
-    tellers[listed.ranks[rank].shared].shared.push_back(number);
-    tellers[listed.ranks[rank].own].own.push_back(number);
-  }
-  return tellers;
-}
-
 // A shard of a key whose `info` is not set yet.
 struct HeldEntry {
   HeldShard held;
@@ -400,7 +380,7 @@ StatusOr<ListedRanks> ListRanks(const Heard& heard) {
   return listed;
 }
 
-std::vector<int32_t> NodesOf(const ListedRanks& listed) {
+std::vector<int32_t> ListNodes(const ListedRanks& listed) {
   std::vector<int32_t> nodes;
   for (const RankLists& rank : listed.ranks) {
     nodes.push_back(listed.lists[rank.own].node);
@@ -408,7 +388,7 @@ std::vector<int32_t> NodesOf(const ListedRanks& listed) {
   return nodes;
 }
 
-RankShards ShardsOf(const ListedRanks& listed, int rank) {
+RankShards GetRankShards(const ListedRanks& listed, int rank) {
   const RankLists& lists = listed.ranks[rank];
   const ShardList& shared = listed.lists[lists.shared];
   const ShardList& own = listed.lists[lists.own];
@@ -452,7 +432,15 @@ void ForEachSelected(const ListedRanks& listed, const RankSelection& selection,
 
 void ForEachToldKey(const ListedRanks& listed,
                     absl::FunctionRef<void(const std::vector<ToldShard>&)> fn) {
-  const std::vector<Tellers> tellers = FindTellers(listed);
+  struct Tellers {
+    std::vector<int32_t> shared, own;
+  };
+  std::vector<Tellers> tellers(listed.lists.size());  // the ranks of each list
+  for (size_t i = 0; i < listed.ranks.size(); ++i) {
+    const auto rank = static_cast<int32_t>(i);
+    tellers[listed.ranks[i].shared].shared.push_back(rank);
+    tellers[listed.ranks[i].own].own.push_back(rank);
+  }
   std::vector<ToldShard> told;
   const RowsByKey by_key = GroupByKey(listed.lists);
   for (const KeyRows& key : by_key.keys) {

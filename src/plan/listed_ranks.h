@@ -120,10 +120,10 @@ struct ListedRanks {
 // Errors: those of DecodeList.
 StatusOr<ListedRanks> ListRanks(const Heard& heard);
 
-std::vector<int32_t> NodesOf(const ListedRanks& listed);
+std::vector<int32_t> ListNodes(const ListedRanks& listed);
 
 // Returns what a rank has listed, in its order.
-RankShards ShardsOf(const ListedRanks& listed, int rank);
+RankShards GetRankShards(const ListedRanks& listed, int rank);
 
 // Selected entries of each list, as ascending positions.
 using RankSelection = std::vector<std::vector<int32_t>>;

@@ -18,6 +18,12 @@ int32_t FirstDataset(const SavePlan& plan, int32_t file) {
 
 }  // namespace
 
+bool HasFilters(absl::Span<const StoredDataset> datasets) {
+  return std::any_of(
+      datasets.begin(), datasets.end(),
+      [](const StoredDataset& dataset) { return !dataset.filters.empty(); });
+}
+
 int64_t IoElementSize(DType dtype) {
   return dtype == DType::kString ? 1 : DTypeSize(dtype);
 }
@@ -32,13 +38,7 @@ int64_t ArrayBytes(const StoredArray& array) {
   return NumElements(array.shape) * DTypeSize(array.dtype);
 }
 
-int64_t TotalBytes(const SavedCheckpoint& saved) {
-  int64_t bytes = 0;
-  for (const StoredArray& array : saved.arrays) bytes += ArrayBytes(array);
-  return bytes;
-}
-
-std::vector<std::string> LayoutsOf(const SavedCheckpoint& saved) {
+std::vector<std::string> FindLayouts(const SavedCheckpoint& saved) {
   std::vector<std::string> layouts;
   for (const StoredArray& array : saved.arrays) {
     layouts.push_back(array.layout);
@@ -77,7 +77,7 @@ Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
   return extent;
 }
 
-Box ChunksOf(const StoredDataset& dataset, const Box& piece) {
+Box FindChunks(const StoredDataset& dataset, const Box& piece) {
   Box chunks = piece;
   for (size_t i = 0; i < dataset.chunk.size(); ++i) {
     const int64_t begin = piece.offset[i] - dataset.box.offset[i];
@@ -107,7 +107,7 @@ Status TryForEachExtent(const StoredDataset& dataset, const Box& box,
     return visit(whole);
   }
 
-  const Box chunks = ChunksOf(dataset, *wanted);
+  const Box chunks = FindChunks(dataset, *wanted);
   for (Shape position = chunks.offset;;) {
     Extent extent = ChunkExtent(dataset, position, element_size);
     BELAY_RETURN_IF_ERROR(visit(extent));
@@ -122,7 +122,7 @@ Status TryForEachExtent(const StoredDataset& dataset, const Box& box,
   }
 }
 
-std::pair<int32_t, int32_t> FilesOfTeam(const SavePlan& plan, int32_t team) {
+std::pair<int32_t, int32_t> FindTeamFiles(const SavePlan& plan, int32_t team) {
   const auto [first, last] = std::equal_range(
       plan.files.begin(), plan.files.end(), StoredFile{.team = team},
       [](const StoredFile& a, const StoredFile& b) { return a.team < b.team; });
@@ -130,7 +130,7 @@ std::pair<int32_t, int32_t> FilesOfTeam(const SavePlan& plan, int32_t team) {
           static_cast<int32_t>(last - plan.files.begin())};
 }
 
-std::vector<std::string> WorkOfRanks(const SavePlan& plan) {
+std::vector<std::string> DescribeWork(const SavePlan& plan) {
   std::vector<std::string> work;
   for (const RankWrites& writes : plan.ranks) {
     if (writes.orders.empty()) {
@@ -155,7 +155,7 @@ std::vector<std::string> WorkOfRanks(const SavePlan& plan) {
 }
 
 std::vector<RankWrites> TakeWritesByFile(SavePlan& plan, int32_t rank) {
-  const auto [first_file, last_file] = FilesOfTeam(plan, plan.teams[rank]);
+  const auto [first_file, last_file] = FindTeamFiles(plan, plan.teams[rank]);
   std::vector<RankWrites> files(last_file - first_file);
   auto begin = plan.ranks[rank].orders.begin();
   for (int32_t file = first_file; file < last_file; ++file) {

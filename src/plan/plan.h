@@ -9,6 +9,7 @@
 #define BELAY_PLAN_PLAN_H_
 
 #include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "belay/arrays/device.h"
 #include "belay/options.h"
 #include "belay/values/save_args.h"
@@ -72,6 +73,9 @@ struct StoredDataset {
 
   friend bool operator==(const StoredDataset&, const StoredDataset&) = default;
 };
+
+// Returns whether a dataset has filters.
+bool HasFilters(absl::Span<const StoredDataset> datasets);
 
 struct StoredFile {
   std::string name;
@@ -237,9 +241,8 @@ int64_t IoElementSize(DType dtype);
 // Returns the shape, or {string_bytes} for a string.
 Shape IoShape(const StoredArray& array);
 int64_t ArrayBytes(const StoredArray& array);
-int64_t TotalBytes(const SavedCheckpoint& saved);
 // Returns the layout of each array on a mesh as text; "" if it is unknown.
-std::vector<std::string> LayoutsOf(const SavedCheckpoint& saved);
+std::vector<std::string> FindLayouts(const SavedCheckpoint& saved);
 Box IoBox(const ShardInfo& shard);
 
 // Return the number of chunks per axis, and the extent of the chunk at a grid
@@ -250,7 +253,7 @@ Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
 
 // Returns the chunks that hold a part of `piece`, counted from the corner of
 // the dataset. Requires a chunked dataset, and a piece that is not empty.
-Box ChunksOf(const StoredDataset& dataset, const Box& piece);
+Box FindChunks(const StoredDataset& dataset, const Box& piece);
 
 // Calls `visit` with each extent that holds a part of `box`, ascending, with
 // offsets relative to the dataset. Stores none: a file of a few bytes can claim
@@ -265,10 +268,10 @@ Status TryForEachExtent(const StoredDataset& dataset, const Box& box,
                         absl::FunctionRef<Status(Extent&)> visit);
 
 // Returns the files [first, second) of a team.
-std::pair<int32_t, int32_t> FilesOfTeam(const SavePlan& plan, int32_t team);
+std::pair<int32_t, int32_t> FindTeamFiles(const SavePlan& plan, int32_t team);
 
 // Returns the work of each rank: `writes "w" and 12 more datasets`.
-std::vector<std::string> WorkOfRanks(const SavePlan& plan);
+std::vector<std::string> DescribeWork(const SavePlan& plan);
 
 // Takes the writes of a rank out of the plan, by file of its team. Datasets are
 // then counted from the first of their file.

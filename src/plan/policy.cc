@@ -1,5 +1,3 @@
-#include "plan/policy.h"
-
 #include <exception>
 #include <iterator>
 #include <numeric>
@@ -9,13 +7,11 @@
 #include "core/box_tiling.h"
 #include "core/integers.h"
 #include "core/status_macros.h"
+#include "plan/save_planner.h"
 #include "plan/shards.h"
 
 namespace belay {
 namespace {
-
-// The pieces of one task, at least one, maybe of several replicas.
-using TaskPieces = std::vector<ShardableTensor>;
 
 // Returns the bytes of a box of the array of `like`; a string's are those of
 // `like`.
@@ -185,8 +181,7 @@ void CheckReturned(const ReturnedPiece& returned, ListedKeys& keys,
   const ShardableTensor& piece = *returned.piece;
   const auto key = keys.positions.find(piece.key);
   if (key == keys.positions.end()) {
-    violations.Add(Name(returned), "added: no such key was listed");
-    return;
+    return violations.Add(Name(returned), "added: no such key was listed");
   }
   KeyPieces& pieces = keys.pieces[key->second];
   const ShardableTensor& listed = *pieces.listed[0];
@@ -202,8 +197,7 @@ void CheckReturned(const ReturnedPiece& returned, ListedKeys& keys,
   }
   const Status inside = CheckBox(piece.box, listed.global_shape);
   if (!inside.ok()) {
-    violations.Add(Name(returned), std::string(inside.message()));
-    return;
+    return violations.Add(Name(returned), std::string(inside.message()));
   }
   pieces.returned.push_back(returned);
 }
@@ -211,9 +205,8 @@ void CheckReturned(const ReturnedPiece& returned, ListedKeys& keys,
 void CheckGroup(const ShardGroup& group, size_t number, ListedKeys& keys,
                 Violations& violations) {
   if (group.empty()) {
-    violations.Add(absl::StrFormat("group %d", number),
-                   "empty (need 1 piece or more, found 0)");
-    return;
+    return violations.Add(Cat("group ", number),
+                          "empty (need 1 piece or more, found 0)");
   }
   bool mixed = false;
   for (const ShardableTensor& piece : group) {
@@ -260,10 +253,8 @@ void CheckDoubled(ListedBox& box, Violations& violations) {
     if (fresh) {
       distinct.push_back(part);
     } else {
-      violations.Add(Name(part),
-                     absl::StrFormat("doubled: group %d has it too (need 1, "
-                                     "found 2)",
-                                     it->second));
+      violations.Add(Name(part), Cat("doubled: group ", it->second,
+                                     " has it too (need 1, found 2)"));
     }
   }
   box.parts = std::move(distinct);
@@ -272,11 +263,11 @@ void CheckDoubled(ListedBox& box, Violations& violations) {
 // Checks that the parts, which are distinct, are exactly the listed box.
 void CheckTiling(const ListedBox& listed, Violations& violations) {
   const Box& whole = listed.listed->box;
+  const int64_t need = NumElements(whole.shape);
   if (listed.parts.empty()) {
-    violations.Add(Name(*listed.listed),
-                   NeedFound("dropped: no group has elements of it",
-                             NumElements(whole.shape), int64_t{0}));
-    return;
+    return violations.Add(
+        Name(*listed.listed),
+        NeedFound("dropped: no group has elements of it", need, int64_t{0}));
   }
   if (listed.parts.size() == 1 && listed.parts[0].piece->box == whole) return;
   std::vector<const Box*> boxes;
@@ -290,7 +281,6 @@ void CheckTiling(const ListedBox& listed, Violations& violations) {
     violations.Add(Name(listed.parts[b]),
                    Cat("doubled: overlaps ", Name(listed.parts[a])));
   }
-  const int64_t need = NumElements(whole.shape);
   if (overlaps.empty() && found == need) return;
   const std::optional<Box> gap = FindGap(whole, boxes, overlaps.empty());
   if (!gap.has_value()) return;
@@ -419,7 +409,8 @@ StatusOr<Grouping> CallGuarded(const ShardingPolicy& policy,
   }
 }
 
-// Calls the policy for each task.
+}  // namespace
+
 StatusOr<std::vector<Grouping>> ApplyToTasks(
     const ShardingPolicy& policy, const std::vector<TaskPieces>& tasks) {
   BELAY_RETURN_IF_ERROR(CheckDescription(policy));
@@ -434,13 +425,10 @@ StatusOr<std::vector<Grouping>> ApplyToTasks(
   std::string violations;  // of all tasks
   for (const TaskPieces& pieces : tasks) {
     StatusOr<Grouping> made = CallGuarded(policy, pieces);
-    if (!made.ok()) {
-      return Status(
-          made.status().code(),
-          absl::StrFormat("policy \"%s\": task \"%s\": %s", policy.description,
-                          DeviceText(GetTask(pieces[0].device)),
-                          made.status().message()));
-    }
+    BELAY_RETURN_IF_ERROR(
+        WithPrefix(absl::StrFormat("policy \"%s\": task %s", policy.description,
+                                   TaskText(pieces[0].device)),
+                   made.status()));
     const Status valid =
         ValidateGroups(made->groups, pieces, policy.description);
     if (!valid.ok()) {
@@ -452,8 +440,6 @@ StatusOr<std::vector<Grouping>> ApplyToTasks(
   if (!violations.empty()) return absl::InvalidArgumentError(violations);
   return groupings;
 }
-
-}  // namespace
 
 StatusOr<Grouping> GroupByTask::operator()(
     const std::vector<ShardableTensor>& pieces) const {
@@ -631,10 +617,9 @@ class Packer {
 Status CheckLimit(const std::vector<ShardableTensor>& pieces,
                   int64_t max_bytes) {
   if (max_bytes < 1) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "max shard size: no group can hold anything (need 1 byte or more, "
-        "found %d)",
-        max_bytes));
+    return absl::InvalidArgumentError(
+        Cat("max shard size: no group can hold anything (need 1 byte or more, ",
+            "found ", max_bytes, ")"));
   }
   int64_t least = 0;
   for (const ShardableTensor& piece : pieces) {
@@ -665,189 +650,6 @@ ShardingPolicy MaxShardSize(int64_t max_bytes) {
         for (const ShardableTensor& piece : pieces) packer.Add(piece);
         return packer.Take();
       }};
-}
-
-// --- Groups and files ---
-
-namespace {
-
-StatusOr<ShardableTensor> Describe(const StoredArray& array,
-                                   const RankShards& listed,
-                                   const WritePiece& piece) {
-  const ShardInfo& info = listed.shards[piece.shard];
-  DeviceSpec device =
-      DefaultDevice(listed.job, piece.rank, info.layout, info.replica);
-  if (!info.device.empty()) {
-    BELAY_ASSIGN_OR_RETURN(const DeviceSpec own, ParseDevice(info.device));
-    device = MergeDevice(device, own);
-  }
-  const bool is_text = array.dtype == DType::kString;
-  return ShardableTensor{
-      .key = array.key,
-      .dtype = array.dtype,
-      .global_shape = array.shape,
-      .box = is_text ? Box{} : piece.box,
-      .device = std::move(device),
-      .bytes = NumElements(piece.box.shape) * IoElementSize(array.dtype),
-      .node = listed.node};
-}
-
-// Returns the pieces by rank, in the order in which the rank listed them.
-StatusOr<std::vector<TaskPieces>> Listed(
-    const ListedRanks& ranks, const SavePlan& plan,
-    const std::vector<WritePiece>& pieces) {
-  std::vector<const WritePiece*> sorted;
-  for (const WritePiece& piece : pieces) sorted.push_back(&piece);
-  std::sort(sorted.begin(), sorted.end(),
-            [](const WritePiece* a, const WritePiece* b) {
-              return std::tie(a->rank, a->shard, a->box.offset) <
-                     std::tie(b->rank, b->shard, b->box.offset);
-            });
-  std::vector<TaskPieces> listed;
-  RankShards shards;
-  int32_t rank = -1;  // whose they are
-  for (const WritePiece* piece : sorted) {
-    if (piece->rank != rank) {
-      rank = piece->rank;
-      shards = ShardsOf(ranks, rank);
-      listed.emplace_back();
-    }
-    BELAY_ASSIGN_OR_RETURN(listed.back().emplace_back(),
-                           Describe(plan.arrays[piece->array], shards, *piece));
-  }
-  return listed;
-}
-
-// Ranks that write files together.
-struct FileTeam {
-  std::vector<int32_t> creators;
-  std::vector<int32_t> writers;  // of each group, how many
-};
-
-// Returns for each rank which of its groups have pieces.
-std::vector<std::vector<bool>> FindGroups(
-    size_t num_ranks, const std::vector<WritePiece>& pieces) {
-  std::vector<std::vector<bool>> groups(num_ranks);
-  for (const WritePiece& piece : pieces) {
-    std::vector<bool>& mine = groups[piece.rank];
-    const auto group = static_cast<size_t>(piece.group);
-    if (group >= mine.size()) mine.resize(group + 1, false);
-    mine[group] = true;
-  }
-  return groups;
-}
-
-// Assigns each rank that writes to a team.
-std::vector<FileTeam> MakeTeams(const std::vector<int32_t>& nodes,
-                                const std::vector<std::vector<bool>>& groups,
-                                SavePlan& plan) {
-  const bool shared = plan.file_layout == FileLayout::kShared;
-  std::vector<FileTeam> teams;
-  absl::flat_hash_map<int32_t, int32_t> numbers;
-  plan.teams.assign(nodes.size(), -1);
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    if (groups[i].empty()) continue;
-    const auto rank = static_cast<int32_t>(i);
-    const int32_t key = shared                                     ? 0
-                        : plan.file_layout == FileLayout::kPerNode ? nodes[i]
-                                                                   : rank;
-    const auto [it, fresh] = numbers.try_emplace(key, teams.size());
-    if (fresh) teams.emplace_back();
-    FileTeam& team = teams[it->second];
-    plan.teams[i] = it->second;
-    if (!shared) team.creators.push_back(rank);
-    if (groups[i].size() > team.writers.size()) {
-      team.writers.resize(groups[i].size(), 0);
-    }
-    for (size_t k = 0; k < groups[i].size(); ++k) {
-      team.writers[k] += groups[i][k] ? 1 : 0;
-    }
-  }
-  if (!shared || teams.empty()) return teams;
-  // All ranks take part, even those that write nothing. Rank 0 has to make the
-  // index, so its turn comes last.
-  plan.teams.assign(nodes.size(), 0);
-  teams[0].creators.resize(nodes.size(), 0);
-  std::iota(teams[0].creators.begin(), teams[0].creators.end() - 1, 1);
-  return teams;
-}
-
-}  // namespace
-
-bool MakesOneGroup(const ShardingPolicy& policy) {
-  return policy.group.target<GroupByTask>() != nullptr;
-}
-
-Status GroupPieces(const ShardingPolicy& policy, const ListedRanks& ranks,
-                   SavePlan& plan, std::vector<WritePiece>& pieces) {
-  BELAY_ASSIGN_OR_RETURN(const std::vector<TaskPieces> listed,
-                         Listed(ranks, plan, pieces));
-  BELAY_ASSIGN_OR_RETURN(const std::vector<Grouping> made,
-                         ApplyToTasks(policy, listed));
-  absl::flat_hash_map<std::pair<int32_t, size_t>, std::vector<WritePiece>>
-      by_rank;  // and array
-  for (const WritePiece& piece : pieces) {
-    by_rank[{piece.rank, piece.array}].push_back(piece);
-  }
-  std::vector<WritePiece> parts;
-  const auto add = [&](const ShardableTensor& tensor, size_t group) {
-    const size_t array = FirstFrom(plan.arrays, tensor.key);
-    const Box box = tensor.dtype == DType::kString
-                        ? WholeBox(IoShape(plan.arrays[array]))
-                        : tensor.box;
-    for (const WritePiece& piece :
-         by_rank.at({tensor.device.task.value(), array})) {
-      const std::optional<Box> part = Intersect(piece.box, box);
-      if (!part) continue;
-      parts.push_back(piece);
-      parts.back().box = *part;
-      parts.back().group = static_cast<int32_t>(group);
-    }
-  };
-  for (const Grouping& grouping : made) {
-    for (size_t i = 0; i < grouping.groups.size(); ++i) {
-      for (const ShardableTensor& one : grouping.groups[i]) add(one, i);
-    }
-    plan.warnings.insert(plan.warnings.end(), grouping.warnings.begin(),
-                         grouping.warnings.end());
-  }
-  pieces = std::move(parts);
-  return absl::OkStatus();
-}
-
-Status NumberFiles(const std::vector<int32_t>& nodes, SavePlan& plan,
-                   std::vector<WritePiece>& pieces) {
-  const std::vector<FileTeam> teams =
-      MakeTeams(nodes, FindGroups(nodes.size(), pieces), plan);
-  int64_t files = 0;
-  for (const FileTeam& team : teams) {
-    files += static_cast<int64_t>(team.writers.size());
-  }
-  if (files > kMaxFiles) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("plan: the groups of the sharding policy make too many "
-                        "data files (need "
-                        "at most %d, found %d)",
-                        kMaxFiles, files));
-  }
-  std::vector<int32_t> first_file;
-  for (size_t team = 0; team < teams.size(); ++team) {
-    first_file.push_back(static_cast<int32_t>(plan.files.size()));
-    const std::vector<int32_t>& creators = teams[team].creators;
-    for (size_t i = 0; i < teams[team].writers.size(); ++i) {
-      plan.files.push_back({.creator = creators[i % creators.size()],
-                            .num_writers = teams[team].writers[i],
-                            .team = static_cast<int32_t>(team)});
-    }
-  }
-  for (size_t i = 0; i < plan.files.size(); ++i) {
-    plan.files[i].name =
-        absl::StrFormat("data_%05d_of_%05d.h5", i, plan.files.size());
-  }
-  for (WritePiece& piece : pieces) {
-    piece.file = first_file[plan.teams[piece.rank]] + piece.group;
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace belay

@@ -51,7 +51,7 @@ void Compare(std::span<const ReplicaSum> sums,
 
 }  // namespace
 
-int32_t ComparerOf(const ReplicaSum& sum, int num_ranks) {
+int32_t ChooseComparer(const ReplicaSum& sum, int num_ranks) {
   WireWriter place;
   place.PutText(sum.key);
   place.PutBox(sum.box);
@@ -82,26 +82,19 @@ namespace {
 // Bytes hashed at a time: whole elements of any type.
 constexpr size_t kHashedBytes = size_t{1} << 20;
 
-struct WeighedShard {
-  int32_t shard = 0;
-  int64_t weight = 0;
-};
-
-std::vector<ReplicaRange> JoinShards(std::vector<WeighedShard> shards) {
-  std::sort(shards.begin(), shards.end(),
-            [](const WeighedShard& a, const WeighedShard& b) {
-              return a.shard < b.shard;
-            });
-  std::vector<ReplicaRange> ranges;
-  for (const WeighedShard& one : shards) {
-    if (!ranges.empty() && ranges.back().weight == one.weight &&
-        ranges.back().first + ranges.back().count == one.shard) {
-      ++ranges.back().count;
+// Sorts ranges, and joins those that follow each other with one weight.
+std::vector<ReplicaRange> JoinRanges(std::vector<ReplicaRange> ranges) {
+  std::ranges::sort(ranges, {}, &ReplicaRange::first);
+  std::vector<ReplicaRange> joined;
+  for (const ReplicaRange& one : ranges) {
+    if (!joined.empty() && joined.back().weight == one.weight &&
+        joined.back().first + joined.back().count == one.first) {
+      ++joined.back().count;
     } else {
-      ranges.push_back({.first = one.shard, .count = 1, .weight = one.weight});
+      joined.push_back(one);
     }
   }
-  return ranges;
+  return joined;
 }
 
 // Returns another seed for each box: equal values that have changed places must
@@ -189,7 +182,7 @@ uint64_t SumSample(const Shard& shard, uint64_t seed, const Turn& turn) {
 
 std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
                                        int num_ranks) {
-  std::vector<std::vector<WeighedShard>> ranks(static_cast<size_t>(num_ranks));
+  std::vector<std::vector<ReplicaRange>> ranks(static_cast<size_t>(num_ranks));
   std::vector<int64_t> bytes(static_cast<size_t>(num_ranks));
   int64_t num_boxes = 0;
   for (const ArrayBoxes& array : arrays) {
@@ -200,7 +193,9 @@ std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
       int64_t weight = 1 - holders;
       for (const HeldShard& holder : held.holders) {
         ranks[static_cast<size_t>(holder.rank)].push_back(
-            {.shard = holder.shard, .weight = std::exchange(weight, 1)});
+            {.first = holder.shard,
+             .count = 1,
+             .weight = std::exchange(weight, 1)});
         bytes[static_cast<size_t>(holder.rank)] +=
             NumElements(held.box.shape) * array.element_size;
       }
@@ -209,8 +204,8 @@ std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
   const int64_t most =
       bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
   std::vector<ReplicaCheck> checks;
-  for (std::vector<WeighedShard>& shards : ranks) {
-    checks.push_back({.ranges = JoinShards(std::move(shards)),
+  for (std::vector<ReplicaRange>& ranges : ranks) {
+    checks.push_back({.ranges = JoinRanges(std::move(ranges)),
                       .num_boxes = num_boxes,
                       .most_bytes = most});
   }
@@ -237,8 +232,8 @@ int64_t NumTurns(const ReplicaCheck& check) {
                              INT32_MAX);
 }
 
-uint64_t SumOfReplicas(const ReplicaCheck& check,
-                       const std::vector<Shard>& shards, int64_t number) {
+uint64_t SumReplicas(const ReplicaCheck& check,
+                     const std::vector<Shard>& shards, int64_t number) {
   const bool is_all = number == kEveryByte || NumTurns(check) == 1;
   const Turn turn = is_all ? Turn{} : ChooseTurn(check, number);
   uint64_t sum = 0;

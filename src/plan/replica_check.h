@@ -24,7 +24,7 @@ struct ReplicaSum {
 };
 
 // Returns the rank that compares the values of a box: about as many for each.
-int32_t ComparerOf(const ReplicaSum& sum, int num_ranks);
+int32_t ChooseComparer(const ReplicaSum& sum, int num_ranks);
 
 // Boxes whose values differ between ranks.
 struct ReplicaDifferences {
@@ -59,8 +59,8 @@ inline constexpr int64_t kEveryByte = -1;
 // kSampledBytes of each larger shard: on the rank that holds most about as many
 // as there are boxes, within kLeastSampled and kMostSampled. NumTurns
 // successive saves look at each byte once.
-uint64_t SumOfReplicas(const ReplicaCheck& check,
-                       const std::vector<Shard>& shards, int64_t number);
+uint64_t SumReplicas(const ReplicaCheck& check,
+                     const std::vector<Shard>& shards, int64_t number);
 
 inline constexpr int64_t kSampledBytes = 256;
 inline constexpr int64_t kLeastSampled = 256;

@@ -10,10 +10,109 @@
 #include "core/keys.h"
 #include "core/option_table.h"
 #include "core/status_macros.h"
-#include "plan/local_reads.h"
+#include "core/strided_copy.h"
 #include "plan/shared_targets.h"
 
 namespace belay {
+
+// --- Whole rows ---
+
+namespace {
+
+// Returns 0 if two boxes differ along `axis` only, else their order.
+int CompareBut(size_t axis, const Box& a, const Box& b) {
+  for (size_t i = 0; i < a.offset.size(); ++i) {
+    if (i == axis) continue;
+    const auto mine = std::tie(a.offset[i], a.shape[i]);
+    const auto its = std::tie(b.offset[i], b.shape[i]);
+    if (mine != its) return mine < its ? -1 : 1;
+  }
+  return 0;
+}
+
+void JoinAlong(size_t axis, std::vector<HeldBox>& boxes) {
+  std::sort(
+      boxes.begin(), boxes.end(), [&](const HeldBox& a, const HeldBox& b) {
+        const int order = CompareBut(axis, a.box, b.box);
+        return order != 0 ? order < 0 : a.box.offset[axis] < b.box.offset[axis];
+      });
+  size_t last = 0;
+  for (size_t i = 1; i < boxes.size(); ++i) {
+    HeldBox& joined = boxes[last];
+    const Box& next = boxes[i].box;
+    if (CompareBut(axis, joined.box, next) != 0 ||
+        joined.box.offset[axis] + joined.box.shape[axis] != next.offset[axis]) {
+      if (++last != i) boxes[last] = std::move(boxes[i]);
+      continue;
+    }
+    joined.box.shape[axis] += next.shape[axis];
+    joined.holders.insert(joined.holders.end(), boxes[i].holders.begin(),
+                          boxes[i].holders.end());
+  }
+  boxes.resize(last + 1);
+}
+
+// Returns whether all boxes have the same place along all axes but the first,
+// so that none lie side by side.
+bool AreRows(const std::vector<HeldBox>& boxes) {
+  const Box& first = boxes[0].box;
+  return std::all_of(boxes.begin(), boxes.end(), [&](const HeldBox& held) {
+    return std::equal(first.offset.begin() + 1, first.offset.end(),
+                      held.box.offset.begin() + 1) &&
+           std::equal(first.shape.begin() + 1, first.shape.end(),
+                      held.box.shape.begin() + 1);
+  });
+}
+
+// Counts the runs in files that hold the boxes.
+int64_t CountRequests(const ArrayDatasets& stored, int64_t element_size,
+                      const std::vector<HeldBox>& boxes) {
+  int64_t requests = 0;
+  for (const HeldBox& held : boxes) {
+    stored.ForEachPart(held.box, element_size, [&](const ReadOrder& order) {
+      requests += CountRuns(order.box, order.box, order.extent.box);
+    });
+  }
+  return requests;
+}
+
+}  // namespace
+
+std::vector<HeldBox> JoinSideBySide(std::vector<HeldBox> boxes) {
+  const size_t before = boxes.size();
+  if (before < 2) return boxes;
+  for (size_t axis = boxes[0].box.shape.size(); axis-- > 1;) {
+    JoinAlong(axis, boxes);
+  }
+  if (boxes.size() == before) return boxes;
+  for (HeldBox& held : boxes) {
+    std::stable_sort(
+        held.holders.begin(), held.holders.end(),
+        [](const HeldShard& a, const HeldShard& b) { return a.rank < b.rank; });
+  }
+  return boxes;
+}
+
+int64_t JoinIntoRows(const ArrayDatasets& stored, int64_t element_size,
+                     std::vector<HeldBox>& boxes) {
+  if (boxes.size() < 2 || boxes[0].box.shape.size() < 2 || AreRows(boxes)) {
+    return 0;
+  }
+  std::vector<HeldBox> joined = JoinSideBySide(boxes);
+  if (joined.size() == boxes.size()) return 0;
+  const int64_t saved = CountRequests(stored, element_size, boxes) -
+                        CountRequests(stored, element_size, joined);
+  int64_t bytes = 0;
+  for (const HeldBox& held : boxes) {
+    bytes += NumElements(held.box.shape) * element_size;
+  }
+  if (saved <= 0 || bytes / kBytesPerRequest > saved) return 0;
+  boxes = std::move(joined);
+  return saved;
+}
+
+// --- Restore planner ---
+
 namespace {
 
 using Arrays = absl::flat_hash_map<std::string_view, int32_t>;
@@ -71,11 +170,8 @@ Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
             ? "; allow_shape_mismatch restores what both have in common"
             : ""));
   }
-  const Status status = CheckBox(wanted.box, array.shape);
-  if (status.ok()) return status;
-  return Status(status.code(),
-                absl::StrFormat("plan \"%s\": rank %d: %s", array.key, rank,
-                                status.message()));
+  return WithPrefix(absl::StrFormat("plan \"%s\": rank %d", array.key, rank),
+                    CheckBox(wanted.box, array.shape));
 }
 
 // By rank and shard, the number of the array in the index.
@@ -112,6 +208,41 @@ StatusOr<ShardArrays> FindArrays(const SavedCheckpoint& saved,
   }
   if (!status.ok()) return status;
   return found;
+}
+
+// Checks whether the boxes of an array, by rank, follow each other along the
+// first axis, as rows do, and counts them. Ignores empty boxes; a scalar
+// follows no other.
+class BoxesInRows {
+ public:
+  void Add(const Box& box) {
+    if (IsEmpty(box) || !in_rows_) return;
+    if (box.shape.empty()) {
+      in_rows_ = count_ == 0;
+    } else {
+      in_rows_ = box.offset[0] >= end_;
+      end_ = box.offset[0] + box.shape[0];
+    }
+    ++count_;
+  }
+  bool in_rows() const { return in_rows_; }
+  int64_t count() const { return in_rows_ ? count_ : 0; }
+
+ private:
+  bool in_rows_ = true;
+  int64_t end_ = 0;
+  int64_t count_ = 0;
+};
+
+// Returns whether reading for others may help: boxes overlap, or lie side by
+// side. May err on the side of yes.
+bool CanShare(const std::vector<Want>& wants) {
+  BoxesInRows rows;
+  for (const Want& want : wants) {  // ranks mostly come in order
+    rows.Add(want.box);
+    if (!rows.in_rows()) return true;
+  }
+  return false;
 }
 
 // Returns the wanted boxes that are not empty, and sets the lengths of texts in
@@ -157,8 +288,6 @@ StatusOr<std::vector<WantedArray>> CollectWants(
   return result;
 }
 
-// --- Sort reads ---
-
 // Orders are large, so their places are sorted instead.
 struct ReadPlace {
   int32_t file = 0;
@@ -167,8 +296,8 @@ struct ReadPlace {
   size_t index = 0;  // of the order
 };
 
-}  // namespace
-
+// Sorts the orders of a rank by file and place, so that it reads files one
+// after the other and forwards.
 void SortReads(std::vector<ReadOrder>& orders) {
   std::vector<ReadPlace> places;
   places.reserve(orders.size());
@@ -194,39 +323,151 @@ void SortReads(std::vector<ReadOrder>& orders) {
   orders = std::move(arranged);
 }
 
-// --- Restore planner ---
+int64_t Aligned(int64_t bytes) {
+  return (bytes + kStreamAlignment - 1) / kStreamAlignment * kStreamAlignment;
+}
 
-namespace {
+struct ArrayWants {
+  explicit ArrayWants(const WantedArray& array)
+      : element_size(array.element_size),
+        can_share(array.can_share),
+        distinct(can_share ? DistinctBoxes(array.wants)
+                           : std::vector<HeldBox>()),
+        index(GetBoxes(distinct)) {}
+
+  int64_t element_size;
+  bool can_share;
+  std::vector<HeldBox> distinct;
+  BoxIndex index;
+};
+
+// Adds a read to the stream of its reader if others want some of it.
+void AddRead(const ArrayWants& wants, int32_t reader, ReadOrder& order,
+             int64_t& stream_bytes, RestorePlan& plan) {
+  if (!wants.can_share) return;
+  const BoxIndex::Positions near = wants.index.Find(order.box);
+  if (near.size() == 1 && wants.distinct[near[0]].holders.size() == 1) {
+    const HeldShard& alone = wants.distinct[near[0]].holders[0];
+    if (alone.rank == reader) {
+      order.shard = alone.shard;  // rows may be read for several
+      return;
+    }
+  }
+  const int64_t bytes = NumElements(order.box.shape) * wants.element_size;
+  order.position = stream_bytes;
+  stream_bytes += Aligned(bytes);
+  for (size_t i : near) {
+    const HeldBox& held = wants.distinct[i];
+    const int64_t wanted =
+        NumElements(Intersect(held.box, order.box)->shape) * wants.element_size;
+    for (const HeldShard& holder : held.holders) {
+      if (holder.rank != reader) plan.delivered_bytes += wanted;
+      plan.ranks[holder.rank].deliveries.push_back({.shard = holder.shard,
+                                                    .reader = reader,
+                                                    .position = order.position,
+                                                    .bytes = bytes,
+                                                    .box = order.box});
+    }
+  }
+}
+
+// Gives reads that others want too a place in a stream, and adds the
+// deliveries. Requires that no two reads of an array overlap, that reads are in
+// their final order, and that arrays[i] is array i of the plan.
+void AddDeliveries(const std::vector<WantedArray>& arrays, RestorePlan& plan) {
+  std::vector<ArrayWants> wants;
+  wants.reserve(arrays.size());
+  // By rank, the position in `arrays` of each shard that is not empty.
+  std::vector<absl::flat_hash_map<int32_t, size_t>> array_of(plan.ranks.size());
+  for (const WantedArray& array : arrays) {
+    for (const Want& want : array.wants) {
+      array_of[want.rank][want.shard] = wants.size();
+    }
+    wants.emplace_back(array);
+  }
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    int64_t stream_bytes = 0;
+    for (ReadOrder& order : plan.ranks[rank].orders) {
+      AddRead(wants[array_of[rank].at(order.shard)], static_cast<int32_t>(rank),
+              order, stream_bytes, plan);
+    }
+    plan.stream_bytes = std::max(plan.stream_bytes, stream_bytes);
+  }
+  for (RankReads& reads : plan.ranks) {
+    std::stable_sort(reads.deliveries.begin(), reads.deliveries.end(),
+                     [](const Delivery& a, const Delivery& b) {
+                       return a.position < b.position;
+                     });
+  }
+}
 
 constexpr char kNotTwice[] = "no byte is wanted twice";
-
-// A rank reads a part of an array, for one of its shards or for all.
-struct Reading {
-  int32_t rank = 0;
-  int32_t shard = 0;
-  Part part;
-};
 
 // The reads of each array that can be shared; of others each rank reads what it
 // wants.
 using Readings = std::vector<std::vector<Reading>>;
 
-Readings ReadByEachRank(const std::vector<WantedArray>& arrays) {
-  Readings readings;
-  for (const WantedArray& array : arrays) {
-    readings.emplace_back();
-    if (!array.can_share) continue;
-    std::vector<Parts> parts = ChooseCounting(array.wants);
-    readings.back().reserve(parts.size());
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const Want& want = array.wants[i];
-      for (Part& part : parts[i]) {
-        readings.back().push_back({want.rank, want.shard, std::move(part)});
-      }
+// Returns the first want of each distinct box, the largest first, so that later
+// ones are often covered whole.
+std::vector<size_t> DistinctWants(const std::vector<Want>& wants) {
+  absl::flat_hash_set<Box> seen;
+  std::vector<std::pair<int64_t, size_t>> by_size;
+  for (size_t i = 0; i < wants.size(); ++i) {
+    if (!seen.insert(wants[i].box).second) continue;
+    by_size.emplace_back(-NumElements(wants[i].box.shape), i);
+  }
+  std::sort(by_size.begin(), by_size.end());
+  std::vector<size_t> distinct;
+  for (const auto& [size, i] : by_size) distinct.push_back(i);
+  return distinct;
+}
+
+bool AreApart(const std::vector<Want>& wants) {
+  std::vector<const Box*> boxes;
+  boxes.reserve(wants.size());
+  for (const Want& want : wants) boxes.push_back(&want.box);
+  return BoxIndex(boxes).is_stack();
+}
+
+}  // namespace
+
+std::vector<Reading> ReadByEachRank(const std::vector<Want>& wants) {
+  std::vector<Reading> readings;
+  readings.reserve(wants.size());
+  if (AreApart(wants)) {
+    for (const Want& want : wants) {
+      readings.push_back({want.rank, want.shard, want.box});
+    }
+    return readings;
+  }
+  const std::vector<size_t> distinct = DistinctWants(wants);
+  std::vector<const Box*> boxes;
+  for (size_t i : distinct) boxes.push_back(&wants[i].box);
+  const BoxIndex index(boxes);
+  std::vector<std::vector<Box>> counting(wants.size());
+  for (size_t k = 0; k < distinct.size(); ++k) {
+    std::vector<Box>& parts = counting[distinct[k]];
+    parts = {*boxes[k]};
+    for (size_t earlier : index.Find(*boxes[k])) {
+      if (earlier >= k || parts.empty()) break;
+      parts = Without(parts, *boxes[earlier]);
+    }
+  }
+  for (size_t i = 0; i < wants.size(); ++i) {
+    const auto& [rank, shard, replica, box] = wants[i];
+    std::vector<Box> rest = {box};
+    for (Box& part : counting[i]) {
+      rest = Without(rest, part);
+      readings.push_back({rank, shard, std::move(part)});
+    }
+    for (Box& part : rest) {
+      readings.push_back({rank, shard, std::move(part), false});
     }
   }
   return readings;
 }
+
+namespace {
 
 // Returns reads of each byte once, and adds to `saved_requests` those that
 // whole rows save.
@@ -247,8 +488,7 @@ StatusOr<Readings> ReadOnce(const std::vector<WantedArray>& arrays,
   for (WritePiece& piece : ChooseWriters(parts, static_cast<int>(num_ranks))) {
     const size_t i = positions.at(piece.array);
     if (!arrays[i].can_share) continue;
-    readings[i].push_back(
-        {piece.rank, piece.shard, {std::move(piece.box), true}});
+    readings[i].push_back({piece.rank, piece.shard, std::move(piece.box)});
   }
   return readings;
 }
@@ -287,8 +527,8 @@ Status AddReadings(const SavedCheckpoint& saved,
     plan.first_blocks.push_back(plan.num_blocks);
     for (const Reading& reading : readings[i]) {
       BELAY_RETURN_IF_ERROR(AddReads(stored[i], array, reading.rank,
-                                     reading.shard, reading.part.box,
-                                     reading.part.counts, plan));
+                                     reading.shard, reading.box, reading.counts,
+                                     plan));
     }
     if (!arrays[i].can_share) {
       for (const Want& want : arrays[i].wants) {
@@ -356,7 +596,7 @@ StatusOr<RestorePlan> PlanRestore(const SavedCheckpoint& saved,
   std::vector<int32_t> numbers;
   for (const WantedArray& array : wants) numbers.push_back(array.array);
   const std::vector<ArrayDatasets> stored =
-      DatasetsOf(saved, numbers, plan.filtered);
+      ListDatasets(saved, numbers, plan.filtered);
   if (rules.sharing == ReadSharing::kEachRank) {
     plan.note = "each rank reads, as asked";
   } else if (!rules.primary_replica &&
@@ -379,9 +619,251 @@ StatusOr<RestorePlan> PlanRestore(const SavedCheckpoint& saved,
     // Most boxes meet one or two of the saved ones.
     plan.ranks[rank].orders.reserve(2 * wanted[rank].shards.size());
   }
-  BELAY_RETURN_IF_ERROR(
-      AddReadings(saved, wants, stored, ReadByEachRank(wants), plan));
+  Readings own(wants.size());
+  for (size_t i = 0; i < wants.size(); ++i) {
+    if (wants[i].can_share) own[i] = ReadByEachRank(wants[i].wants);
+  }
+  BELAY_RETURN_IF_ERROR(AddReadings(saved, wants, stored, own, plan));
   return plan;
+}
+
+// --- Local reads ---
+
+namespace {
+
+using ToldShards = std::vector<ToldShard>;
+
+// Telling all ranks of an array may take so many bytes per order that rank 0
+// would send otherwise, which takes about 100.
+constexpr int64_t kMostToldPerOrder = 400;
+// Own arrays have at least so many times the bytes that rank 0 plans.
+constexpr int64_t kLeastOwnToRest = 16;
+
+int64_t CountWants(const ToldShard& told) {
+  BoxesInRows rows;
+  for (const int32_t rank : *told.ranks) {
+    if (!rows.in_rows()) break;
+    rows.Add(BoxOnRank(*told.shard, rank));
+  }
+  return rows.count();
+}
+
+// Counts the wants of an array, 0 if any byte is wanted twice. Counts once for
+// arrays of the same layout.
+class WantCounts {
+ public:
+  int64_t Count(const ToldShards& told) {
+    if (told.size() > 1) return CountSeveral(told);
+    const ListedShard& shard = *told[0].shard;
+    // Rows of all ranks have one division.
+    const bool is_divided =
+        shard.place == Place::kLayout || shard.place == Place::kRows;
+    if (!is_divided) return CountWants(told[0]);
+    const auto [known, is_new] = known_.try_emplace(
+        {shard.layout.get(), told[0].ranks, shard.info.global_shape}, 0);
+    if (is_new) known->second = CountWants(told[0]);
+    return known->second;
+  }
+
+ private:
+  using Likeness = std::tuple<const Layout*, const void*, Shape>;
+
+  // Counts for an array that several entries want.
+  int64_t CountSeveral(const ToldShards& told) {
+    by_rank_.clear();
+    for (const ToldShard& entry : told) {
+      for (const int32_t rank : *entry.ranks) {
+        by_rank_.emplace_back(rank, entry.shard);
+      }
+    }
+    const auto is_before = [](const auto& a, const auto& b) {
+      return a.first < b.first;
+    };
+    if (!std::is_sorted(by_rank_.begin(), by_rank_.end(), is_before)) {
+      std::stable_sort(by_rank_.begin(), by_rank_.end(), is_before);
+    }
+    BoxesInRows rows;
+    for (const auto& [rank, shard] : by_rank_) {
+      if (!rows.in_rows()) break;
+      if (shard->place == Place::kBox) {
+        rows.Add(shard->info.box);
+      } else {
+        rows.Add(BoxOnRank(*shard, rank));
+      }
+    }
+    return rows.count();
+  }
+
+  absl::flat_hash_map<Likeness, int64_t> known_;
+  std::vector<std::pair<int32_t, const ListedShard*>> by_rank_;
+};
+
+struct Candidate {
+  int32_t array = 0;
+  StackedArray stacked;
+  int64_t num_wants = 0;
+  bool is_stack = true;
+  std::vector<ToldShard> entries;  // that want it; not the ranks
+};
+
+// Returns the arrays of which each byte is wanted at most once. Adds the bytes
+// of all wanted arrays to `wanted_bytes`.
+std::vector<Candidate> FindCandidates(const SavedCheckpoint& saved,
+                                      const ListedRanks& listed,
+                                      int64_t& wanted_bytes) {
+  std::vector<std::string_view> keys;
+  for (const StoredArray& array : saved.arrays) keys.push_back(array.key);
+  KeyFinder arrays(std::move(keys));
+  std::vector<Candidate> candidates;
+  WantCounts counts;
+  ForEachToldKey(listed, [&](const ToldShards& told) {
+    const int32_t number = arrays.Find(told[0].shard->info.key);
+    if (number < 0) return;
+    const StoredArray& array = saved.arrays[number];
+    wanted_bytes += ArrayBytes(array);
+    // All entries are valid, and want the array as it is stored.
+    const bool is_sound =
+        array.dtype != DType::kString &&
+        std::all_of(told.begin(), told.end(), [&](const ToldShard& entry) {
+          const auto& [info, place, layout, num_ranks] = *entry.shard;
+          return info.dtype == array.dtype &&
+                 info.global_shape == array.shape &&
+                 (place != Place::kBox || CheckBox(info.box, array.shape).ok());
+        });
+    const int64_t num_wants = is_sound ? counts.Count(told) : 0;
+    if (num_wants == 0) return;
+    candidates.push_back({.array = number,
+                          .stacked = StackedArray(array),
+                          .num_wants = num_wants,
+                          .entries = told});
+  });
+  return candidates;
+}
+
+// Keeps the candidates whose datasets are a stack.
+void StackDatasets(const SavedCheckpoint& saved,
+                   std::vector<Candidate>& candidates) {
+  if (candidates.empty()) return;
+  std::vector<int32_t> candidate_of(saved.arrays.size(), -1);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    candidate_of[candidates[i].array] = static_cast<int32_t>(i);
+  }
+  for (const StoredDataset& dataset : saved.datasets) {
+    const int32_t found = candidate_of[dataset.array];
+    if (found < 0 || !candidates[found].is_stack) continue;
+    candidates[found].is_stack = candidates[found].stacked.Add(dataset);
+  }
+  std::erase_if(candidates, [](const Candidate& one) {
+    return !one.is_stack || !one.stacked.is_whole();
+  });
+}
+
+// Selects all entries but those of the candidates.
+RankSelection AllBut(const ListedRanks& listed,
+                     const std::vector<Candidate>& candidates) {
+  std::vector<std::vector<bool>> is_own(listed.lists.size());
+  for (size_t list = 0; list < listed.lists.size(); ++list) {
+    is_own[list].resize(listed.lists[list].shards.size());
+  }
+  for (const Candidate& candidate : candidates) {
+    for (const ToldShard& one : candidate.entries) {
+      is_own[one.list][one.entry] = true;
+    }
+  }
+  RankSelection rest(listed.lists.size());
+  for (size_t list = 0; list < listed.lists.size(); ++list) {
+    for (size_t i = 0; i < is_own[list].size(); ++i) {
+      if (!is_own[list][i]) rest[list].push_back(static_cast<int32_t>(i));
+    }
+  }
+  return rest;
+}
+
+void ListRest(const ListedRanks& listed, const RankSelection& rest,
+              DividedWants& wants) {
+  wants.central.resize(listed.ranks.size());
+  wants.numbers.resize(listed.ranks.size());
+  for (size_t i = 0; i < listed.ranks.size(); ++i) {
+    const auto rank = static_cast<int>(i);
+    wants.central[i].node = listed.lists[listed.ranks[i].own].node;
+    ForEachSelected(listed, rest, rank,
+                    [&](const ListedShard& shard, int32_t number) {
+                      wants.central[i].shards.push_back(OnRank(shard, rank));
+                      wants.numbers[i].push_back(number);
+                    });
+  }
+}
+
+}  // namespace
+
+DividedWants DivideWants(const SavedCheckpoint& saved,
+                         const ListedRanks& listed, Dividing dividing) {
+  std::vector<Candidate> candidates;
+  int64_t wanted_bytes = 0;
+  if (dividing != Dividing::kNothing) {
+    candidates = FindCandidates(saved, listed, wanted_bytes);
+    StackDatasets(saved, candidates);
+  }
+  if (dividing == Dividing::kWhatPays) {
+    int64_t own_bytes = 0;
+    std::erase_if(candidates, [&](const Candidate& one) {
+      const int64_t told = one.stacked.told_bytes() * std::ssize(listed.ranks);
+      const int64_t orders = one.num_wants + one.stacked.num_datasets();
+      if (told > kMostToldPerOrder * orders) return true;
+      own_bytes += ArrayBytes(saved.arrays[one.array]);
+      return false;
+    });
+    // If rank 0 has much else to plan, it had better level all reads.
+    if (wanted_bytes - own_bytes > own_bytes / kLeastOwnToRest) {
+      candidates.clear();
+    }
+  }
+  DividedWants wants;
+  ListRest(listed, AllBut(listed, candidates), wants);
+  const auto is_before = [](const Candidate& a, const Candidate& b) {
+    return a.array < b.array;
+  };
+  if (!std::is_sorted(candidates.begin(), candidates.end(), is_before)) {
+    std::sort(candidates.begin(), candidates.end(), is_before);
+  }
+  wants.stacked.reserve(candidates.size());
+  for (Candidate& candidate : candidates) {
+    wants.own.push_back(candidate.array);
+    wants.stacked.push_back(std::move(candidate.stacked));
+  }
+  return wants;
+}
+
+void AddLocalArrays(const SavedCheckpoint& saved, DividedWants& wants,
+                    RestorePlan& plan) {
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const std::vector<int32_t>& numbers = wants.numbers[rank];
+    RankReads& reads = plan.ranks[rank];
+    for (ReadOrder& order : reads.orders) order.shard = numbers[order.shard];
+    for (TextLength& text : reads.texts) text.shard = numbers[text.shard];
+    for (Delivery& one : reads.deliveries) one.shard = numbers[one.shard];
+  }
+  for (size_t i = 0; i < wants.own.size(); ++i) {
+    plan.arrays.push_back(wants.own[i]);
+    plan.first_blocks.push_back(plan.num_blocks);
+    wants.stacked[i].set_first_block(plan.num_blocks);
+    plan.num_blocks += NumBlocks(ArrayBytes(saved.arrays[wants.own[i]]));
+  }
+}
+
+void AddLocalReads(const std::vector<StackedArray>& stacked,
+                   const std::vector<WantedBox>& wanted, RankReads& reads) {
+  if (stacked.empty()) return;
+  std::vector<std::string_view> keys;
+  for (const StackedArray& array : stacked) keys.push_back(array.key());
+  KeyFinder arrays(std::move(keys));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const int32_t array = arrays.Find(wanted[i].key);
+    if (array < 0 || IsEmpty(*wanted[i].box)) continue;
+    stacked[array].AddReads(static_cast<int32_t>(i), *wanted[i].box,
+                            reads.orders);
+  }
+  SortReads(reads.orders);
 }
 
 }  // namespace belay

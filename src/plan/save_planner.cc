@@ -1,17 +1,18 @@
 #include "plan/save_planner.h"
 
+#include <exception>
 #include <iterator>
+#include <numeric>
 #include <set>
 #include <tuple>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
-#include "core/checksum.h"
+#include "core/integers.h"
 #include "core/status_macros.h"
-#include "core/strided_copy.h"
 #include "plan/chunks.h"
-#include "plan/policy.h"
 #include "plan/replica_check.h"
-#include "plan/save_args.h"
+#include "plan/shards.h"
 #include "plan/stored_arrays.h"
 
 namespace belay {
@@ -89,7 +90,7 @@ std::vector<int32_t> AddWholeDatasets(const std::vector<ArrayBoxes>& arrays,
     StoredDataset dataset{.array = array.array, .box = WholeBox(shape)};
     if (layout == ArrayLayout::kAuto) {
       dataset.chunk =
-          ChooseChunkShape(shape, array.element_size, BoxesOf(array.boxes));
+          ChooseChunkShape(shape, array.element_size, GetBoxes(array.boxes));
     }
     of_array[array.array] = static_cast<int32_t>(plan.datasets.size());
     plan.datasets.push_back(std::move(dataset));
@@ -140,6 +141,177 @@ std::vector<int32_t> AddDatasetsOfFiles(std::vector<WritePiece>& pieces,
 Box FromCorner(Box box, const Shape& corner) {
   for (size_t i = 0; i < corner.size(); ++i) box.offset[i] -= corner[i];
   return box;
+}
+
+// --- Groups and files ---
+
+namespace {
+
+// Returns the pieces by rank, in the order in which the rank listed them.
+StatusOr<std::vector<TaskPieces>> DescribePieces(
+    const ListedRanks& ranks, const SavePlan& plan,
+    const std::vector<WritePiece>& pieces) {
+  std::vector<const WritePiece*> sorted;
+  for (const WritePiece& piece : pieces) sorted.push_back(&piece);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const WritePiece* a, const WritePiece* b) {
+              return std::tie(a->rank, a->shard, a->box.offset) <
+                     std::tie(b->rank, b->shard, b->box.offset);
+            });
+  std::vector<TaskPieces> described;
+  RankShards listed;
+  int32_t rank = -1;  // that `listed` is of
+  for (const WritePiece* piece : sorted) {
+    if (piece->rank != rank) {
+      rank = piece->rank;
+      listed = GetRankShards(ranks, rank);
+      described.emplace_back();
+    }
+    const StoredArray& array = plan.arrays[piece->array];
+    const ShardInfo& info = listed.shards[piece->shard];
+    DeviceSpec device =
+        DefaultDevice(listed.job, rank, info.layout, info.replica);
+    if (!info.device.empty()) {
+      BELAY_ASSIGN_OR_RETURN(const DeviceSpec own, ParseDevice(info.device));
+      device = MergeDevice(device, own);
+    }
+    described.back().push_back(
+        {.key = array.key,
+         .dtype = array.dtype,
+         .global_shape = array.shape,
+         .box = array.dtype == DType::kString ? Box{} : piece->box,
+         .device = std::move(device),
+         .bytes = NumElements(piece->box.shape) * IoElementSize(array.dtype),
+         .node = listed.node});
+  }
+  return described;
+}
+
+// Asks the policy for the groups of each rank, cuts `pieces` accordingly and
+// numbers their groups. The policy sees the pieces in the order in which the
+// rank listed its shards, with their devices. Its warnings go to the plan.
+// Errors: those of ApplyPolicy.
+Status GroupPieces(const ShardingPolicy& policy, const ListedRanks& ranks,
+                   SavePlan& plan, std::vector<WritePiece>& pieces) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<TaskPieces> listed,
+                         DescribePieces(ranks, plan, pieces));
+  BELAY_ASSIGN_OR_RETURN(const std::vector<Grouping> made,
+                         ApplyToTasks(policy, listed));
+  absl::flat_hash_map<std::pair<int32_t, size_t>, std::vector<WritePiece>>
+      by_rank;  // and array
+  for (const WritePiece& piece : pieces) {
+    by_rank[{piece.rank, piece.array}].push_back(piece);
+  }
+  std::vector<WritePiece> parts;
+  const auto add = [&](const ShardableTensor& tensor, size_t group) {
+    const size_t array = FirstFrom(plan.arrays, tensor.key);
+    const Box box = tensor.dtype == DType::kString
+                        ? WholeBox(IoShape(plan.arrays[array]))
+                        : tensor.box;
+    for (const WritePiece& piece :
+         by_rank.at({tensor.device.task.value(), array})) {
+      const std::optional<Box> part = Intersect(piece.box, box);
+      if (!part) continue;
+      parts.push_back(piece);
+      parts.back().box = *part;
+      parts.back().group = static_cast<int32_t>(group);
+    }
+  };
+  for (const Grouping& grouping : made) {
+    for (size_t i = 0; i < grouping.groups.size(); ++i) {
+      for (const ShardableTensor& one : grouping.groups[i]) add(one, i);
+    }
+    plan.warnings.insert(plan.warnings.end(), grouping.warnings.begin(),
+                         grouping.warnings.end());
+  }
+  pieces = std::move(parts);
+  return absl::OkStatus();
+}
+
+// Ranks that write files together.
+struct FileTeam {
+  std::vector<int32_t> creators;
+  std::vector<int32_t> writers;  // of each group, how many
+};
+
+// Assigns each rank that writes to a team.
+std::vector<FileTeam> MakeTeams(const std::vector<int32_t>& nodes,
+                                const std::vector<WritePiece>& pieces,
+                                SavePlan& plan) {
+  std::vector<std::vector<bool>> groups(nodes.size());  // of each rank
+  for (const WritePiece& piece : pieces) {
+    std::vector<bool>& mine = groups[piece.rank];
+    const auto group = static_cast<size_t>(piece.group);
+    if (group >= mine.size()) mine.resize(group + 1, false);
+    mine[group] = true;
+  }
+  const bool shared = plan.file_layout == FileLayout::kShared;
+  std::vector<FileTeam> teams;
+  absl::flat_hash_map<int32_t, int32_t> numbers;
+  plan.teams.assign(nodes.size(), -1);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (groups[i].empty()) continue;
+    const auto rank = static_cast<int32_t>(i);
+    const int32_t key = shared                                     ? 0
+                        : plan.file_layout == FileLayout::kPerNode ? nodes[i]
+                                                                   : rank;
+    const auto [it, fresh] = numbers.try_emplace(key, teams.size());
+    if (fresh) teams.emplace_back();
+    FileTeam& team = teams[it->second];
+    plan.teams[i] = it->second;
+    if (!shared) team.creators.push_back(rank);
+    const size_t num_groups = std::max(team.writers.size(), groups[i].size());
+    team.writers.resize(num_groups, 0);
+    for (size_t k = 0; k < groups[i].size(); ++k) {
+      team.writers[k] += groups[i][k] ? 1 : 0;
+    }
+  }
+  if (!shared || teams.empty()) return teams;
+  // All ranks take part, even those that write nothing. Rank 0 has to make the
+  // index, so its turn comes last.
+  plan.teams.assign(nodes.size(), 0);
+  teams[0].creators.resize(nodes.size(), 0);
+  std::iota(teams[0].creators.begin(), teams[0].creators.end() - 1, 1);
+  return teams;
+}
+
+}  // namespace
+
+bool MakesOneGroup(const ShardingPolicy& policy) {
+  return policy.group.target<GroupByTask>() != nullptr;
+}
+
+Status NumberFiles(const std::vector<int32_t>& nodes, SavePlan& plan,
+                   std::vector<WritePiece>& pieces) {
+  const std::vector<FileTeam> teams = MakeTeams(nodes, pieces, plan);
+  constexpr int64_t kMaxFiles = int64_t{1} << 20;  // of one directory
+  int64_t files = 0;
+  for (const FileTeam& team : teams) {
+    files += static_cast<int64_t>(team.writers.size());
+  }
+  if (files > kMaxFiles) {
+    return absl::InvalidArgumentError(
+        Cat("plan: the groups of the sharding policy make too many data files ",
+            "(need at most ", kMaxFiles, ", found ", files, ")"));
+  }
+  std::vector<int32_t> first_file;
+  for (size_t team = 0; team < teams.size(); ++team) {
+    first_file.push_back(static_cast<int32_t>(plan.files.size()));
+    const std::vector<int32_t>& creators = teams[team].creators;
+    for (size_t i = 0; i < teams[team].writers.size(); ++i) {
+      plan.files.push_back({.creator = creators[i % creators.size()],
+                            .num_writers = teams[team].writers[i],
+                            .team = static_cast<int32_t>(team)});
+    }
+  }
+  for (size_t i = 0; i < plan.files.size(); ++i) {
+    plan.files[i].name =
+        absl::StrFormat("data_%05d_of_%05d.h5", i, plan.files.size());
+  }
+  for (WritePiece& piece : pieces) {
+    piece.file = first_file[plan.teams[piece.rank]] + piece.group;
+  }
+  return absl::OkStatus();
 }
 
 // --- Keys of some ranks ---
@@ -261,7 +433,7 @@ void AddFilteredOrders(const WritePiece& piece, int32_t index,
                               IoElementSize(plan.arrays[piece.array].dtype);
   // HDF5 copies the elements of a call, and holds them filtered.
   const int64_t chunks = std::max<int64_t>(1, round_bytes / 3 / chunk_bytes);
-  ForEachTile(ChunksOf(dataset, piece.box), chunks, [&](const Box& tile) {
+  ForEachTile(FindChunks(dataset, piece.box), chunks, [&](const Box& tile) {
     plan.ranks[piece.rank].orders.push_back(
         {.shard = piece.shard,
          .dataset = index,
@@ -296,15 +468,6 @@ void AddOrders(const WritePiece& piece, int32_t index, int64_t first_block,
   });
 }
 
-// Most pieces become one order.
-void ReserveOrders(const std::vector<WritePiece>& pieces, SavePlan& plan) {
-  std::vector<size_t> orders(plan.ranks.size());
-  for (const WritePiece& piece : pieces) ++orders[piece.rank];
-  for (size_t rank = 0; rank < orders.size(); ++rank) {
-    plan.ranks[rank].orders.reserve(orders[rank]);
-  }
-}
-
 void SortOrders(RankWrites& writes) {
   const auto is_before = [](const WriteOrder& a, const WriteOrder& b) {
     return std::tie(a.dataset, a.extent.offset, a.box.offset) <
@@ -315,16 +478,21 @@ void SortOrders(RankWrites& writes) {
   std::sort(orders.begin(), orders.end(), is_before);
 }
 
-// Numbers the rounds of the orders of a rank, file by file. Those for datasets
-// with filters have none.
+// Counts the bytes that a rank writes and its calls per dataset, and numbers
+// the rounds of its orders, file by file. Orders for datasets with filters have
+// none.
 void CutIntoRounds(int64_t round_bytes, RankWrites& writes, SavePlan& plan) {
-  int32_t round = 0, file = -1;
+  int32_t calls = 0, dataset = -1, round = 0, file = -1;
   int64_t in_round = 0, runs_in_round = 0;
   for (WriteOrder& order : writes.orders) {
     const StoredDataset& stored = plan.datasets[order.dataset];
-    if (!stored.filters.empty()) continue;
     const int64_t bytes = NumElements(order.box.shape) *
                           IoElementSize(plan.arrays[stored.array].dtype);
+    writes.bytes += bytes;
+    calls = order.dataset == dataset ? calls + 1 : 1;
+    dataset = order.dataset;
+    plan.calls[dataset] = std::max(plan.calls[dataset], calls);
+    if (!stored.filters.empty()) continue;
     const int64_t runs = CountRuns(order.box, order.box, order.extent.box);
     const bool is_full =
         in_round > 0 && (bytes > round_bytes - in_round ||
@@ -342,19 +510,6 @@ void CutIntoRounds(int64_t round_bytes, RankWrites& writes, SavePlan& plan) {
   }
 }
 
-// Counts the bytes that a rank writes, and its calls per dataset.
-void CountCalls(RankWrites& writes, SavePlan& plan) {
-  int32_t calls = 0, dataset = -1;
-  for (const WriteOrder& order : writes.orders) {
-    const StoredDataset& stored = plan.datasets[order.dataset];
-    writes.bytes += NumElements(order.box.shape) *
-                    IoElementSize(plan.arrays[stored.array].dtype);
-    calls = order.dataset == dataset ? calls + 1 : 1;
-    dataset = order.dataset;
-    plan.calls[dataset] = std::max(plan.calls[dataset], calls);
-  }
-}
-
 // A team writes its files in turn; teams write at the same time.
 int64_t MostRounds(const std::vector<StoredFile>& files) {
   int64_t most = 0, sum = 0;
@@ -366,15 +521,8 @@ int64_t MostRounds(const std::vector<StoredFile>& files) {
   return most;
 }
 
-std::string FindLayout(const std::vector<HeldShard>& shards) {
-  for (const HeldShard& shard : shards) {
-    if (!shard.info->layout.empty()) return shard.info->layout;
-  }
-  return "";
-}
-
 // Returns the shards with this replica number: the others may differ.
-StatusOr<std::vector<HeldShard>> ShardsOfReplica(
+StatusOr<std::vector<HeldShard>> SelectReplica(
     const std::vector<HeldShard>& shards, int64_t replica) {
   std::vector<HeldShard> kept;
   std::set<int64_t> found;
@@ -394,7 +542,7 @@ StatusOr<std::vector<HeldShard>> ShardsOfReplica(
 StatusOr<std::optional<int64_t>> PrimaryReplica(
     const ArgsByKey& args, const std::vector<HeldShard>& shards) {
   const std::string& key = shards[0].info->key;
-  const std::optional<int64_t> named = ArgsOf(args, key).primary_replica;
+  const std::optional<int64_t> named = FindArgs(args, key).primary_replica;
   if (named || !shards[0].info->from_rank0) return named;
   std::vector<int32_t> ranks;
   for (const HeldShard& shard : shards) {
@@ -407,55 +555,50 @@ StatusOr<std::optional<int64_t>> PrimaryReplica(
       key, JoinFirst(ranks, kReplicasShown, ", ")));
 }
 
-// Checks the shards of a key. Returns their boxes, whose holders keep only rank
-// and shard.
-StatusOr<std::vector<HeldBox>> CheckedBoxes(
-    const std::vector<HeldShard>& shards) {
-  BELAY_RETURN_IF_ERROR(CheckKey(shards[0]));
-  BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes, CheckCoverage(shards));
-  for (HeldBox& box : boxes) {
-    for (HeldShard& holder : box.holders) holder.info = nullptr;
-  }
-  return boxes;
-}
-
 // Checks all keys and adds them as arrays. Returns their boxes.
 StatusOr<std::vector<ArrayBoxes>> AddArrays(const ListedRanks& listed,
                                             const ArgsByKey& args,
                                             SavePlan& plan) {
   std::vector<ArrayBoxes> arrays;
   int64_t total = 0;
-  BELAY_RETURN_IF_ERROR(
-      ForEachKey(listed, [&](const std::vector<HeldShard>& all) -> Status {
-        BELAY_ASSIGN_OR_RETURN(const std::optional<int64_t> primary,
-                               PrimaryReplica(args, all));
-        std::vector<HeldShard> chosen;
-        if (primary) {
-          BELAY_ASSIGN_OR_RETURN(chosen, ShardsOfReplica(all, *primary));
-        }
-        const std::vector<HeldShard>& shards = primary ? chosen : all;
-        BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes,
-                               CheckedBoxes(shards));
-        const ShardInfo& first = *shards[0].info;
-        arrays.push_back({static_cast<int32_t>(plan.arrays.size()),
-                          IoElementSize(first.dtype), std::move(boxes),
-                          first.dtype != DType::kString});
-        plan.arrays.push_back({.key = first.key,
-                               .dtype = first.dtype,
-                               .shape = first.global_shape,
-                               .string_bytes = first.string_bytes,
-                               .layout = FindLayout(shards),
-                               .fields = first.fields});
-        const int64_t bytes = ArrayBytes(plan.arrays.back());
-        if (bytes > INT64_MAX - total) {
-          return absl::InvalidArgumentError(absl::StrFormat(
-              "plan \"%s\": all arrays together are too large (need at most "
-              "%d bytes, found %d more than %d)",
-              first.key, INT64_MAX, bytes, total));
-        }
-        total += bytes;
-        return absl::OkStatus();
-      }));
+  const auto add = [&](const std::vector<HeldShard>& all) -> Status {
+    BELAY_ASSIGN_OR_RETURN(const std::optional<int64_t> primary,
+                           PrimaryReplica(args, all));
+    std::vector<HeldShard> chosen;
+    if (primary) {
+      BELAY_ASSIGN_OR_RETURN(chosen, SelectReplica(all, *primary));
+    }
+    const std::vector<HeldShard>& shards = primary ? chosen : all;
+    BELAY_RETURN_IF_ERROR(CheckKey(shards[0]));
+    BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes, CheckCoverage(shards));
+    for (HeldBox& box : boxes) {
+      for (HeldShard& holder : box.holders) holder.info = nullptr;
+    }
+    const ShardInfo& first = *shards[0].info;
+    const auto laid_out = std::ranges::find_if(
+        shards,
+        [](const HeldShard& shard) { return !shard.info->layout.empty(); });
+    arrays.push_back({static_cast<int32_t>(plan.arrays.size()),
+                      IoElementSize(first.dtype), std::move(boxes),
+                      first.dtype != DType::kString});
+    plan.arrays.push_back(
+        {.key = first.key,
+         .dtype = first.dtype,
+         .shape = first.global_shape,
+         .string_bytes = first.string_bytes,
+         .layout = laid_out == shards.end() ? "" : laid_out->info->layout,
+         .fields = first.fields});
+    const int64_t bytes = ArrayBytes(plan.arrays.back());
+    if (bytes > INT64_MAX - total) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "plan \"%s\": all arrays together are too large (need at most "
+          "%d bytes, found %d more than %d)",
+          first.key, INT64_MAX, bytes, total));
+    }
+    total += bytes;
+    return absl::OkStatus();
+  };
+  BELAY_RETURN_IF_ERROR(ForEachKey(listed, add));
   return arrays;
 }
 
@@ -511,7 +654,7 @@ StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
         GroupPieces(options.sharding_policy, listed, plan, pieces));
   }
   WarnOfArrayLayout(options, one_group, plan);
-  BELAY_RETURN_IF_ERROR(NumberFiles(NodesOf(listed), plan, pieces));
+  BELAY_RETURN_IF_ERROR(NumberFiles(ListNodes(listed), plan, pieces));
   const std::vector<int32_t> datasets =
       options.file_layout == FileLayout::kShared && one_group
           ? AddWholeDatasets(arrays, pieces, options.array_layout, plan)
@@ -521,7 +664,11 @@ StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
   BELAY_RETURN_IF_ERROR(CheckWholeStructs(plan));
   BELAY_RETURN_IF_ERROR(CheckChunkCount(plan));
   std::exchange(arrays, {});  // orders need as much again
-  ReserveOrders(pieces, plan);
+  std::vector<size_t> num_orders(plan.ranks.size());
+  for (const WritePiece& piece : pieces) ++num_orders[piece.rank];
+  for (size_t rank = 0; rank < num_orders.size(); ++rank) {
+    plan.ranks[rank].orders.reserve(num_orders[rank]);  // mostly one per piece
+  }
   for (size_t i = 0; i < pieces.size(); ++i) {
     AddOrders(pieces[i], datasets[i], first_blocks[pieces[i].array],
               options.round_bytes, plan);
@@ -530,7 +677,6 @@ StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
   for (RankWrites& writes : plan.ranks) {
     SortOrders(writes);
     CutIntoRounds(options.round_bytes, writes, plan);
-    CountCalls(writes, plan);
   }
   plan.rounds = MostRounds(plan.files);
   return plan;

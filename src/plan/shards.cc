@@ -29,7 +29,7 @@ void GatherElements(const Shard& shard, const Box& box, char* to) {
     return PackStructs(*shard.structs, box, from, shard.box, to, box);
   }
   const Shape dense;
-  CopyElements(box, from, StoreOf(shard), to, {box, dense},
+  CopyElements(box, from, MakeStore(shard), to, {box, dense},
                DTypeSize(shard.dtype));
 }
 
@@ -40,13 +40,13 @@ void ScatterElements(const Shard& shard, const Box& box, const char* from,
     return UnpackStructs(*shard.structs, box, from, from_box, to, shard.box);
   }
   const Shape dense;
-  CopyElements(box, from, {from_box, dense}, to, StoreOf(shard),
+  CopyElements(box, from, {from_box, dense}, to, MakeStore(shard),
                DTypeSize(shard.dtype));
 }
 
 // --- Shard memory ---
 
-ShardMemory MemoryOf(const Shard& shard) {
+ShardMemory GetMemory(const Shard& shard) {
   if (shard.dtype == DType::kString) {
     const auto length = static_cast<int64_t>(shard.text->size());
     return {.data = shard.text->data(),
@@ -77,8 +77,8 @@ void ForEachSegment(const ShardMemory& memory, const Box& box,
 namespace {
 
 // Along one axis, all is one run.
-OneRun RunOfVector(const ShardMemory& memory, const Box& box,
-                   const Extent& extent) {
+OneRun MakeVectorRun(const ShardMemory& memory, const Box& box,
+                     const Extent& extent) {
   const int64_t size = memory.element_size;
   const int64_t first = box.offset[0];
   return {.data = memory.data + (first - memory.box.offset[0]) * size,
@@ -93,7 +93,7 @@ std::optional<OneRun> FindOneRun(const ShardMemory& memory, const Box& box,
                                  const Extent& extent) {
   const int64_t elements = NumElements(box.shape);
   if (elements == 0) return std::nullopt;
-  if (box.shape.size() == 1) return RunOfVector(memory, box, extent);
+  if (box.shape.size() == 1) return MakeVectorRun(memory, box, extent);
   const Run in_file = FirstRun(box, memory.box, extent.box);
   if (in_file.length != elements) return std::nullopt;
   const Run in_array = FirstRun(box, memory.box, WholeBox(memory.array));
@@ -105,7 +105,7 @@ std::optional<OneRun> FindOneRun(const ShardMemory& memory, const Box& box,
                 .file_offset = extent.offset + in_file.b * size};
 }
 
-BlockSum& Checksummer::SumOf(const ShardMemory& memory, int64_t first_block) {
+BlockSum& Checksummer::FindSum(const ShardMemory& memory, int64_t first_block) {
   if (first_block != first_block_) {
     const int64_t bytes = NumElements(memory.array) * memory.element_size;
     sum_.Restart(bytes, registers_.subspan(first_block, NumBlocks(bytes)));
@@ -119,7 +119,7 @@ void Checksummer::Add(const ShardMemory& memory, const Box& box,
   // An empty array has no block: its number is that of the next array.
   if (registers_.empty() || IsEmpty(box)) return;
   const int64_t size = memory.element_size;
-  BlockSum& sum = SumOf(memory, first_block);
+  BlockSum& sum = FindSum(memory, first_block);
   ForEachRun(box, memory.box, WholeBox(memory.array), [&](const Run& run) {
     sum.Add(run.b * size, memory.data + run.a * size, run.length * size);
   });
@@ -128,7 +128,7 @@ void Checksummer::Add(const ShardMemory& memory, const Box& box,
 void Checksummer::AddCopying(const ShardMemory& memory, const OneRun& run,
                              int64_t first_block, char* copy) {
   if (registers_.empty()) return StreamCopy(copy, run.data, run.bytes);
-  SumOf(memory, first_block).Add(run.array_offset, run.data, run.bytes, copy);
+  FindSum(memory, first_block).Add(run.array_offset, run.data, run.bytes, copy);
 }
 
 // --- Shard device ---
@@ -145,28 +145,26 @@ Status CheckName(std::string_view what,
       Cat(what, " (need a name without '/' and ':', found \"", *name, "\")"));
 }
 
-Status CheckNumber(std::string_view what, const std::optional<int>& number) {
-  if (number.value_or(0) >= 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      Cat(what, " (need at least 0, found ", *number, ")"));
-}
-
 // Returns the cause alone.
 Status CheckDevice(const DeviceSpec& device, int rank) {
   BELAY_RETURN_IF_ERROR(CheckName("job", device.job));
   BELAY_RETURN_IF_ERROR(CheckName("device type", device.device_type));
-  BELAY_RETURN_IF_ERROR(CheckNumber("replica", device.replica));
-  BELAY_RETURN_IF_ERROR(CheckNumber("device index", device.device_index));
+  for (const auto& [what, number] :
+       {std::pair("replica", device.replica),
+        std::pair("device index", device.device_index)}) {
+    if (number.value_or(0) >= 0) continue;
+    return absl::InvalidArgumentError(
+        Cat(what, " (need at least 0, found ", *number, ")"));
+  }
   if (device.task.value_or(rank) == rank) return absl::OkStatus();
   return absl::InvalidArgumentError(Cat("the task is not this rank (need ",
                                         rank, ", found ", *device.task, ")"));
 }
 
 Status NameShard(const Shard& shard, const Status& cause) {
-  if (cause.ok()) return cause;
-  return Status(cause.code(),
-                Cat("list \"", shard.key, "\": device \"",
-                    DeviceText(shard.device), "\": ", cause.message()));
+  return WithPrefix(Cat("list \"", shard.key, "\": device \"",
+                        DeviceText(shard.device), "\""),
+                    cause);
 }
 
 // Checks the devices. Returns the job that they name, or `job`.

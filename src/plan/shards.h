@@ -17,7 +17,7 @@
 namespace belay {
 
 // Borrows the shard.
-inline StridedStore StoreOf(const Shard& shard) {
+inline StridedStore MakeStore(const Shard& shard) {
   return {shard.box, shard.strides};
 }
 
@@ -49,7 +49,7 @@ struct ShardMemory {
 };
 
 // A text must have its final length.
-ShardMemory MemoryOf(const Shard& shard);
+ShardMemory GetMemory(const Shard& shard);
 
 // Returns the offset of the first element of `box` in the file. Requires a box
 // that is not empty.
@@ -92,7 +92,7 @@ class Checksummer {
   }
 
  private:
-  BlockSum& SumOf(const ShardMemory& memory, int64_t first_block);
+  BlockSum& FindSum(const ShardMemory& memory, int64_t first_block);
 
   std::span<uint32_t> registers_;
   int64_t first_block_ = -1;  // of the array of sum_; -1: it has none

@@ -14,54 +14,6 @@ namespace {
 
 constexpr int64_t kPortionBytes = int64_t{512} << 10;
 
-int64_t Aligned(int64_t bytes) {
-  return (bytes + kStreamAlignment - 1) / kStreamAlignment * kStreamAlignment;
-}
-
-struct ArrayWants {
-  explicit ArrayWants(const WantedArray& array)
-      : element_size(array.element_size),
-        can_share(array.can_share),
-        distinct(can_share ? DistinctBoxes(array.wants)
-                           : std::vector<HeldBox>()),
-        index(BoxesOf(distinct)) {}
-
-  int64_t element_size;
-  bool can_share;
-  std::vector<HeldBox> distinct;
-  BoxIndex index;
-};
-
-// Adds a read to the stream of its reader if others want some of it.
-void AddRead(const ArrayWants& wants, int32_t reader, ReadOrder& order,
-             int64_t& stream_bytes, RestorePlan& plan) {
-  if (!wants.can_share) return;
-  const BoxIndex::Positions near = wants.index.Find(order.box);
-  if (near.size() == 1 && wants.distinct[near[0]].holders.size() == 1) {
-    const HeldShard& alone = wants.distinct[near[0]].holders[0];
-    if (alone.rank == reader) {
-      order.shard = alone.shard;  // rows may be read for several
-      return;
-    }
-  }
-  const int64_t bytes = NumElements(order.box.shape) * wants.element_size;
-  order.position = stream_bytes;
-  stream_bytes += Aligned(bytes);
-  for (size_t i : near) {
-    const HeldBox& held = wants.distinct[i];
-    const int64_t wanted =
-        NumElements(Intersect(held.box, order.box)->shape) * wants.element_size;
-    for (const HeldShard& holder : held.holders) {
-      if (holder.rank != reader) plan.delivered_bytes += wanted;
-      plan.ranks[holder.rank].deliveries.push_back({.shard = holder.shard,
-                                                    .reader = reader,
-                                                    .position = order.position,
-                                                    .bytes = bytes,
-                                                    .box = order.box});
-    }
-  }
-}
-
 // A part of a stream that a rank of a node wants.
 struct Needed {
   int64_t position = 0;
@@ -73,33 +25,6 @@ struct Needed {
 };
 
 }  // namespace
-
-void AddDeliveries(const std::vector<WantedArray>& arrays, RestorePlan& plan) {
-  std::vector<ArrayWants> wants;
-  wants.reserve(arrays.size());
-  // By rank, the position in `arrays` of each shard that is not empty.
-  std::vector<absl::flat_hash_map<int32_t, size_t>> array_of(plan.ranks.size());
-  for (const WantedArray& array : arrays) {
-    for (const Want& want : array.wants) {
-      array_of[want.rank][want.shard] = wants.size();
-    }
-    wants.emplace_back(array);
-  }
-  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    int64_t stream_bytes = 0;
-    for (ReadOrder& order : plan.ranks[rank].orders) {
-      AddRead(wants[array_of[rank].at(order.shard)], static_cast<int32_t>(rank),
-              order, stream_bytes, plan);
-    }
-    plan.stream_bytes = std::max(plan.stream_bytes, stream_bytes);
-  }
-  for (RankReads& reads : plan.ranks) {
-    std::stable_sort(reads.deliveries.begin(), reads.deliveries.end(),
-                     [](const Delivery& a, const Delivery& b) {
-                       return a.position < b.position;
-                     });
-  }
-}
 
 Nodes GroupByNode(std::span<const int32_t> numbers) {
   Nodes nodes;
@@ -230,72 +155,44 @@ std::vector<Target> FindTargets(const std::vector<Shard>& shards) {
   return targets;
 }
 
-// The target so far that ends last, and the one of another key that does.
-class LastOnes {
- public:
-  explicit LastOnes(const std::vector<Shard>& shards) : shards_(shards) {}
-
-  // Returns a target of another key in which this one begins, or null.
-  const Target* FindOther(const Target& target) const {
-    for (const Target* one : {last_, other_}) {
-      if (one != nullptr && KeyOf(*one) != KeyOf(target)) {
-        return target.begin < one->end() ? one : nullptr;
-      }
-    }
-    return nullptr;
-  }
-
-  void Add(const Target& target) {
-    const bool is_same = last_ != nullptr && KeyOf(*last_) == KeyOf(target);
-    if (last_ == nullptr || last_->end() < target.end()) {
-      if (!is_same) other_ = last_;
-      last_ = &target;
-    } else if (!is_same &&
-               (other_ == nullptr || other_->end() < target.end())) {
-      other_ = &target;
-    }
-  }
-
- private:
-  const std::string& KeyOf(const Target& target) const {
-    return shards_[target.shard].key;
-  }
-
-  const std::vector<Shard>& shards_;
-  const Target* last_ = nullptr;
-  const Target* other_ = nullptr;
-};
-
-// Bytes that are not read keep the values of the program.
-Status MakeRoom(const Shard& shard, size_t bytes, SharedTarget& one) {
-  return CatchBadAlloc(
-      Cat("\"", shard.key, "\", which has the memory of \"", one.other, "\""),
-      [&] {
-        one.read.assign(one.data, one.data + bytes);
-        return absl::OkStatus();
-      });
-}
-
 }  // namespace
 
 StatusOr<std::vector<SharedTarget>> SetApart(std::vector<Shard>& shards) {
   const std::vector<Target> targets = FindTargets(shards);
+  const auto key = [&](const Target& target) -> const std::string& {
+    return shards[target.shard].key;
+  };
   std::vector<SharedTarget> shared;
-  LastOnes last(shards);
+  const Target* last = nullptr;   // of the targets so far, it ends last
+  const Target* other = nullptr;  // so does it of those with another key
   for (const Target& target : targets) {
-    const Shard& shard = shards[target.shard];
-    if (const Target* const other = last.FindOther(target)) {
+    const bool is_same = last != nullptr && key(*last) == key(target);
+    const Target* const before = is_same ? other : last;
+    if (before != nullptr && target.begin < before->end()) {
+      const Shard& shard = shards[target.shard];
       SharedTarget one{.shard = target.shard, .text = shard.text};
-      one.other = shards[other->shard].key;
+      one.other = key(*before);
       if (shard.text == nullptr) {
         one.data = target.begin;
         one.common_bytes = static_cast<size_t>(
-            std::min(other->end(), target.end()) - target.begin);
-        BELAY_RETURN_IF_ERROR(MakeRoom(shard, target.bytes, one));
+            std::min(before->end(), target.end()) - target.begin);
+        // Bytes that are not read keep the values of the program.
+        BELAY_RETURN_IF_ERROR(
+            CatchBadAlloc(Cat("\"", shard.key, "\", which has the memory of \"",
+                              one.other, "\""),
+                          [&] {
+                            one.read.assign(one.data, one.data + target.bytes);
+                            return absl::OkStatus();
+                          }));
       }
       shared.push_back(std::move(one));
     }
-    last.Add(target);
+    if (last == nullptr || last->end() < target.end()) {
+      if (!is_same) other = last;
+      last = &target;
+    } else if (!is_same && (other == nullptr || other->end() < target.end())) {
+      other = &target;
+    }
   }
   for (SharedTarget& one : shared) {
     Shard& shard = shards[one.shard];

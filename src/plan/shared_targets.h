@@ -22,11 +22,6 @@ namespace belay {
 // portions cuts an element.
 inline constexpr int64_t kStreamAlignment = 64;
 
-// Gives reads that others want too a place in a stream, and adds the
-// deliveries. Requires that no two reads of an array overlap, that reads are in
-// their final order, and that arrays[i] is array i of the plan.
-void AddDeliveries(const std::vector<WantedArray>& arrays, RestorePlan& plan);
-
 struct Nodes {
   std::vector<std::vector<int32_t>> ranks;  // of each node, ascending
   std::vector<int32_t> node;                // of each rank, as position there

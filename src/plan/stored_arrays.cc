@@ -29,11 +29,12 @@ void Clip(const Box& other, Box& box) {
   }
 }
 
-}  // namespace
-
-void ForEachPartOf(const StoredDataset& dataset, int32_t filtered,
-                   const Box& box, int64_t element_size,
-                   absl::FunctionRef<void(ReadOrder&)> visit) {
+// Calls `visit` for each part of `box` that lies in one extent of the dataset,
+// with an order that `visit` may move from. `box` meets the dataset; extents
+// may overhang it. `filtered` is its number among those with filters, or -1.
+void ForEachDatasetPart(const StoredDataset& dataset, int32_t filtered,
+                        const Box& box, int64_t element_size,
+                        absl::FunctionRef<void(ReadOrder&)> visit) {
   if (dataset.chunk.empty() && filtered < 0) {
     ReadOrder order{.file = dataset.file,
                     .box = box,
@@ -51,6 +52,8 @@ void ForEachPartOf(const StoredDataset& dataset, int32_t filtered,
     visit(order);
   });
 }
+
+}  // namespace
 
 ArrayDatasets::ArrayDatasets(const SavedCheckpoint& saved,
                              std::vector<int32_t> datasets,
@@ -78,14 +81,14 @@ void ArrayDatasets::ForEachPart(
     const Box& box, int64_t element_size,
     absl::FunctionRef<void(ReadOrder&)> visit) const {
   for (size_t i : index_.Find(box)) {
-    ForEachPartOf(saved_.datasets[datasets_[i]], filtered_[i], box,
-                  element_size, visit);
+    ForEachDatasetPart(saved_.datasets[datasets_[i]], filtered_[i], box,
+                       element_size, visit);
   }
 }
 
-std::vector<ArrayDatasets> DatasetsOf(const SavedCheckpoint& saved,
-                                      const std::vector<int32_t>& arrays,
-                                      std::vector<FilteredDataset>& filtered) {
+std::vector<ArrayDatasets> ListDatasets(
+    const SavedCheckpoint& saved, const std::vector<int32_t>& arrays,
+    std::vector<FilteredDataset>& filtered) {
   if (arrays.empty()) return {};
   std::vector<std::vector<int32_t>> datasets(saved.arrays.size());
   for (size_t i = 0; i < saved.datasets.size(); ++i) {
@@ -142,7 +145,7 @@ std::vector<ArrayEntry> ArrayEntries(const SavedCheckpoint& saved) {
   return entries;
 }
 
-std::string DamageOfTilings(const SavedCheckpoint& saved) {
+std::string FindTilingDamage(const SavedCheckpoint& saved) {
   absl::uint128 bytes = 0;
   std::vector<const Box*> boxes;
   auto dataset = saved.datasets.begin();
@@ -161,9 +164,8 @@ std::string DamageOfTilings(const SavedCheckpoint& saved) {
          ++dataset) {
       boxes.push_back(&dataset->box);
     }
-    const Shape text = {array.string_bytes};
     const bool is_text = array.dtype == DType::kString;
-    if (!IsTiling(is_text ? text : array.shape, boxes)) {
+    if (!IsTiling(is_text ? IoShape(array) : array.shape, boxes)) {
       return NoTiling(array, boxes);
     }
   }
@@ -269,7 +271,7 @@ void StackedArray::AddReads(int32_t shard, const Box& box,
     if (dataset.box.shape[axis_] == 0) continue;
     dataset.file = static_cast<int32_t>(files_[i]);
     dataset.offset = offsets_[i];
-    ForEachPartOf(dataset, -1, box, element_size_, [&](ReadOrder& order) {
+    ForEachDatasetPart(dataset, -1, box, element_size_, [&](ReadOrder& order) {
       order.shard = shard;
       order.first_block = first_block_;
       orders.push_back(std::move(order));

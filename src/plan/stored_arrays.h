@@ -10,13 +10,6 @@
 
 namespace belay {
 
-// Calls `visit` for each part of `box` that lies in one extent of the dataset,
-// with an order that `visit` may move from. `box` meets the dataset; extents
-// may overhang it. `filtered` is its number among those with filters, or -1.
-void ForEachPartOf(const StoredDataset& dataset, int32_t filtered,
-                   const Box& box, int64_t element_size,
-                   absl::FunctionRef<void(ReadOrder&)> visit);
-
 class ArrayDatasets {
  public:
   // Adds the datasets with filters to `filtered`. Borrows `saved`.
@@ -35,9 +28,9 @@ class ArrayDatasets {
 };
 
 // `arrays` are numbers in the index.
-std::vector<ArrayDatasets> DatasetsOf(const SavedCheckpoint& saved,
-                                      const std::vector<int32_t>& arrays,
-                                      std::vector<FilteredDataset>& filtered);
+std::vector<ArrayDatasets> ListDatasets(const SavedCheckpoint& saved,
+                                        const std::vector<int32_t>& arrays,
+                                        std::vector<FilteredDataset>& filtered);
 
 // Planning with the part of an index for one array costs what the array costs,
 // however many others the checkpoint has.
@@ -53,7 +46,7 @@ std::vector<ArrayEntry> ArrayEntries(const SavedCheckpoint& saved);
 // Checks that each element of an array is in exactly one dataset, and that the
 // bytes of all arrays can be counted. Returns the damage of the first array, or
 // "".
-std::string DamageOfTilings(const SavedCheckpoint& saved);
+std::string FindTilingDamage(const SavedCheckpoint& saved);
 
 // Returns an index of one array, with its checksums. Leaves out datasets that
 // hold nothing of the io box `box`, and files without a dataset.

@@ -8,7 +8,7 @@
 
 namespace belay {
 
-std::string DamageOf(const StoredGraph& graph, size_t num_arrays) {
+std::string FindDamage(const StoredGraph& graph, size_t num_arrays) {
   ColumnDamage damage("graph");
   const size_t nodes = graph.node_parent.size();
   damage.CheckLength("nodes/optimizer", graph.node_optimizer, nodes);
@@ -64,7 +64,7 @@ bool Fit(const RowRanks& ranks, int64_t total) {
 
 }  // namespace
 
-RowRanks RowRanksOf(const std::vector<int64_t>& counts) {
+RowRanks MakeRowRanks(const std::vector<int64_t>& counts) {
   RowRanks ranks{.ranks = static_cast<int64_t>(counts.size())};
   const bool all_equal =
       std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) ==

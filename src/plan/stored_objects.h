@@ -65,7 +65,7 @@ void ForEachGraphColumn(Graph& graph, Fn&& fn) {
 // Returns the damage of the columns, or "": a wrong number of rows, a number
 // that is no row, rows out of order; names the column. CheckGraph checks
 // whether the nodes make a graph.
-std::string DamageOf(const StoredGraph& graph, size_t num_arrays);
+std::string FindDamage(const StoredGraph& graph, size_t num_arrays);
 
 // The typestr of values that are rows.
 inline constexpr std::string_view kRowsTypestr = "rows";
@@ -85,7 +85,7 @@ struct RowRanks {
 };
 
 // Returns the rows of ranks with these counts.
-RowRanks RowRanksOf(const std::vector<int64_t>& counts);
+RowRanks MakeRowRanks(const std::vector<int64_t>& counts);
 
 struct StoredRows {
   uint32_t array = 0;  // a row of the array table

@@ -49,6 +49,11 @@ ValuePart MakePart(std::string_view name, const StoredArray& array) {
           .bytes = ArrayBytes(array)};
 }
 
+bool IsPlainTypestr(std::string_view typestr) {
+  return typestr == kScalarTypestr || typestr == kArrayTypestr ||
+         typestr == kStringTypestr || typestr == kGroupTypestr;
+}
+
 // Reads the columns of a checkpoint.
 class ValueTable {
  public:
@@ -178,8 +183,8 @@ size_t FirstFrom(const std::vector<StoredArray>& arrays, std::string_view key) {
   return static_cast<size_t>(found - arrays.begin());
 }
 
-std::string DamageOf(const StoredValues& values, size_t num_arrays,
-                     size_t num_nodes) {
+std::string FindDamage(const StoredValues& values, size_t num_arrays,
+                       size_t num_nodes) {
   ColumnDamage damage("values");
   const size_t rows = values.key.size(), parts = values.part_value.size();
   damage.CheckLength("typestr", values.typestr, rows);
@@ -206,11 +211,6 @@ std::string DamageOf(const StoredValues& values, size_t num_arrays,
   return damage.Take();
 }
 
-bool IsPlainTypestr(std::string_view typestr) {
-  return typestr == kScalarTypestr || typestr == kArrayTypestr ||
-         typestr == kStringTypestr || typestr == kGroupTypestr;
-}
-
 bool IsBuiltinTypestr(std::string_view typestr) {
   return IsPlainTypestr(typestr) || typestr == kNoneTypestr ||
          typestr == kDictTypestr || typestr == kListTypestr ||
@@ -222,8 +222,9 @@ bool IsContainerTypestr(std::string_view typestr) {
 }
 
 bool IsStandardTypestr(std::string_view typestr) {
-  return IsBuiltinTypestr(typestr) || typestr == kStringsTypestr ||
-         typestr == kBoolsTypestr;
+  // The last two are std::vector<std::string> and std::vector<bool>.
+  return IsBuiltinTypestr(typestr) || typestr == "strings" ||
+         typestr == "bools";
 }
 
 bool IsPlain(const StoredValue& stored) {

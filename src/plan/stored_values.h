@@ -124,10 +124,6 @@ std::string FormText(const StoredForm& form);
 // as many axes.
 Box StoredPart(const Box& wanted, const Shape& stored);
 
-// The typestrs of std::vector<std::string> and std::vector<bool>.
-inline constexpr std::string_view kStringsTypestr = "strings";
-inline constexpr std::string_view kBoolsTypestr = "bools";
-
 struct RankShards;
 struct SavedCheckpoint;
 struct StoredArray;
@@ -178,11 +174,10 @@ std::string PartKey(std::string_view key, std::string_view part);
 size_t FirstFrom(const std::vector<StoredArray>& arrays, std::string_view key);
 
 // Returns the damage of the columns, naming the column, or "".
-std::string DamageOf(const StoredValues& values, size_t num_arrays,
-                     size_t num_nodes);
+std::string FindDamage(const StoredValues& values, size_t num_arrays,
+                       size_t num_nodes);
 
-// Returns whether this is the typestr of arrays that need no handler.
-bool IsPlainTypestr(std::string_view typestr);
+// Returns whether this is an array that needs no handler.
 bool IsPlain(const StoredValue& stored);
 // Returns whether no registered handler has it: that of arrays and empty
 // values.

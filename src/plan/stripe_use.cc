@@ -37,13 +37,6 @@ void TakeAxis(const Box& box, Rows& rows) {
   rows.count /= box.shape[axis];
 }
 
-// Returns whether a whole stripe may lie in a gap along the axis. If not, a row
-// begins in the stripe in which the one before ends, or in the next one.
-bool HasWideGaps(const Box& box, const Rows& rows, int64_t stripe_bytes) {
-  const size_t axis = rows.axes - 1;
-  return box.shape[axis] > 1 && rows.steps[axis] - rows.bytes >= stripe_bytes;
-}
-
 // Returns the begin of row `number`, counted row-major.
 int64_t FindBegin(const Box& box, const Rows& rows, int64_t number) {
   int64_t begin = rows.begin;
@@ -80,7 +73,12 @@ bool AddStripeRanges(const Box& box, const Extent& extent, int64_t element_size,
                      std::vector<StripeRange>& ranges) {
   if (IsEmpty(box)) return true;
   Rows rows = FindRows(box, extent, element_size);
-  while (rows.axes > 0 && !HasWideGaps(box, rows, stripe_bytes)) {
+  while (rows.axes > 0) {
+    // If no whole stripe lies in a gap along the axis, a row begins in the
+    // stripe in which the one before ends, or in the next one.
+    const size_t axis = rows.axes - 1;
+    const int64_t gap = rows.steps[axis] - rows.bytes;
+    if (box.shape[axis] > 1 && gap >= stripe_bytes) break;
     TakeAxis(box, rows);
   }
   const bool is_exact = rows.count <= most;

@@ -64,7 +64,7 @@ std::vector<StoredPiece> ListPieces(const SavedCheckpoint& saved) {
 
 std::vector<ArrayInfo> ArraysOf(const SavedCheckpoint& saved,
                                 const std::vector<ArrayEntry>& entries) {
-  const std::vector<std::string> layouts = LayoutsOf(saved);
+  const std::vector<std::string> layouts = FindLayouts(saved);
   std::vector<ArrayInfo> arrays;
   arrays.reserve(saved.arrays.size());
   for (size_t i = 0; i < saved.arrays.size(); ++i) {

@@ -115,12 +115,6 @@ void PutDatasets(const SavePlan& plan, int32_t file,
   }
 }
 
-bool HasFilters(std::span<const StoredDataset> datasets) {
-  return std::any_of(
-      datasets.begin(), datasets.end(),
-      [](const StoredDataset& dataset) { return !dataset.filters.empty(); });
-}
-
 int64_t MeanRunBytes(const SavePlan& plan) {
   int64_t bytes = 0, runs = 0;
   for (const RankWrites& writes : plan.ranks) {
@@ -206,7 +200,7 @@ std::vector<std::string> EncodeParts(const std::vector<int32_t>& nodes,
     WireWriter out;
     Fields(out, part);
     out(plan.replicas[rank]);
-    const auto [first, last] = FilesOfTeam(plan, part.team);
+    const auto [first, last] = FindTeamFiles(plan, part.team);
     out.Put(last - first);
     for (int32_t i = first; i < last; ++i) {
       const StoredFile& stored = plan.files[i];
@@ -319,7 +313,7 @@ std::vector<std::string> EncodeOrders(const std::vector<Striping>& stripings,
     const auto rank = static_cast<int32_t>(i);
     WireWriter out;
     PutPlannedStripes(out, plan.stripes);
-    const auto [first, last] = FilesOfTeam(global, global.teams[rank]);
+    const auto [first, last] = FindTeamFiles(global, global.teams[rank]);
     for (int32_t file = first; file < last; ++file) out(stripings[file]);
     out(TakeWritesByFile(global, rank));
     parts.push_back(out.Take());
@@ -392,7 +386,7 @@ Agreed<> PlanTogether(CommContext& context, const std::string& directory,
   BELAY_ASSIGN_OR_RETURN_AGREED(mine.node, NodeOfRank(context));
   const auto make_plan = [&](ListedRanks listed) -> StatusOr<RootMessages> {
     BELAY_RETURN_IF_ERROR(PlanOnRoot(listed, options, plan));
-    plan.nodes = NodesOf(listed);
+    plan.nodes = ListNodes(listed);
     plan.keys_of_some = FindKeysOfSomeRanks(listed);
     listed = {};
     WarnOfNfs(directory, plan.nodes, plan.global);
@@ -426,7 +420,7 @@ Agreed<> Place(CommContext& context, const std::vector<Striping>& stripings,
           SwapTables(plan);
           const std::vector<Striping> found = TakeOffsets(places, plan);
           plan.stripes = CountStripesOfPlan(plan.global, plan.nodes, found);
-          plan.work = WorkOfRanks(plan.global);
+          plan.work = DescribeWork(plan.global);
           RootMessages messages{.common = {},
                                 .parts = EncodeOrders(found, plan)};
           context.agreement_bytes += CountBytes(messages.parts);

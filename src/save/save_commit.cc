@@ -24,7 +24,7 @@
 #include "graph/object_graph.h"
 #include "pipeline/listing.h"
 #include "pipeline/stages.h"
-#include "plan/save_args.h"
+#include "plan/chunks.h"
 #include "save/save_stages.h"
 #include "storage/commit.h"
 #include "storage/file_system.h"

@@ -8,7 +8,7 @@
 #include "core/catch_exceptions.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "plan/policy.h"
+#include "plan/save_planner.h"
 #include "save/save_stages.h"
 #include "storage/file_system.h"
 

@@ -308,7 +308,7 @@ StatusOr<PlacedArray> Place(const StoredArray& stored,
 
 std::vector<StoredArray> ListStoredArrays(const SavedCheckpoint& saved) {
   std::vector<StoredArray> values;
-  std::vector<std::string> layouts = LayoutsOf(saved);
+  std::vector<std::string> layouts = FindLayouts(saved);
   for (size_t i = 0; i < layouts.size(); ++i) {
     const StoredArray& array = saved.arrays[i];
     values.push_back({.key = array.key,

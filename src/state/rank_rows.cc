@@ -442,7 +442,7 @@ StatusOr<MergedRows> MergeRowCounts(const std::vector<std::string>& gathered) {
     BELAY_RETURN_IF_ERROR(
         CheckCount("save", key, counts.form.count, counts.first.back()));
     if (counts.form.has_ids) continue;
-    merged.keys.push_back({key, RowRanksOf(counts.counts)});
+    merged.keys.push_back({key, MakeRowRanks(counts.counts)});
   }
   merged.common = Encode(ShareHolders(all));
   for (int rank = 0; rank < num_ranks; ++rank) {

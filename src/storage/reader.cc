@@ -457,7 +457,7 @@ class Delivering {
   // Copies what this rank wants of it, converted if need be.
   void Copy(const Delivery& delivery, Range range) {
     const int32_t shard = delivery.shard;
-    const ShardMemory own = MemoryOf(formed_.shards[shard]);
+    const ShardMemory own = GetMemory(formed_.shards[shard]);
     ForEachBox(delivery.reader, shard, delivery.box, delivery.position, range,
                [&](const ShardMemory& memory) {
                  const std::optional<Box> part = Intersect(memory.box, own.box);

@@ -52,7 +52,7 @@ int64_t StoredElementSize(const FormedShards& formed, int32_t shard) {
 }
 
 ShardMemory OwnMemory(const FormedShards& formed, int32_t shard) {
-  ShardMemory memory = MemoryOf(formed.shards[shard]);
+  ShardMemory memory = GetMemory(formed.shards[shard]);
   if (!formed.forms.empty() && formed.shards[shard].dtype != DType::kString) {
     memory.array = StoredShape(formed, shard);
   }
@@ -133,7 +133,7 @@ ShardMemory StageForSave(const FormedShards& formed, int32_t shard,
   const auto* source = static_cast<const char*>(own.data);
   const Shape dense;
   if (IsConverted(formed, shard)) {
-    Convert(part, {own.dtype, source, StoreOf(own)},
+    Convert(part, {own.dtype, source, MakeStore(own)},
             {StoredDType(formed, shard), staged.data, {part, dense}},
             FindLosses(formed, shard));
   } else {
@@ -145,13 +145,13 @@ ShardMemory StageForSave(const FormedShards& formed, int32_t shard,
 void HandOver(const FormedShards& formed, int32_t shard, const Box& part,
               const ShardMemory& staged) {
   const Shard& own = formed.shards[shard];
-  const ShardMemory memory = MemoryOf(own);
+  const ShardMemory memory = GetMemory(own);
   if (staged.data == memory.data) return;
   const Shape dense;
   if (IsConverted(formed, shard)) {
-    Convert(part,
-            {StoredDType(formed, shard), staged.data, {staged.box, dense}},
-            {own.dtype, memory.data, StoreOf(own)}, FindLosses(formed, shard));
+    Convert(
+        part, {StoredDType(formed, shard), staged.data, {staged.box, dense}},
+        {own.dtype, memory.data, MakeStore(own)}, FindLosses(formed, shard));
   } else if (IsStrided(own)) {
     ScatterElements(own, part, staged.data, staged.box);
   } else {

@@ -481,7 +481,7 @@ class Orders {
     Status status;
     for (; next_ < orders.size() && orders[next_].dataset == dataset; ++next_) {
       const WriteOrder& order = orders[next_];
-      const ShardMemory memory = MemoryOf(job_.shards[order.shard]);
+      const ShardMemory memory = GetMemory(job_.shards[order.shard]);
       sum_.Add(memory, order.box, order.first_block);
       ReportProgress(job_, order.shard, order.box);
       ForEachSegment(memory, order.box, order.extent,

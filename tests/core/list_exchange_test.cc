@@ -83,7 +83,7 @@ class World {
  private:
   void ExpectHeard(const std::vector<RankShards>& lists) const {
     for (size_t rank = 0; rank < lists.size(); ++rank) {
-      const RankShards found = ShardsOf(listed, static_cast<int>(rank));
+      const RankShards found = GetRankShards(listed, static_cast<int>(rank));
       EXPECT_EQ(found.node, lists[rank].node);
       EXPECT_TRUE(found.shards == lists[rank].shards) << "rank " << rank;
       EXPECT_TRUE(found.values == lists[rank].values) << "rank " << rank;

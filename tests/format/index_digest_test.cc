@@ -53,7 +53,7 @@ TEST(IndexDigestTest, TheDigestIsThatOfTheFormat) {
 
 TEST(IndexDigestTest, EveryRowOfEveryColumnCountsInOnePart) {
   SavedCheckpoint saved = SmallIndex();
-  saved.rows = {{0, RowRanksOf({2, 2})}, {4, RowRanksOf({0, 1, 1})}};
+  saved.rows = {{0, MakeRowRanks({2, 2})}, {4, MakeRowRanks({0, 1, 1})}};
   saved.arrays[2].shape = {0, 8};
   saved.arrays[2].fields = "id:i64";
   const IndexColumns good = ToColumns(saved);

@@ -192,7 +192,7 @@ void CheckIndex(const SavedCheckpoint& saved) {
             "each object is listed");
   }
   CheckValues(saved);
-  LayoutsOf(saved);
+  FindLayouts(saved);
   const std::vector<std::string> paths = ObjectPaths(saved.arrays);
   std::vector<std::string> sorted = paths;
   std::sort(sorted.begin(), sorted.end());

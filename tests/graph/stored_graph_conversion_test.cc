@@ -80,7 +80,7 @@ TEST(StoredGraphConversionTest, RandomGraphsComeBack) {
     StoredValues none;
     const StatusOr<StoredGraph> stored = ToStoredGraph(graph, arrays, none);
     ASSERT_EQ(stored.status(), absl::OkStatus());
-    EXPECT_EQ(DamageOf(*stored, arrays.size()), "");
+    EXPECT_EQ(FindDamage(*stored, arrays.size()), "");
     ASSERT_EQ(FromStoredGraph(*stored, arrays).value(), graph) << round;
     values += stored->attribute_node.size();
     slots += stored->slot_node.size();

@@ -43,9 +43,9 @@ TEST(ListingTest, DevicesAreOfTheJobUnlessTheProgramNamesThem) {
   state.AddLaidOut("w", *layout, {4}, 5, piece);
   AddShard(state, {.key = "x", .device = ParseDevice("/gpu:1").value()});
   std::vector<Shard> shards = ListShards(state.shards(), 5);
-  EXPECT_EQ(JobOf({}), "belay");
+  EXPECT_EQ(FindJobName({}), "belay");
   ASSERT_EQ(MapToDevices(shards, {.job_name = "a/b"}, 5), absl::OkStatus());
-  EXPECT_EQ(JobOf(shards), "a_b");
+  EXPECT_EQ(FindJobName(shards), "a_b");
   EXPECT_EQ(DeviceText(shards[0].device),
             "/job:a_b/replica:2/task:5/device:CPU:0");
   EXPECT_EQ(DeviceText(shards[1].device),

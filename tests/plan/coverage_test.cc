@@ -54,18 +54,18 @@ Status Invalid(std::string_view message) {
       absl::string_view(message.data(), message.size()));
 }
 
-std::vector<Box> BoxesOf(const StatusOr<std::vector<HeldBox>>& held) {
+std::vector<Box> GetBoxes(const StatusOr<std::vector<HeldBox>>& held) {
   std::vector<Box> boxes;
   for (const HeldBox& one : held.value()) boxes.push_back(one.box);
   return boxes;
 }
 
 TEST(CheckCoverageTest, GridInAnyOrder) {
-  EXPECT_THAT(BoxesOf(Boxes({4, 5}, {{{2, 3}, {2, 2}},
-                                     {{0, 0}, {2, 3}},
-                                     {{2, 0}, {2, 3}},
-                                     {{0, 3}, {2, 2}}})
-                          .Check()),
+  EXPECT_THAT(GetBoxes(Boxes({4, 5}, {{{2, 3}, {2, 2}},
+                                      {{0, 0}, {2, 3}},
+                                      {{2, 0}, {2, 3}},
+                                      {{0, 3}, {2, 2}}})
+                           .Check()),
               ElementsAre(Box{{0, 0}, {2, 3}}, Box{{0, 3}, {2, 2}},
                           Box{{2, 0}, {2, 3}}, Box{{2, 3}, {2, 2}}));
 }
@@ -82,7 +82,7 @@ TEST(CheckCoverageTest, PinwheelIsATiling) {
 
 TEST(CheckCoverageTest, UnevenCutWithEmptyBoxes) {
   EXPECT_THAT(
-      BoxesOf(
+      GetBoxes(
           Boxes({2},
                 {{{0}, {1}}, {{1}, {1}}, {{2}, {0}}, {{2}, {0}}, {{1}, {0}}})
               .Check()),
@@ -101,10 +101,10 @@ TEST(CheckCoverageTest, ReplicasAreHoldersOfOneBox) {
 }
 
 TEST(CheckCoverageTest, ScalarsTextsAndEmptyArrays) {
-  EXPECT_THAT(BoxesOf(Boxes({}, {{}}).Check()), ElementsAre(Box{}));
-  EXPECT_THAT(BoxesOf(Text({7, 7}).Check()), ElementsAre(Box{{0}, {7}}));
-  EXPECT_THAT(BoxesOf(Text({0, 0}).Check()), ElementsAre());
-  EXPECT_THAT(BoxesOf(Boxes({3, 0}, {{{0, 0}, {3, 0}}}).Check()),
+  EXPECT_THAT(GetBoxes(Boxes({}, {{}}).Check()), ElementsAre(Box{}));
+  EXPECT_THAT(GetBoxes(Text({7, 7}).Check()), ElementsAre(Box{{0}, {7}}));
+  EXPECT_THAT(GetBoxes(Text({0, 0}).Check()), ElementsAre());
+  EXPECT_THAT(GetBoxes(Boxes({3, 0}, {{{0, 0}, {3, 0}}}).Check()),
               ElementsAre());
 }
 

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "model_testing.h"
-#include "plan/policy.h"
 #include "plan/save_planner.h"
 #include "plan_text.h"
 
@@ -118,8 +117,8 @@ TEST(NumberFilesTest, TasksHaveFilesOfTheirOwn) {
               ElementsAre("0/0/1", "0/0/1", "1/2/1", "2/3/1", "2/3/1"));
   EXPECT_THAT(made.plan.teams, ElementsAre(0, -1, 1, 2));
   EXPECT_THAT(made.FirstFiles(), ElementsAre(0, -1, 2, 3));
-  EXPECT_EQ(FilesOfTeam(made.plan, 2), std::pair(3, 5));
-  EXPECT_EQ(FilesOfTeam(made.plan, -1), std::pair(0, 0));
+  EXPECT_EQ(FindTeamFiles(made.plan, 2), std::pair(3, 5));
+  EXPECT_EQ(FindTeamFiles(made.plan, -1), std::pair(0, 0));
 }
 
 TEST(NumberFilesTest, NothingToWrite) {
@@ -348,7 +347,7 @@ TEST(GroupedSaveTest, RandomGroupsHoldEverythingOnce) {
     std::set<int32_t> used;
     for (const StoredDataset& dataset : plan->datasets) {
       const int32_t team = plan->files[dataset.file].team;
-      ASSERT_EQ(dataset.file, FilesOfTeam(*plan, team).first + dataset.group);
+      ASSERT_EQ(dataset.file, FindTeamFiles(*plan, team).first + dataset.group);
       used.insert(dataset.file);
     }
     ASSERT_EQ(used.size(), plan->files.size());

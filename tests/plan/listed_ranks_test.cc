@@ -149,7 +149,7 @@ TEST(ListedRanksTest, RanksGetTheirShardsBackInOrder) {
     }
     const ListedRanks listed = ToListed(ranks);
     for (int rank = 0; rank < num_ranks; ++rank) {
-      const RankShards back = ShardsOf(listed, rank);
+      const RankShards back = GetRankShards(listed, rank);
       EXPECT_EQ(back.node, ranks[rank].node);
       EXPECT_EQ(back.shards, ranks[rank].shards);
       EXPECT_EQ(back.values, ranks[rank].values);

@@ -108,7 +108,7 @@ TEST(WorkOfRanksTest, NamesTheFirstArray) {
   std::vector<RankShards> ranks = TwoRanks();
   ranks.emplace_back();
   EXPECT_THAT(
-      WorkOfRanks(PlanSave(ranks, {}).value()),
+      DescribeWork(PlanSave(ranks, {}).value()),
       ::testing::ElementsAre("writes \"m\"", "writes \"m\" and 1 more dataset",
                              "writes nothing"));
 }

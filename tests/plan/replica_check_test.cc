@@ -43,7 +43,7 @@ class Ranks {
   uint64_t Sum(int64_t number) {
     uint64_t sum = 0;
     for (size_t rank = 0; rank < values_.size(); ++rank) {
-      sum += SumOfReplicas(checks_[rank], ShardsOf(rank), number);
+      sum += SumReplicas(checks_[rank], ShardsOf(rank), number);
     }
     return sum;
   }
@@ -164,13 +164,13 @@ TEST(ReplicaCheckTest, SamplesReachEveryByteOnce) {
       const int64_t first = static_cast<int64_t>(size) + turns;
       std::vector<uint64_t> before;
       for (int64_t turn = 0; turn < turns; ++turn) {
-        before.push_back(SumOfReplicas(check, {shard}, first + turn));
+        before.push_back(SumReplicas(check, {shard}, first + turn));
       }
       for (size_t at = 0; at < size; at += at + 9 < size ? 9 : 1) {
         int seen = 0;
         values[at] ^= 1;
         for (int64_t turn = 0; turn < turns; ++turn) {
-          seen += SumOfReplicas(check, {shard}, first + turn) !=
+          seen += SumReplicas(check, {shard}, first + turn) !=
                   before[static_cast<size_t>(turn)];
         }
         values[at] ^= 1;
@@ -204,12 +204,12 @@ int64_t SavesUntilFound(int64_t elements, DType dtype, int64_t beside,
   const auto sum = [&](int rank, int64_t number) {
     ReplicaCheck check = checks[static_cast<size_t>(rank)];
     check.ranges[0].count = 1;  // without the others, which are equal
-    return SumOfReplicas(check,
-                         {{.key = "w",
-                           .dtype = dtype,
-                           .box = WholeBox({elements}),
-                           .data = values[rank].data()}},
-                         number);
+    return SumReplicas(check,
+                       {{.key = "w",
+                         .dtype = dtype,
+                         .box = WholeBox({elements}),
+                         .data = values[rank].data()}},
+                       number);
   };
   for (int64_t number = 0; number < 100000; ++number) {
     if (sum(0, number) + sum(1, number) != 0) return number + 1;
@@ -279,8 +279,8 @@ TEST(ReplicaCheckTest, ManyBoxesTakeTurns) {
   const std::vector<ReplicaCheck> checks = FindReplicas(arrays, 2);
   EXPECT_EQ(checks[0].ranges.size(), 1);
   for (int64_t number = 0; number < 10; ++number) {
-    const uint64_t sum = SumOfReplicas(checks[0], shards[0], number) +
-                         SumOfReplicas(checks[1], shards[1], number);
+    const uint64_t sum = SumReplicas(checks[0], shards[0], number) +
+                         SumReplicas(checks[1], shards[1], number);
     EXPECT_NE(sum, 0) << "save " << number;
   }
 }

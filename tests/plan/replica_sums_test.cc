@@ -54,8 +54,8 @@ TEST(ReplicaSumsTest, EqualBoxesMeetAndTheWorkIsShared) {
   std::set<int32_t> comparers;
   for (int i = 0; i < 200; ++i) {
     const std::string key = absl::StrCat("w", i);
-    const int32_t comparer = ComparerOf({key, kBox, 1, 0}, 8);
-    EXPECT_EQ(comparer, ComparerOf({key, kBox, 2, 5}, 8));
+    const int32_t comparer = ChooseComparer({key, kBox, 1, 0}, 8);
+    EXPECT_EQ(comparer, ChooseComparer({key, kBox, 2, 5}, 8));
     comparers.insert(comparer);
   }
   EXPECT_EQ(comparers.size(), 8u);

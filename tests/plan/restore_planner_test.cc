@@ -5,7 +5,7 @@
 
 #include "core/checksum.h"
 #include "model_testing.h"
-#include "plan/local_reads.h"
+#include "plan/restore_planner.h"
 #include "plan/save_planner.h"
 #include "plan_text.h"
 

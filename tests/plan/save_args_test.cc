@@ -1,11 +1,10 @@
-#include "plan/save_args.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "model_testing.h"
+#include "plan/chunks.h"
 #include "plan/save_planner.h"
 
 namespace belay::save_args_test {
@@ -23,11 +22,11 @@ TEST(SaveArgsTest, TheFirstEntryThatMatchesCounts) {
                                       {"enc/.*", {.dtype = DType::kBF16}},
                                       {".*/w", {.chunk_byte_size = 5}}})
                              .value();
-  EXPECT_EQ(ArgsOf(args, "enc/w").dtype, DType::kF16);
-  EXPECT_EQ(ArgsOf(args, "enc/b").dtype, DType::kBF16);
-  EXPECT_EQ(ArgsOf(args, "dec/w"), SaveArgs{.chunk_byte_size = 5});
-  EXPECT_EQ(ArgsOf(args, "my/enc/b"), SaveArgs{});
-  EXPECT_EQ(ArgsOf(ArgsByKey{}, "enc/w"), SaveArgs{});
+  EXPECT_EQ(FindArgs(args, "enc/w").dtype, DType::kF16);
+  EXPECT_EQ(FindArgs(args, "enc/b").dtype, DType::kBF16);
+  EXPECT_EQ(FindArgs(args, "dec/w"), SaveArgs{.chunk_byte_size = 5});
+  EXPECT_EQ(FindArgs(args, "my/enc/b"), SaveArgs{});
+  EXPECT_EQ(FindArgs(ArgsByKey{}, "enc/w"), SaveArgs{});
 }
 
 TEST(SaveArgsTest, RefusesWhatIsNoExpressionAndNoNumber) {

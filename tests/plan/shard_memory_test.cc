@@ -31,11 +31,11 @@ std::vector<Segment> SegmentsOf(const ShardMemory& memory, const Box& box,
 
 TEST(ShardMemoryTest, MemoryOfAnArray) {
   std::vector<float> values(6);
-  const ShardMemory memory = MemoryOf({.key = "w",
-                                       .dtype = DType::kF32,
-                                       .global_shape = {4, 3},
-                                       .box = {{2, 0}, {2, 3}},
-                                       .data = values.data()});
+  const ShardMemory memory = GetMemory({.key = "w",
+                                        .dtype = DType::kF32,
+                                        .global_shape = {4, 3},
+                                        .box = {{2, 0}, {2, 3}},
+                                        .data = values.data()});
   EXPECT_EQ(memory.data, reinterpret_cast<char*>(values.data()));
   EXPECT_EQ(memory.element_size, 4);
   EXPECT_EQ(memory.box, (Box{{2, 0}, {2, 3}}));
@@ -45,7 +45,7 @@ TEST(ShardMemoryTest, MemoryOfAnArray) {
 TEST(ShardMemoryTest, ATextIsAnArrayOfItsBytes) {
   std::string text = "seven b";
   const ShardMemory memory =
-      MemoryOf({.key = "t", .dtype = DType::kString, .text = &text});
+      GetMemory({.key = "t", .dtype = DType::kString, .text = &text});
   EXPECT_EQ(memory.data, text.data());
   EXPECT_EQ(memory.element_size, 1);
   EXPECT_EQ(memory.box, WholeBox({7}));
@@ -81,7 +81,7 @@ TEST(ShardMemoryTest, SegmentsOfAChunkThatOverhangs) {
 
 TEST(ShardMemoryTest, AScalarIsOneSegment) {
   int64_t value = 0;
-  const ShardMemory memory = MemoryOf(
+  const ShardMemory memory = GetMemory(
       {.key = "s", .dtype = DType::kI64, .global_shape = {}, .data = &value});
   EXPECT_EQ(SegmentsOf(memory, {}, {{}, 40}),
             std::vector<Segment>({{0, 40, 8}}));

@@ -25,11 +25,11 @@ std::string WrongLength(const std::string& column, int need, int found) {
 }
 
 TEST(StoredGraphTest, NothingIsWrongWithGoodColumns) {
-  EXPECT_EQ(DamageOf({}, 0), "");
-  EXPECT_EQ(DamageOf(SmallGraph(), kArrays), "");
+  EXPECT_EQ(FindDamage({}, 0), "");
+  EXPECT_EQ(FindDamage(SmallGraph(), kArrays), "");
   Random random(1);
   for (int i = 0; i < 200; ++i) {
-    EXPECT_EQ(DamageOf(RandomGraph(kArrays, random), kArrays), "");
+    EXPECT_EQ(FindDamage(RandomGraph(kArrays, random), kArrays), "");
   }
 }
 
@@ -65,7 +65,7 @@ TEST(StoredGraphTest, EveryColumnHasTheRightLength) {
         if (at == path) changed.resize(static_cast<size_t>(other));
       });
       const auto second = seconds.find(name);
-      EXPECT_EQ(DamageOf(wrong, kArrays),
+      EXPECT_EQ(FindDamage(wrong, kArrays),
                 second == seconds.end()
                     ? WrongLength(name, rows, other)
                     : WrongLength(second->second, other, rows));
@@ -114,14 +114,14 @@ TEST(StoredGraphTest, EveryRowIsInRange) {
   for (const BadRow& row : rows) {
     StoredGraph graph = SmallGraph();
     row.change(graph);
-    EXPECT_EQ(DamageOf(graph, kArrays), OutOfRange(row.column, row.row));
+    EXPECT_EQ(FindDamage(graph, kArrays), OutOfRange(row.column, row.row));
   }
   // The last rows that are good.
   StoredGraph graph = SmallGraph();
   graph.child_node[3] = 4;
   graph.attribute_array[0] = 4;
-  EXPECT_EQ(DamageOf(graph, kArrays), "");
-  EXPECT_EQ(DamageOf(graph, 4), OutOfRange("attributes/array", 0));
+  EXPECT_EQ(FindDamage(graph, kArrays), "");
+  EXPECT_EQ(FindDamage(graph, 4), OutOfRange("attributes/array", 0));
 }
 
 // Nothing can belong to a node where there are none.
@@ -130,7 +130,7 @@ TEST(StoredGraphTest, WithoutNodesThereIsNothingElse) {
   graph.node_parent.clear();
   graph.node_optimizer.clear();
   graph.node_name.clear();
-  EXPECT_EQ(DamageOf(graph, kArrays), OutOfRange("children/holder", 0));
+  EXPECT_EQ(FindDamage(graph, kArrays), OutOfRange("children/holder", 0));
 }
 
 }  // namespace

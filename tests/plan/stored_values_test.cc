@@ -23,7 +23,7 @@ using Change = std::function<void(StoredValues&)>;
 std::string DamageAfter(const Change& change) {
   StoredValues values = SmallValues();
   change(values);
-  return DamageOf(values, kArrays, kNodes);
+  return FindDamage(values, kArrays, kNodes);
 }
 
 std::vector<std::string> KeysOf(const std::vector<StoredValue>& values) {
@@ -33,12 +33,12 @@ std::vector<std::string> KeysOf(const std::vector<StoredValue>& values) {
 }
 
 TEST(StoredValuesTest, NothingIsWrongWithGoodColumns) {
-  EXPECT_EQ(DamageOf(StoredValues(), 0, 0), "");
-  EXPECT_EQ(DamageOf(SmallValues(), kArrays, kNodes), "");
+  EXPECT_EQ(FindDamage(StoredValues(), 0, 0), "");
+  EXPECT_EQ(FindDamage(SmallValues(), kArrays, kNodes), "");
   Random random(1);
   for (int i = 0; i < 200; ++i) {
-    EXPECT_EQ(DamageOf(RandomValues(kArrays, kNodes, random), kArrays, kNodes),
-              "");
+    EXPECT_EQ(
+        FindDamage(RandomValues(kArrays, kNodes, random), kArrays, kNodes), "");
   }
 }
 
@@ -74,7 +74,7 @@ TEST(StoredValuesTest, EveryColumnHasTheRightLength) {
         if (other != path) return;
         column.resize(longer ? column.size() + 1 : column.size() - 1);
       });
-      EXPECT_THAT(DamageOf(wrong, kArrays, kNodes),
+      EXPECT_THAT(FindDamage(wrong, kArrays, kNodes),
                   HasSubstr("has the wrong length"))
           << path;
     }
@@ -168,7 +168,7 @@ TEST(StoredValuesTest, WhatHasItsOwnArraysStandsAlone) {
   saved.values.part_value = {0, 1, 3, 4};
   saved.values.part_name = {"in/x", "x", "", "z"};
   saved.values.part_array = {0, 0, 2, 3};
-  ASSERT_EQ(DamageOf(saved.values, 4, 0), "");
+  ASSERT_EQ(FindDamage(saved.values, 4, 0), "");
   EXPECT_THAT(KeysOf(ValuesAlone(saved)), ElementsAre("m", "m/x", "m/y", "o"));
 }
 

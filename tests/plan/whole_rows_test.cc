@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "box_oracle.h"
-#include "plan/local_reads.h"
+#include "plan/restore_planner.h"
 
 namespace belay::whole_rows_test {
 namespace {
@@ -86,7 +86,7 @@ int64_t SavedByJoining(const Shape& shape, const Shape& chunk, int32_t parts,
                        std::vector<HeldBox>& boxes) {
   const SavedCheckpoint saved = OneArray(shape, chunk);
   std::vector<FilteredDataset> filtered;
-  const std::vector<ArrayDatasets> stored = DatasetsOf(saved, {0}, filtered);
+  const std::vector<ArrayDatasets> stored = ListDatasets(saved, {0}, filtered);
   const int64_t width = shape[1] / parts;
   boxes.clear();
   for (int32_t i = 0; i < parts; ++i) {

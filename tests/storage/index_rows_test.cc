@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 TEST(IndexRowsTest, WhatDoesNotFitIsDamage) {
   SavedCheckpoint saved = SmallIndex();
-  saved.rows = {{0, RowRanksOf({2, 2})}, {4, RowRanksOf({0, 1, 1})}};
+  saved.rows = {{0, MakeRowRanks({2, 2})}, {4, MakeRowRanks({0, 1, 1})}};
   const IndexColumns good = ToColumns(saved);
   EXPECT_EQ(good.rows.count, std::vector<int64_t>({2, -1}));
   EXPECT_EQ(good.rows.first, std::vector<int64_t>({0, 0, 1, 2}));

@@ -66,7 +66,7 @@ class ReaderTest : public DirectoryTest {
               absl::OkStatus());
     EXPECT_EQ(counts_.bytes, NumElements(order.box.shape));
     EXPECT_EQ(covered_[0], counts_.bytes);
-    const ShardMemory memory = MemoryOf(shard);
+    const ShardMemory memory = GetMemory(shard);
     if (NumElements(memory.array) != counts_.bytes) return;
     EXPECT_EQ(StandardCrc(registers_[0], counts_.bytes),
               PlainCrc(std::string_view(memory.data, counts_.bytes)));

@@ -234,7 +234,7 @@ TEST_F(TransferTest, RandomPlansMakeTheFilesOfTheSimulation) {
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       RankMemory memory = MemoryFor(ranks[rank], arrays, true);
       const int64_t bytes = plan.ranks[rank].bytes;
-      int32_t file = FilesOfTeam(plan, plan.teams[rank]).first;
+      int32_t file = FindTeamFiles(plan, plan.teams[rank]).first;
       WriteCounts counts;
       for (const RankWrites& writes :
            TakeWritesByFile(plan, static_cast<int32_t>(rank))) {

@@ -19,6 +19,7 @@
 #include "core/strided_copy.h"
 #include "plan/choose_ranks.h"
 #include "plan/listed_ranks.h"
+#include "plan/restore_planner.h"
 #include "plan/save_planner.h"
 #include "plan/shared_targets.h"
 #include "workload/rank_state.h"
@@ -257,10 +258,8 @@ int64_t NeededBytes(const SavedCheckpoint& saved,
   for (const StoredArray& array : saved.arrays) {
     const auto it = groups.find(array.key);
     if (it == groups.end()) continue;
-    for (const Parts& parts : ChooseCounting(it->second)) {
-      for (const Part& part : parts) {
-        if (part.counts) bytes += BytesOf(part.box, array.dtype);
-      }
+    for (const Reading& reading : ReadByEachRank(it->second)) {
+      if (reading.counts) bytes += BytesOf(reading.box, array.dtype);
     }
   }
   return bytes;
