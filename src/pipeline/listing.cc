@@ -91,7 +91,7 @@ void PutDevice(const DeviceSpec& device, WireWriter& out) {
 }
 
 // Returns what rank 0 cannot derive of the device of a shard.
-std::string OwnDeviceOf(const Shard& shard) {
+std::string DescribeOwnDevice(const Shard& shard) {
   if (!shard.device.job || !shard.device.task) return "";
   return OwnDevice(shard.device,
                    DefaultDevice(*shard.device.job, *shard.device.task,
@@ -123,7 +123,7 @@ Status MapToDevices(std::vector<Shard>& shards, const JobEnvironment& job,
   return CompleteDevices(shards, *JobDevice(job, 0, rank).job, rank);
 }
 
-std::string JobOf(const std::vector<Shard>& shards) {
+std::string FindJobName(const std::vector<Shard>& shards) {
   if (shards.empty()) return std::string(kDefaultJob);
   return *shards[0].device.job;
 }
@@ -146,14 +146,12 @@ void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
   }
 }
 
-DType F32Stored(const SaveOptions& options) {
-  return options.float32_as_bfloat16 ? DType::kBF16 : DType::kF32;
-}
-
 StatusOr<DType> StoredDType(const ArgsByKey& args, const SaveOptions& options,
                             const std::string& key, DType dtype) {
   if (key == SaveCounterKey()) return dtype;
-  return DTypeToStore(args, F32Stored(options), key, dtype);
+  const DType f32_dtype =
+      options.float32_as_bfloat16 ? DType::kBF16 : DType::kF32;
+  return DTypeToStore(args, f32_dtype, key, dtype);
 }
 
 bool StoresAllAsTheyAre(const SaveOptions& options) {
@@ -230,7 +228,7 @@ std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards,
                      .replica = shard.replica,
                      .string_bytes = StringBytes(shard),
                      .layout = shard.layout,
-                     .device = OwnDeviceOf(shard),
+                     .device = DescribeOwnDevice(shard),
                      .fields = GetFieldsText(shard)});
   }
   for (size_t i = 0; i < forms.size(); ++i) infos[i].dtype = forms[i].dtype;

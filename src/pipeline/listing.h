@@ -11,8 +11,8 @@
 #include "belay/manager/job.h"
 #include "core/agreed.h"
 #include "mpi/collective.h"
+#include "plan/chunks.h"
 #include "plan/listed_ranks.h"
-#include "plan/save_args.h"
 
 namespace belay {
 
@@ -35,8 +35,7 @@ std::vector<Shard> ListShards(std::vector<Shard> shards, int rank);
 
 // Checks that the layouts of shards are for `num_ranks` ranks. Ignores strings
 // that are no layouts.
-// Errors: InvalidArgument - a mesh of more or fewer ranks;
-// names the key.
+// Errors: InvalidArgument - a mesh of more or fewer ranks; names the key.
 Status CheckLayouts(const std::vector<Shard>& shards, int num_ranks);
 
 // Completes the devices of shards; devices that the program names stay.
@@ -45,13 +44,10 @@ Status MapToDevices(std::vector<Shard>& shards, const JobEnvironment& job,
                     int rank);
 
 // Returns the job of the shards' devices; the default job without shards.
-std::string JobOf(const std::vector<Shard>& shards);
+std::string FindJobName(const std::vector<Shard>& shards);
 
 // Appends everything that a plan depends on: all but the values.
 void PutStructure(const std::vector<Shard>& shards, WireWriter& out);
-
-// Returns the stored dtype of f32 values whose arguments name none.
-DType F32Stored(const SaveOptions& options);
 
 // Returns the stored dtype of a value; the save counter keeps its own.
 // Errors: those of DTypeToStore.

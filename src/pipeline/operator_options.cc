@@ -117,7 +117,7 @@ std::vector<std::string> MisspeltVariables(
   for (const std::string& name : names) {
     if (!name.starts_with(kPrefix)) continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    // What all have in common makes no two of them close.
+    // The common prefix must not make two names close.
     CloseKeys close(std::string_view(name).substr(kPrefix.size()), 1);
     for (const std::string_view one : known) {
       close.Offer(one.substr(kPrefix.size()));

@@ -1,5 +1,5 @@
-// What an operator asks of a manager by variables of the environment, in place
-// of what the program says.
+// Variables of the environment by which an operator overrides the options of a
+// manager.
 
 #ifndef BELAY_PIPELINE_OPERATOR_OPTIONS_H_
 #define BELAY_PIPELINE_OPERATOR_OPTIONS_H_
@@ -15,15 +15,15 @@
 
 namespace belay {
 
-// All that are read: BELAY_DIR and those of rows in core/option_table.h.
+// Returns BELAY_DIR and the variables of rows in core/option_table.h.
 const std::vector<const char*>& OperatorVariables();
 
-// Of these names of variables, those that belay does not have but that are
-// close to one that it has, as a line for each that says so.
+// Returns a line for each name that is close to a variable of belay but is
+// none.
 std::vector<std::string> MisspeltVariables(
     const std::vector<std::string>& names);
 
-// The texts of those that are set, by name.
+// The texts of variables that are set, by name.
 using OperatorOptions = std::map<std::string, std::string>;
 
 // Reads the variables; an empty one counts as unset. Messages name no
@@ -32,14 +32,14 @@ using OperatorOptions = std::map<std::string, std::string>;
 //   each needs.
 StatusOr<OperatorOptions> ParseOperatorOptions(const VariableLookup& lookup);
 
-// Puts them in the place of the directory and the options of a manager, and of
-// the rules that contradict them; of one that only reads, of the directory
-// alone. Returns what has become other than it was, as a line for each.
+// Overrides the directory and the options of a manager, and drops the rules
+// that contradict them. Of a manager that only reads, overrides the directory
+// alone. Returns a line for each change.
 std::vector<std::string> ApplyOperatorOptions(const OperatorOptions& wanted,
                                               std::string& dir,
                                               ManagerOptions& options);
 
-// The same for how a step is saved.
+// Overrides options of a single save.
 void ApplyToSave(const OperatorOptions& wanted, SaveOptions& save);
 
 }  // namespace belay

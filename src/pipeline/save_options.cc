@@ -6,33 +6,25 @@
 #include "format/chunked_dataset.h"
 #include "hdf5/file.h"
 #include "hdf5/program.h"
-#include "plan/policy.h"
+#include "plan/save_planner.h"
 
 namespace belay {
 namespace {
 
-// Adds which arguments have failed.
-Status OfArguments(std::string_view start, const SaveArgsFor& one,
-                   const Status& filters) {
-  if (filters.ok()) return filters;
-  return Status(filters.code(),
-                absl::StrFormat("%s: arguments for \"%s\": %s", AbslView(start),
-                                one.keys, filters.message()));
+std::string NameArguments(std::string_view start, const SaveArgsFor& one) {
+  return Cat(start, ": arguments for \"", one.keys, "\"");
 }
 
 }  // namespace
 
 Status CheckSaveOptions(std::string_view start, const SaveOptions& options) {
   BELAY_RETURN_IF_ERROR(CheckRanges(start, options));
-  for (const Status& status : {CheckDescription(options.sharding_policy),
-                               CompileArgs(options.args).status()}) {
-    if (status.ok()) continue;
-    return Status(status.code(),
-                  absl::StrFormat("%s: %s", AbslView(start), status.message()));
-  }
+  BELAY_RETURN_IF_ERROR(
+      WithPrefix(start, CheckDescription(options.sharding_policy)));
+  BELAY_RETURN_IF_ERROR(WithPrefix(start, CompileArgs(options.args).status()));
   for (const SaveArgsFor& one : options.args) {
-    BELAY_RETURN_IF_ERROR(
-        OfArguments(start, one, h5::CheckCanWrite(one.args.filters)));
+    BELAY_RETURN_IF_ERROR(WithPrefix(NameArguments(start, one),
+                                     h5::CheckCanWrite(one.args.filters)));
   }
   return absl::OkStatus();
 }
@@ -41,13 +33,13 @@ Status CheckFiltersCanBeRead(std::string_view start,
                              const SaveOptions& options) {
   for (const SaveArgsFor& one : options.args) {
     if (h5::CanUndo(one.args.filters)) continue;
-    BELAY_RETURN_IF_ERROR(
-        OfArguments(start, one, h5::CheckProgramCanRead(one.args.filters)));
+    BELAY_RETURN_IF_ERROR(WithPrefix(
+        NameArguments(start, one), h5::CheckProgramCanRead(one.args.filters)));
   }
   return absl::OkStatus();
 }
 
-ReplicaChecks ChecksOf(const SaveOptions& options) {
+ReplicaChecks ChooseReplicaChecks(const SaveOptions& options) {
   if (!options.check_replicas) return ReplicaChecks::kOncePerPlan;
   return *options.check_replicas ? ReplicaChecks::kEachSave
                                  : ReplicaChecks::kNone;

@@ -1,4 +1,4 @@
-// Whether the options of a save are sound, and equal on all ranks.
+// Checks of the options of a save, alone and between ranks.
 
 #ifndef BELAY_PIPELINE_SAVE_OPTIONS_H_
 #define BELAY_PIPELINE_SAVE_OPTIONS_H_
@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "core/option_table.h"
-#include "plan/save_args.h"
+#include "plan/chunks.h"
 #include "state/type_handlers.h"
 
 namespace belay {
@@ -30,7 +30,7 @@ enum class ReplicaChecks : uint8_t {
   kEachSave = 2,
 };
 
-ReplicaChecks ChecksOf(const SaveOptions& options);
+ReplicaChecks ChooseReplicaChecks(const SaveOptions& options);
 
 // An option that has to be the same on all ranks, as bytes to compare.
 struct CommonOption {

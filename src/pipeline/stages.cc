@@ -77,22 +77,6 @@ Agreed<> AgreeOnSharedDirectory(CommContext& context, const Status& mine,
 
 // --- Stages ---
 
-namespace {
-
-// Takes the sums of CombineCounters' `stripes`.
-void TakeStripes(std::span<const int64_t> sums, TransferCounters& counters) {
-  counters.stripe_writers = sums[0];
-  counters.stripe_requests = sums[1];
-  const auto servers = sums.subspan(2);
-  counters.stripe_servers = std::ssize(servers);
-  for (const int64_t requests : servers) {
-    counters.busiest_server_requests =
-        std::max(counters.busiest_server_requests, requests);
-  }
-}
-
-}  // namespace
-
 void Stages::Enter(std::string_view name, std::span<const std::string> work) {
   const auto now = std::chrono::steady_clock::now();
   if (times_.size() > num_before_) {
@@ -142,31 +126,41 @@ Agreed<std::vector<bool>> AgreeOnStructure(CommContext& context,
 
 Agreed<> CombineCounters(CommContext& context, TransferCounters& mine,
                          std::span<const int64_t> stripes) {
-  std::vector<int64_t> sums = {mine.bytes, mine.io_calls, mine.delivered_bytes};
+  using Counter = int64_t TransferCounters::*;
+  constexpr Counter kSummed[] = {&TransferCounters::bytes,
+                                 &TransferCounters::io_calls,
+                                 &TransferCounters::delivered_bytes};
+  constexpr Counter kLargest[] = {
+      &TransferCounters::collective_io,   &TransferCounters::files,
+      &TransferCounters::messages,        &TransferCounters::peak_memory_bytes,
+      &TransferCounters::agreement_bytes, &TransferCounters::staged_bytes};
+  std::vector<int64_t> sums;
+  for (const Counter counter : kSummed) sums.push_back(mine.*counter);
   sums.insert(sums.end(), stripes.begin(), stripes.end());
   BELAY_RETURN_IF_AGREED(SumAll(context, sums));
-  mine.bytes = sums[0];
-  mine.io_calls = sums[1];
-  mine.delivered_bytes = sums[2];
-  if (!stripes.empty()) TakeStripes(std::span(sums).subspan(3), mine);
-  std::vector<int64_t> largest = {
-      mine.collective_io,      mine.files,
-      context.messages + 1,    mine.peak_memory_bytes,
-      context.agreement_bytes, mine.staged_bytes};
-  const size_t num_counters = largest.size();
+  auto next = sums.begin();
+  for (const Counter counter : kSummed) mine.*counter = *next++;
+  if (!stripes.empty()) {
+    mine.stripe_writers = *next++;
+    mine.stripe_requests = *next++;
+    mine.stripe_servers = sums.end() - next;
+    for (; next != sums.end(); ++next) {
+      mine.busiest_server_requests =
+          std::max(mine.busiest_server_requests, *next);
+    }
+  }
+  mine.messages = context.messages + 1;
+  mine.agreement_bytes = context.agreement_bytes;
+  std::vector<int64_t> largest;
+  for (const Counter counter : kLargest) largest.push_back(mine.*counter);
   for (const StageTime& time : mine.stages) {
     largest.push_back(static_cast<int64_t>(time.seconds * 1e9));
   }
   BELAY_RETURN_IF_AGREED(MaxAll(context, largest));
-  mine.collective_io = largest[0];
-  mine.files = largest[1];
-  mine.messages = largest[2];
-  mine.peak_memory_bytes = largest[3];
-  mine.agreement_bytes = largest[4];
-  mine.staged_bytes = largest[5];
-  for (size_t i = 0; i < mine.stages.size(); ++i) {
-    mine.stages[i].seconds =
-        static_cast<double>(largest[num_counters + i]) * 1e-9;
+  next = largest.begin();
+  for (const Counter counter : kLargest) mine.*counter = *next++;
+  for (StageTime& time : mine.stages) {
+    time.seconds = static_cast<double>(*next++) * 1e-9;
   }
   return {};
 }

@@ -28,9 +28,8 @@ double SharedDirectorySeconds(double deadline_seconds);
 // begin with `operation`; `seconds` is how long ranks have waited, and
 // `did_see` says that they have seen other files there before. These must be
 // equal on all ranks. Collective; agreed.
-// Errors: FailedPrecondition, or
-// Unavailable with `did_see` - some hosts do not see
-//   it; names them.
+// Errors: FailedPrecondition, or Unavailable with `did_see` - some hosts do not
+//   see it; names them.
 Agreed<> AgreeOnSharedDirectory(CommContext& context, const Status& mine,
                                 bool sees, bool did_see,
                                 const std::string& operation, double seconds);

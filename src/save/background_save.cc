@@ -23,7 +23,6 @@
 #include "mpi/collective.h"
 #include "mpi/deadline.h"
 #include "pipeline/listing.h"
-#include "pipeline/lost_values.h"
 #include "pipeline/result_text.h"
 #include "pipeline/stages.h"
 #include "save/transfer_choice.h"

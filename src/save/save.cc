@@ -44,7 +44,7 @@ Agreed<> MakePlan(SaveFrame& frame, const SaveJob& job, CachedPlan& cache,
        .shards =
            DescribeShards(listed.shards, save.plan.forms, listed.on_all_ranks),
        .values = listed.values,
-       .job = JobOf(listed.shards)},
+       .job = FindJobName(listed.shards)},
       frame.options, cache.sent_lists, save.plan));
   WarnOfKeysOfSome(frame, save.plan.keys_of_some, cache);
   SavedCheckpoint& saved = save.plan.saved;

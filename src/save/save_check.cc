@@ -15,7 +15,7 @@
 #include "core/wire.h"
 #include "mpi/all_to_all.h"
 #include "pipeline/listing.h"
-#include "pipeline/lost_values.h"
+#include "pipeline/result_text.h"
 #include "pipeline/save_options.h"
 #include "plan/replica_check.h"
 #include "save/save_stages.h"
@@ -36,7 +36,7 @@ Status PackSums(const CommContext& context, const ReplicaCheck& replicas,
                      .box = shard.box,
                      .sum = ReplicaFingerprint(shard),
                      .rank = context.rank()};
-      const auto comparer = ComparerOf(sum, context.size());
+      const auto comparer = ChooseComparer(sum, context.size());
       sums[static_cast<size_t>(comparer)].push_back(std::move(sum));
     }
   }
@@ -63,9 +63,9 @@ ReplicaDifferences Compare(const std::vector<std::span<std::byte>>& received) {
 
 uint64_t SumReplicas(const SaveOptions& options, const RankPlan& plan,
                      const std::vector<Shard>& shards) {
-  const ReplicaChecks checks = ChecksOf(options);
+  const ReplicaChecks checks = ChooseReplicaChecks(options);
   if (checks == ReplicaChecks::kNone) return 0;
-  return SumOfReplicas(
+  return SumReplicas(
       plan.replicas, shards,
       checks == ReplicaChecks::kEachSave ? kEveryByte : plan.num_reuses);
 }
@@ -73,14 +73,14 @@ uint64_t SumReplicas(const SaveOptions& options, const RankPlan& plan,
 Agreed<> CompareReplicas(SaveFrame& frame, const PreparedSave& save) {
   const ReplicaCheck& replicas = save.plan.replicas;
   if (replicas.num_boxes == 0 ||
-      ChecksOf(frame.options) == ReplicaChecks::kNone) {
+      ChooseReplicaChecks(frame.options) == ReplicaChecks::kNone) {
     return {};
   }
   frame.stages.Enter("compare");
   std::vector<int64_t> sum = {0};
   const Status summed = CatchBadAlloc("the bytes of replicas", [&] {
     sum[0] = static_cast<int64_t>(
-        SumOfReplicas(replicas, save.listed.shards, kEveryByte));
+        SumReplicas(replicas, save.listed.shards, kEveryByte));
     return absl::OkStatus();
   });
   BELAY_RETURN_IF_AGREED(SumAll(frame.context, sum, summed));
