@@ -11,7 +11,6 @@
 #include "format/paths.h"
 #include "pipeline/listing.h"
 #include "plan/restore_planner.h"
-#include "plan/stored_arrays.h"
 #include "storage/index_file.h"
 #include "storage/verify.h"
 
@@ -19,8 +18,8 @@ namespace belay {
 namespace {
 
 // Returns the layout of a shard whose memory has only the field.
-std::shared_ptr<const StructLayout> LayoutOfField(const StructField& field,
-                                                  int64_t stored_bytes) {
+std::shared_ptr<const StructLayout> MakeFieldLayout(const StructField& field,
+                                                    int64_t stored_bytes) {
   const int64_t bytes = FieldBytes(field);
   return std::make_shared<const StructLayout>(
       StructLayout{.bytes = bytes,
@@ -86,7 +85,7 @@ Status ReadView(const ArrayView& view, const StoredArray& array, const Box& box,
               .box = ArrayBox(view, array, box),
               .data = data};
   if (!view.field) return reading.Read(shard);
-  shard.structs = LayoutOfField(*view.field, array.shape[1]);
+  shard.structs = MakeFieldLayout(*view.field, array.shape[1]);
   const Box inner = Inner(box);
   if (inner == WholeBox(view.field->shape)) return reading.Read(shard);
   std::vector<char> whole;
@@ -121,7 +120,7 @@ int64_t ArrayReading::ChunksIn(const Box& box) const {
   for (const StoredDataset& dataset : index_.datasets) {
     if (dataset.chunk.empty() || !dataset.filters.empty()) continue;
     const std::optional<Box> part = Intersect(dataset.box, box);
-    if (part) chunks += NumElements(ChunksOf(dataset, *part).shape);
+    if (part) chunks += NumElements(FindChunks(dataset, *part).shape);
   }
   return chunks;
 }
@@ -174,11 +173,7 @@ Status ArrayReading::CheckFiles(const SavedCheckpoint& index) {
     return JoinPath(directory_, file.name);
   };
   // Files with filters are opened by path for each box.
-  if (std::ranges::any_of(index.datasets, [](const StoredDataset& dataset) {
-        return !dataset.filters.empty();
-      })) {
-    kept_->NoteOpened();
-  }
+  if (HasFilters(index.datasets)) kept_->NoteOpened();
   if (std::ranges::all_of(index.files, [&](const StoredFile& file) {
         return kept_->IsChecked(path_of(file));
       })) {

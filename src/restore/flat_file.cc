@@ -36,44 +36,37 @@ std::string TooMuchSaid(int64_t bytes, int64_t stored_bytes, int64_t most) {
       h5::kTrustHdf5, most, stored_bytes, bytes);
 }
 
-StoredForm FormOf(const FormedShards& formed, int32_t index) {
+StoredForm GetForm(const FormedShards& formed, int32_t index) {
   if (!formed.forms.empty()) return formed.forms[index];
   const Shard& shard = formed.shards[index];
   return {.dtype = shard.dtype, .shape = shard.global_shape};
 }
 
-Status MismatchText(const Shard& shard, const std::string& cause) {
-  return absl::FailedPreconditionError(
-      absl::StrFormat("dataset \"%s\" %s", shard.key, cause));
-}
-
 Status CheckFits(const Shard& shard, const StoredForm& form,
                  const h5::NativeArray& found) {
-  if (!found.problem.empty()) return MismatchText(shard, found.problem);
-  // Strings take the stored length, other arrays have memory of the program.
-  if (const int64_t most = MostSaid(found.stored_bytes);
-      shard.dtype == DType::kString && found.bytes > most &&
-      !h5::IsHdf5Trusted()) {
-    return MismatchText(shard,
-                        TooMuchSaid(found.bytes, found.stored_bytes, most));
+  const std::string start = Cat("dataset \"", shard.key, "\"");
+  const int64_t most = MostSaid(found.stored_bytes);
+  std::string cause;
+  if (!found.problem.empty()) {
+    cause = found.problem;
+  } else if (shard.dtype == DType::kString && found.bytes > most &&
+             !h5::IsHdf5Trusted()) {
+    // Strings take the stored length, other arrays have memory of the program.
+    cause = TooMuchSaid(found.bytes, found.stored_bytes, most);
+  } else if (form.dtype != found.dtype || form.shape != found.shape) {
+    cause = Cat("has the wrong dtype or shape (need ", FormText(form),
+                ", found ", FormText({found.dtype, found.shape}), ")");
   }
-  if (form.dtype != found.dtype || form.shape != found.shape) {
-    return MismatchText(
-        shard,
-        absl::StrFormat("has the wrong dtype or shape (need "
-                        "%s, found %s)",
-                        FormText(form), FormText({found.dtype, found.shape})));
+  if (!cause.empty()) {
+    return absl::FailedPreconditionError(Cat(start, " ", cause));
   }
-  const Status status = CheckBox(shard.box, shard.global_shape);
-  if (status.ok()) return status;
-  return Status(status.code(), absl::StrFormat("dataset \"%s\": %s", shard.key,
-                                               status.message()));
+  return AddPrefix(Cat(start, ": "), CheckBox(shard.box, shard.global_shape));
 }
 
 // Reads the stored part of a shard tile by tile, and converts each.
 Status ReadConverted(h5::GuardedFile& file, const FormedShards& formed,
                      int32_t index, Staging& staging) {
-  const StoredForm form = FormOf(formed, index);
+  const StoredForm form = GetForm(formed, index);
   const Shard& shard = formed.shards[index];
   const auto read_tile = [&](const Box& tile) -> Status {
     // HDF5 needs dense memory even if only the shape differs.
@@ -96,7 +89,7 @@ Status ReadShard(h5::GuardedFile& file, const FormedShards& formed,
     return absl::OkStatus();
   }
   if (IsStaged(formed, index) ||
-      FormOf(formed, index) != StoredForm{shard.dtype, shard.global_shape}) {
+      GetForm(formed, index) != StoredForm{shard.dtype, shard.global_shape}) {
     return ReadConverted(file, formed, index, staging);
   }
   return file.Read(shard.key, shard.dtype, shard.box, shard.data);
@@ -112,7 +105,7 @@ Status ReadShards(const std::string& path, const FormedShards& formed,
     const Shard& shard = formed.shards[i];
     BELAY_ASSIGN_OR_RETURN(const h5::NativeArray found,
                            file.Describe(shard.key, /*checks_sources=*/true));
-    BELAY_RETURN_IF_ERROR(CheckFits(shard, FormOf(formed, i), found));
+    BELAY_RETURN_IF_ERROR(CheckFits(shard, GetForm(formed, i), found));
   }
   for (int32_t i = 0; i < count; ++i) {
     BELAY_RETURN_IF_ERROR(ReadShard(file, formed, i, staging));
@@ -167,20 +160,13 @@ StatusOr<std::vector<FlatArray>> ListFile(const std::string& path,
   return arrays;
 }
 
-// Adds operation and file to an error.
-Status InFile(const char* operation, const std::string& path,
-              const Status& status) {
-  if (status.ok()) return status;
-  return Status(status.code(), absl::StrFormat("%s \"%s\": %s", operation, path,
-                                               status.message()));
-}
-
 }  // namespace
 
 StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path,
                                               double deadline_seconds) {
   StatusOr<std::vector<FlatArray>> arrays = ListFile(path, deadline_seconds);
-  if (!arrays.ok()) return InFile("list", path, arrays.status());
+  BELAY_RETURN_IF_ERROR(
+      AddPrefix(Cat("list \"", path, "\"", ": "), arrays.status()));
   return arrays;
 }
 
@@ -192,7 +178,7 @@ Status ReadFlatFile(const std::string& path, const std::vector<Shard>& shards,
   const Status status =
       ReadShards(path, {shards, forms, losses}, deadline_seconds, staging);
   if (staged_bytes != nullptr) *staged_bytes = staging.most_bytes();
-  return InFile("restore", path, status);
+  return AddPrefix(Cat("restore \"", path, "\"", ": "), status);
 }
 
 }  // namespace belay

@@ -3,9 +3,7 @@
 #include "core/program_words.h"
 #include "format/paths.h"
 #include "pipeline/listing.h"
-#include "pipeline/lost_values.h"
 #include "pipeline/result_text.h"
-#include "plan/local_reads.h"
 #include "plan/shared_targets.h"
 #include "restore/flat_file.h"
 #include "restore/restore_stages.h"
@@ -121,18 +119,13 @@ namespace {
 // The plan of a restore on this rank.
 struct PlannedReads {
   // Equal on all ranks.
-  std::string path;
-  int64_t step = -1;
+  RestoreResult result;  // as far as it is known
   bool checks = false;
   int64_t num_blocks = 0;
-  int64_t num_arrays = 0;
   int64_t stream_bytes = 0;  // of the longest stream
-  ReadSharing sharing = ReadSharing::kAuto;
-  std::string note;
   std::vector<std::string> file_names;
   std::vector<FilteredDataset> filtered;
   std::vector<StackedArray> stacked;  // each rank plans its reads of them
-  std::vector<Conversion> conversions;
   // This rank's part.
   RankReads reads;
   std::vector<StoredForm> forms;  // of the shards; empty: as they are
@@ -142,9 +135,11 @@ struct PlannedReads {
 // The message of rank 0 to all ranks.
 template <typename Archive>
 void Fields(Archive& archive, PlannedReads& planned) {
-  archive(planned.path, planned.step, planned.checks, planned.num_blocks,
-          planned.num_arrays, planned.stream_bytes, planned.sharing,
-          planned.note, planned.file_names, planned.filtered, planned.stacked);
+  RestoreResult& result = planned.result;
+  archive(result.path, result.step, result.num_arrays, result.read_sharing,
+          result.sharing_note, planned.checks, planned.num_blocks,
+          planned.stream_bytes, planned.file_names, planned.filtered,
+          planned.stacked);
 }
 
 bool MayConvert(const RestoreOptions& options) {
@@ -181,22 +176,23 @@ Status PlanOnRoot(const RestoreFrame& frame, const OpenedStep& opened,
       rules.primary_replica ? Dividing::kNothing : Dividing::kWhatPays;
   BELAY_ASSIGN_OR_RETURN(
       DividedWants wants,
-      WantOnRoot(frame, saved, listed, dividing, planned.conversions));
+      WantOnRoot(frame, saved, listed, dividing, planned.result.conversions));
   BELAY_RETURN_IF_ERROR(CheckKinds(saved, wants.central));
   BELAY_ASSIGN_OR_RETURN(planned.plan,
                          PlanRestore(saved, wants.central, rules));
   AddLocalArrays(saved, wants, planned.plan);
-  planned.path = opened.source.path;
-  planned.step = opened.source.step;
+  planned.result.path = opened.source.path;
+  planned.result.step = opened.source.step;
+  planned.result.num_arrays = std::ssize(planned.plan.arrays);
+  planned.result.read_sharing = planned.plan.sharing;
+  planned.result.sharing_note =
+      no_shared_memory.empty()
+          ? planned.plan.note
+          : Cat("each rank reads: no memory can be shared (", no_shared_memory,
+                ")");
   planned.checks = saved.has_checksums;
   planned.num_blocks = planned.plan.num_blocks;
-  planned.num_arrays = std::ssize(planned.plan.arrays);
   planned.stream_bytes = planned.plan.stream_bytes;
-  planned.sharing = planned.plan.sharing;
-  planned.note = no_shared_memory.empty()
-                     ? planned.plan.note
-                     : Cat("each rank reads: no memory can be shared (",
-                           no_shared_memory, ")");
   for (const StoredFile& file : saved.files) {
     planned.file_names.push_back(file.name);
   }
@@ -257,7 +253,7 @@ Agreed<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
   if (MayConvert(frame.options)) {
     BELAY_ASSIGN_OR_RETURN_AGREED(
         planned.forms,
-        ShareForms(frame, shards, tolerances, planned.conversions));
+        ShareForms(frame, shards, tolerances, planned.result.conversions));
   }
   WireReader(message.common)(planned);
   WireReader(message.part)(planned.reads);
@@ -385,11 +381,6 @@ Agreed<Sharing> PrepareSharing(RestoreFrame& frame) {
                  .memory = std::move(memory)};
 }
 
-// Returns true if the options do not require sharing.
-bool MayReadAlone(const RestoreOptions& options) {
-  return options.read_sharing == ReadSharing::kAuto && !options.primary_replica;
-}
-
 // Reads and delivers what other ranks want too. Collective; agreed.
 Agreed<> Deliver(CommContext& context, const PlannedReads& planned,
                  const Sharing& sharing, const Status& mine, const ReadJob& job,
@@ -432,7 +423,7 @@ Agreed<ReadData> ReadWith(RestoreFrame& frame, const std::vector<Shard>& shards,
   mine.Update(has_room);
   const ReadJob job{.shards = shards,
                     .reads = planned.reads,
-                    .directory = planned.path,
+                    .directory = planned.result.path,
                     .file_names = planned.file_names,
                     .filtered = planned.filtered,
                     .registers = data.registers,
@@ -461,7 +452,8 @@ Agreed<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
     Agreed<Sharing> prepared = PrepareSharing(frame);
     if (prepared.ok()) {
       sharing = *std::move(prepared);
-    } else if (MayReadAlone(frame.options)) {
+    } else if (frame.options.read_sharing == ReadSharing::kAuto &&
+               !frame.options.primary_replica) {
       no_shared_memory = std::string(prepared.status().message());
       BELAY_ASSIGN_OR_RETURN_AGREED(
           planned,
@@ -489,17 +481,6 @@ void Fields(Archive& archive, StoredStep& step) {
 
 namespace {
 
-StoredStep DescribeStep(const OpenedStep& opened) {
-  StoredStep step{.path = opened.source.path, .step = opened.source.step};
-  for (const StoredArray& array : opened.saved.arrays) {
-    step.arrays.push_back({.key = array.key,
-                           .dtype = array.dtype,
-                           .shape = array.shape,
-                           .fields = array.fields});
-  }
-  return step;
-}
-
 // Calls RestoreOptions::on_open. Collective; agreed.
 // Errors: those of on_open; Internal - it threw; ResourceExhausted.
 Agreed<> CallOnOpen(RestoreFrame& frame, const OpenedStep& opened) {
@@ -508,7 +489,15 @@ Agreed<> CallOnOpen(RestoreFrame& frame, const OpenedStep& opened) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes, FromRoot(frame.context, [&] {
         return CatchBadAlloc(kKeys, [&]() -> StatusOr<std::string> {
-          return Encode(DescribeStep(opened));
+          StoredStep step{.path = opened.source.path,
+                          .step = opened.source.step};
+          for (const StoredArray& array : opened.saved.arrays) {
+            step.arrays.push_back({.key = array.key,
+                                   .dtype = array.dtype,
+                                   .shape = array.shape,
+                                   .fields = array.fields});
+          }
+          return Encode(step);
         });
       }));
   Status mine = CatchBadAlloc(kKeys, [&]() -> Status {
@@ -529,16 +518,6 @@ Agreed<> CallOnOpen(RestoreFrame& frame, const OpenedStep& opened) {
 
 // --- All stages ---
 
-// Stage verify. Collective.
-Agreed<BlockCounts> Verify(RestoreFrame& frame, const OpenedStep& opened,
-                           const PlannedReads& planned, ReadData& data) {
-  if (!planned.checks) return BlockCounts{};
-  frame.stages.Enter("verify");
-  return CompareTogether(
-      frame.context, absl::StrFormat("restore \"%s\"", planned.path),
-      {opened.saved, planned.plan, data.registers, data.covered});
-}
-
 // Plans, reads and verifies the shards, and agrees on `mine`.
 // `no_shared_memory` as in ReadPlanned. Collective; agreed.
 Agreed<RestoreResult> ReadShards(RestoreFrame& frame, const OpenedStep& opened,
@@ -555,16 +534,17 @@ Agreed<RestoreResult> ReadShards(RestoreFrame& frame, const OpenedStep& opened,
   BELAY_ASSIGN_OR_RETURN_AGREED(
       ReadData data, ReadPlanned(frame, opened, shards, tolerances, mine,
                                  planned, no_shared_memory));
-  BELAY_ASSIGN_OR_RETURN_AGREED(const BlockCounts blocks,
-                                Verify(frame, opened, planned, data));
-  RestoreResult result{.path = planned.path,
-                       .step = planned.step,
-                       .num_arrays = planned.num_arrays,
-                       .blocks_verified = blocks.verified,
-                       .blocks_partial = blocks.partial,
-                       .conversions = std::move(planned.conversions)};
-  result.read_sharing = planned.sharing;
-  result.sharing_note = std::move(planned.note);
+  RestoreResult result = std::move(planned.result);
+  if (planned.checks) {
+    frame.stages.Enter("verify");
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        const BlockCounts blocks,
+        CompareTogether(
+            frame.context, Cat("restore \"", result.path, "\""),
+            {opened.saved, planned.plan, data.registers, data.covered}));
+    result.blocks_verified = blocks.verified;
+    result.blocks_partial = blocks.partial;
+  }
   result.counters.bytes = data.counts.bytes;
   result.counters.delivered_bytes = data.counts.delivered_bytes;
   result.counters.io_calls = data.counts.io_calls;
@@ -640,17 +620,6 @@ Agreed<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
   return result;
 }
 
-// Adds a hint on which step to use instead of a damaged one. Collective;
-// agreed.
-Agreed<> NameEarlierStep(RestoreFrame& frame, const OpenedStep& opened,
-                         const Status& damage) {
-  const Agreed<std::string> hint =
-      FromRoot(frame.context, [&]() -> StatusOr<std::string> {
-        return EarlierStepHint(opened.source.path);
-      });
-  return SameOnAllRanks(hint.ok() ? InsertBeforeRank(damage, *hint) : damage);
-}
-
 // Checks a State. A layout for other ranks comes first: it may be why memory
 // does not fit.
 Status CheckState(const RestoreFrame& frame, const State& state) {
@@ -686,7 +655,13 @@ Agreed<RestoreResult> ReadValues(RestoreFrame& frame, const OpenedStep& opened,
                                  StatusOr<ValuesToRead> values) {
   Agreed<RestoreResult> result = RunStages(frame, opened, std::move(values));
   if (absl::IsDataLoss(result.status())) {
-    result = NameEarlierStep(frame, opened, result.status()).error();
+    const Agreed<std::string> hint =
+        FromRoot(frame.context, [&]() -> StatusOr<std::string> {
+          return EarlierStepHint(opened.source.path);
+        });
+    if (hint.ok()) {
+      result = SameOnAllRanks(InsertBeforeRank(result.status(), *hint)).error();
+    }
   }
   LogResult(frame.context, result);
   return result;

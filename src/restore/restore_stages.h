@@ -4,7 +4,6 @@
 #define BELAY_RESTORE_RESTORE_STAGES_H_
 
 #include <map>
-#include <memory>
 
 #include "belay/arrays/tensor.h"
 #include "belay/extend/shard.h"
@@ -75,8 +74,7 @@ struct ReadBlocks {
 
 // Compares the checksums of what all ranks have read, and returns the counts of
 // all. Messages begin with `operation`. Collective; agreed.
-// Errors: those of
-// CompareChecksums.
+// Errors: those of CompareChecksums.
 Agreed<BlockCounts> CompareTogether(CommContext& context,
                                     const std::string& operation,
                                     const ReadBlocks& read);
@@ -146,8 +144,7 @@ Agreed<> PinRestore(RestoreFrame& frame, RestoreSource& source);
 
 // Returns a chooser of the arguments of values; `keys` are those of this rank.
 // Borrows the options. Collective; agreed.
-// Errors: those of
-// RestoreChooser::Create; InvalidArgument - an entry that is
+// Errors: those of RestoreChooser::Create; InvalidArgument - an entry that is
 //   for no value of any rank.
 Agreed<RestoreChooser> AgreeOnChooser(
     RestoreFrame& frame, const std::vector<std::string_view>& keys);
@@ -156,28 +153,30 @@ Agreed<RestoreChooser> AgreeOnChooser(
 
 // A value that is computed from stored arrays, and its remaining work.
 struct ComputedListing {
-  std::string what;  // in messages
-  std::string key;
+  ComputedValue value;
   std::vector<TransformMove> moves;
-  // Memory for the result if the elements of `shard` are not dense.
+  // Memory for the result if the elements of the value are not dense.
   std::optional<Tensor> dense = {};
-  Shard shard = {};
 };
 
-// The shards that this rank restores, and what to do when they are read. The
-// flags are equal on all ranks, and become false when that is done.
+// Kinds of values that any rank has.
+struct AnyValues {
+  bool handled = false;  // or an error, so that all ranks ask
+  bool may_be_absent = false;
+  bool take_rows = false;  // or lengths: from the index
+  bool computed = false;
+  bool owned = false;  // rows that go to their owners
+  bool ids = false;    // rows that are fetched by their ids
+};
+
+// The shards that this rank restores, and what to do when they are read.
 struct ListedRestore {
   HandlerListing listing;  // `shards` are its own, and borrow from it
-  bool any_handlers = false;
-  // Values that are computed from what is read.
-  bool any_computed = false;
+  AnyValues any;           // false where that is done
   std::vector<ComputedListing> computed;
   std::vector<Conversion> computed_conversions;  // equal on all ranks
-  // Rows that go to their owners.
-  bool any_owned = false;
-  // Rows that are fetched by their ids: the blocks that this rank reads, and
-  // memory that containers have given up.
-  bool any_ids = false;
+  // For rows with ids: the blocks that this rank reads, and memory that
+  // containers have given up.
   std::vector<IdBlock> id_blocks;
   std::vector<FormerElements> former;
   RestoreResult report;  // what does not fit, and warnings
