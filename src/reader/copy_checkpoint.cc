@@ -38,20 +38,18 @@ struct CopyRun {
 };
 
 Status CopyError(const CopyRun& run, const Status& status) {
-  if (status.ok()) return status;
-  return Status(status.code(), Cat("copy \"", run.from,
-                                   "\": ", std::string(status.message())));
+  return AddPrefix(Cat("copy \"", run.from, "\"", ": "), status);
 }
 
 // Stage list. Collective; agreed.
 Agreed<> Begin(CommContext& context, const CopyRun& run) {
   const CopyOptions& options = run.options;
-  Status status =
-      run.dir.empty()
-          ? CopyError(run,
-                      absl::InvalidArgumentError(
-                          "no destination directory is given (found \"\")"))
-          : absl::OkStatus();
+  Status status;
+  if (run.dir.empty()) {
+    status =
+        CopyError(run, absl::InvalidArgumentError(
+                           "no destination directory is given (found \"\")"));
+  }
   status.Update(CheckSaveOptions(Cat("copy \"", run.from, "\""), options.save));
   BELAY_RETURN_IF_AGREED(Agree(context, status));
   WireWriter keys, rules, target;
