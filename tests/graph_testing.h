@@ -13,6 +13,7 @@
 #include "graph/graph_match.h"
 #include "graph/live_graph.h"
 #include "graph/load_report.h"
+#include "graph/merge.h"
 #include "graph/object_graph.h"
 #include "gtest/gtest.h"
 #include "thing.h"
@@ -41,6 +42,21 @@ inline std::vector<std::string> KeysOf(const ObjectGraph& graph) {
     for (const auto& attribute : node.attributes) keys.push_back(attribute.key);
   }
   return keys;
+}
+
+// The graphs of these ranks in this order, equal ones as one.
+inline std::vector<RankGraph> ListRanks(
+    const std::vector<const ObjectGraph*>& graphs,
+    const std::vector<int>& order) {
+  std::vector<RankGraph> ranks;
+  for (const int rank : order) {
+    RankGraph& one = ranks.emplace_back();
+    one = {.rank = rank, .graph = graphs[static_cast<size_t>(rank)]};
+    for (const RankGraph& other : ranks) {
+      if (*other.graph == *one.graph) one.graph = other.graph;
+    }
+  }
+  return ranks;
 }
 
 // "program key <- stored key" of what is to be read.

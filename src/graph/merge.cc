@@ -409,9 +409,9 @@ Renames FindRenames(const Source& source,
 StatusOr<MergedGraph> MergeGraphs(const std::vector<RankGraph>& ranks) {
   std::vector<Source> sources;
   std::vector<size_t> source_of;  // by position in `ranks`
-  absl::flat_hash_map<uint64_t, size_t> known;
+  absl::flat_hash_map<const ObjectGraph*, size_t> known;
   for (const RankGraph& rank : ranks) {
-    const auto [same, is_new] = known.emplace(rank.fingerprint, sources.size());
+    const auto [same, is_new] = known.emplace(rank.graph, sources.size());
     if (is_new) sources.push_back({.graph = rank.graph});
     sources[same->second].ranks.push_back(rank.rank);
     source_of.push_back(same->second);

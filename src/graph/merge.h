@@ -23,11 +23,9 @@ namespace belay {
 StatusOr<std::optional<ObjectGraph>> CopiedGraph(const SavedCheckpoint& saved,
                                                  const CopyPlan& plan);
 
-// The graph of a rank. Graphs are equal if their fingerprints are; only the
-// first of equal graphs must be given, the others may be null.
+// Ranks with equal graphs have the same one here.
 struct RankGraph {
   int rank = 0;
-  uint64_t fingerprint = 0;
   const ObjectGraph* graph = nullptr;
 };
 

@@ -31,19 +31,14 @@ namespace {
 // Rank 0 only.
 StatusOr<MergedGraph> Merge(const Heard& heard) {
   std::map<Hash128, ObjectGraph> graphs;
-  std::map<Hash128, uint64_t> numbers;
   std::vector<RankGraph> ranks;
   for (size_t rank = 0; rank < heard.ranks.size(); ++rank) {
     const Hash128 list = heard.ranks[rank][0];
-    RankGraph& of_rank = ranks.emplace_back();
-    of_rank.rank = static_cast<int>(rank);
-    of_rank.fingerprint =
-        numbers.try_emplace(list, numbers.size()).first->second;
     const auto [graph, is_new] = graphs.try_emplace(list);
+    ranks.push_back({.rank = static_cast<int>(rank), .graph = &graph->second});
     if (!is_new) continue;
     BELAY_ASSIGN_OR_RETURN(
         graph->second, DecodeGraph(absl::StrJoin(heard.lists.at(list), "")));
-    of_rank.graph = &graph->second;
   }
   return MergeGraphs(ranks);
 }

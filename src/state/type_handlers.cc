@@ -53,13 +53,11 @@ StatusOr<std::string> CheckEntry(const HandlerEntry& added) {
 }  // namespace
 
 const HandlerTable::Entry* HandlerTable::Find(std::type_index type) const {
-  const auto exact = by_type.find(type);
-  const size_t end = exact == by_type.end() ? entries.size() : exact->second;
-  for (const size_t i : asked) {
-    if (i >= end) break;
-    if (entries[i].accepts(type)) return &entries[i];
-  }
-  return end == entries.size() ? nullptr : &entries[end];
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) {
+        return entry.accepts ? entry.accepts(type) : entry.type == type;
+      });
+  return found == entries.end() ? nullptr : &*found;
 }
 
 const HandlerTable::Entry* HandlerTable::FindTypestr(
@@ -104,20 +102,7 @@ Status HandlerTable::Add(HandlerEntry added) {
     if (same != entries.end()) entries.erase(same);
     entries.insert(entries.begin() + place, std::move(entry));
   }
-  Index();
   return absl::OkStatus();
-}
-
-void HandlerTable::Index() {
-  by_type.clear();
-  asked.clear();
-  for (size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].accepts != nullptr) {
-      asked.push_back(i);
-    } else {
-      by_type.emplace(entries[i].type, i);
-    }
-  }
 }
 
 std::shared_ptr<const HandlerTable> GetHandlers(

@@ -30,18 +30,12 @@ struct HandlerTable {
   };
 
   std::vector<Entry> entries;
-  // For Find: the first entry for each type, and those with `accepts`.
-  std::unordered_map<std::type_index, size_t> by_type = {};
-  std::vector<size_t> asked = {};
 
   // Returns the first entry for a type, or null.
   const Entry* Find(std::type_index type) const;
   const Entry* FindTypestr(std::string_view typestr) const;
   // Adds an entry as TypeHandlerRegistry::Add does.
   Status Add(HandlerEntry added);
-
- private:
-  void Index();
 };
 
 // Returns the entries of a registry, or of the global one if it is null.

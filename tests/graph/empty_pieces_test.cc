@@ -51,14 +51,9 @@ StatusOr<LiveGraph> Track(int rank, Thing& root,
 // Merges what the ranks have, in this order.
 StatusOr<MergedGraph> Merge(const std::vector<LiveGraph>& lives,
                             const std::vector<int>& order = {0, 1, 2}) {
-  std::vector<RankGraph> ranks;
-  for (const int rank : order) {
-    const ObjectGraph& graph = lives[static_cast<size_t>(rank)].graph;
-    ranks.push_back({.rank = rank,
-                     .fingerprint = GraphFingerprint(graph),
-                     .graph = &graph});
-  }
-  StatusOr<MergedGraph> merged = MergeGraphs(ranks);
+  std::vector<const ObjectGraph*> graphs;
+  for (const LiveGraph& live : lives) graphs.push_back(&live.graph);
+  StatusOr<MergedGraph> merged = MergeGraphs(ListRanks(graphs, order));
   if (merged.ok()) {
     EXPECT_EQ(CheckGraph(merged->graph), absl::OkStatus());
     for (const GraphNode& node : merged->graph.nodes) {

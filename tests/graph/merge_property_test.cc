@@ -106,15 +106,19 @@ Labels LabelsOf(const std::vector<View>& views,
   return labels;
 }
 
+StatusOr<MergedGraph> MergeAll(const std::vector<LiveGraph>& lives) {
+  std::vector<const ObjectGraph*> graphs;
+  std::vector<int> order;
+  for (const LiveGraph& live : lives) {
+    order.push_back(static_cast<int>(graphs.size()));
+    graphs.push_back(&live.graph);
+  }
+  return MergeGraphs(ListRanks(graphs, order));
+}
+
 void ExpectMergedAs(const Labels& labels, const std::vector<View>& views,
                     const std::vector<LiveGraph>& lives) {
-  std::vector<RankGraph> ranks;
-  for (size_t r = 0; r < lives.size(); ++r) {
-    ranks.push_back({.rank = static_cast<int>(r),
-                     .fingerprint = GraphFingerprint(lives[r].graph),
-                     .graph = &lives[r].graph});
-  }
-  const StatusOr<MergedGraph> merged = MergeGraphs(ranks);
+  const StatusOr<MergedGraph> merged = MergeAll(lives);
   ASSERT_EQ(merged.status(), absl::OkStatus());
   ASSERT_EQ(CheckGraph(merged->graph), absl::OkStatus());
   std::set<int> distinct;
@@ -179,13 +183,7 @@ TEST(MergePropertyTest, StrangersMergeOrDisagree) {
       ++num_merged;
       continue;
     }
-    std::vector<RankGraph> ranks;
-    for (size_t r = 0; r < lives.size(); ++r) {
-      ranks.push_back({.rank = static_cast<int>(r),
-                       .fingerprint = GraphFingerprint(lives[r].graph),
-                       .graph = &lives[r].graph});
-    }
-    const Status status = MergeGraphs(ranks).status();
+    const Status status = MergeAll(lives).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()),
                 ::testing::HasSubstr("are two objects on rank"));
