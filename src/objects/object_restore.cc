@@ -143,23 +143,19 @@ Agreed<LoadStatus> ReportTogether(CommContext& context,
                                   const RankMatch& mine) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
                                 Gather(context, Encode(mine)));
-  const auto report = [&]() -> StatusOr<std::string> {
+  const auto report = [&]() -> StatusOr<LoadReport> {
     std::vector<RankMatch> matches;
     for (const std::string& text : gathered) {
       std::optional<RankMatch> match = Decode<RankMatch>(text);
       if (!match) return DifferentCalls();
       matches.push_back(*std::move(match));
     }
-    BELAY_ASSIGN_OR_RETURN(const LoadReport all,
-                           MakeLoadReport(restoration.saved, matches));
-    return Encode(all);
+    return MakeLoadReport(restoration.saved, matches);
   };
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(context, [&] {
-                                  return CatchBadAlloc(
-                                      "the reports of all ranks", report);
-                                }));
-  BELAY_ASSIGN_OR_RETURN_AGREED(LoadReport merged,
-                                DecodeFromRoot<LoadReport>(bytes));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      LoadReport merged, ShareFromRoot<LoadReport>(context, [&] {
+        return CatchBadAlloc("the reports of all ranks", report);
+      }));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       LoadReport own,
       AgreeOn(context, MakeLoadReport(restoration.saved, {mine})));
