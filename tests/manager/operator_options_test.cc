@@ -139,7 +139,7 @@ TEST(OperatorOptionsTest, RulesInWhosePlaceTheyAre) {
                           "of 1 and of should_save and of checkpoint_interval "
                           "and of auto_interval",
                           "BELAY_KEEP: max_to_keep is 4 in place of all and of "
-                          "retention"));
+                          "preservation"));
 }
 
 TEST(OperatorOptionsTest, AReaderTakesTheDirectoryAlone) {
