@@ -187,10 +187,10 @@ py::object Kinds(const char* function) {
 }
 
 py::object FromStored(const char* function, const std::string& form) {
-  return CallWithForm(form, [&] { return Kinds(function)(NameOf(form)); });
+  return CallWithForm(form, [&] { return Kinds(function)(GetLastName(form)); });
 }
 
-std::pair<std::string, bool> KindOf(py::handle value) {
+std::pair<std::string, bool> FindKind(py::handle value) {
   return Kinds("kind_of")(value).cast<std::pair<std::string, bool>>();
 }
 
@@ -198,7 +198,7 @@ py::object Made(const std::string& kind, py::object values) {
   if (kind == "list" || kind == "dict" || kind.empty()) return values;
   if (kind == "tuple") return py::tuple(std::move(values));
   return CallWithForm(kind,
-                      [&] { return Kinds("made")(NameOf(kind), values); });
+                      [&] { return Kinds("made")(GetLastName(kind), values); });
 }
 
 py::object Like(py::handle given, py::object values) {

@@ -79,7 +79,7 @@ py::object FromStored(const char* function, const std::string& form);
 
 // A kind of the container `value`, which is none of the four most usual ones,
 // and whether a restore makes the very class.
-std::pair<std::string, bool> KindOf(py::handle value);
+std::pair<std::string, bool> FindKind(py::handle value);
 
 // Returns `values`, a list or a dict, as the container of this kind.
 py::object Made(const std::string& kind, py::object values);

@@ -20,11 +20,12 @@ std::string NameArguments(std::string_view start, const SaveArgsFor& one) {
 Status CheckSaveOptions(std::string_view start, const SaveOptions& options) {
   BELAY_RETURN_IF_ERROR(CheckRanges(start, options));
   BELAY_RETURN_IF_ERROR(
-      WithPrefix(start, CheckDescription(options.sharding_policy)));
-  BELAY_RETURN_IF_ERROR(WithPrefix(start, CompileArgs(options.args).status()));
+      AddPrefix(Cat(start, ": "), CheckDescription(options.sharding_policy)));
+  BELAY_RETURN_IF_ERROR(
+      AddPrefix(Cat(start, ": "), CompileArgs(options.args).status()));
   for (const SaveArgsFor& one : options.args) {
-    BELAY_RETURN_IF_ERROR(WithPrefix(NameArguments(start, one),
-                                     h5::CheckCanWrite(one.args.filters)));
+    BELAY_RETURN_IF_ERROR(AddPrefix(Cat(NameArguments(start, one), ": "),
+                                    h5::CheckCanWrite(one.args.filters)));
   }
   return absl::OkStatus();
 }
@@ -33,8 +34,8 @@ Status CheckFiltersCanBeRead(std::string_view start,
                              const SaveOptions& options) {
   for (const SaveArgsFor& one : options.args) {
     if (h5::CanUndo(one.args.filters)) continue;
-    BELAY_RETURN_IF_ERROR(WithPrefix(
-        NameArguments(start, one), h5::CheckProgramCanRead(one.args.filters)));
+    BELAY_RETURN_IF_ERROR(AddPrefix(Cat(NameArguments(start, one), ": "),
+                                    h5::CheckProgramCanRead(one.args.filters)));
   }
   return absl::OkStatus();
 }

@@ -54,8 +54,8 @@ Status CheckAgainstFirst(const HeldShard& first, const HeldShard& other) {
 }
 
 Status WithShard(const HeldShard& held, const Status& cause) {
-  return WithPrefix(Cat("plan \"", held.info->key, "\": rank ", held.rank),
-                    cause);
+  return AddPrefix(Cat("plan \"", held.info->key, "\": rank ", held.rank, ": "),
+                   cause);
 }
 
 // The same box twice with one replica number is two shards that overlap.

@@ -170,8 +170,9 @@ Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
             ? "; allow_shape_mismatch restores what both have in common"
             : ""));
   }
-  return WithPrefix(absl::StrFormat("plan \"%s\": rank %d", array.key, rank),
-                    CheckBox(wanted.box, array.shape));
+  return AddPrefix(
+      Cat(absl::StrFormat("plan \"%s\": rank %d", array.key, rank), ": "),
+      CheckBox(wanted.box, array.shape));
 }
 
 // By rank and shard, the number of the array in the index.

@@ -162,9 +162,9 @@ Status CheckDevice(const DeviceSpec& device, int rank) {
 }
 
 Status NameShard(const Shard& shard, const Status& cause) {
-  return WithPrefix(Cat("list \"", shard.key, "\": device \"",
-                        DeviceText(shard.device), "\""),
-                    cause);
+  return AddPrefix(Cat("list \"", shard.key, "\": device \"",
+                       DeviceText(shard.device), "\"", ": "),
+                   cause);
 }
 
 // Checks the devices. Returns the job that they name, or `job`.
