@@ -72,9 +72,16 @@ StatusOr<Metadata> ParseMetadata(std::string_view text,
     return DamagedMetadata(operation, "version or metadata");
   }
   Metadata metadata;
+  size_t bytes = 0;
   for (const auto& [name, value] : entries.items()) {
     if (!value.is_string()) return DamagedMetadata(operation, QuotedText(name));
     metadata[name] = value.get<std::string>();
+    bytes += name.size() + metadata[name].size();
+  }
+  if (bytes > kMostTextBytes) {
+    return DamagedMetadata(operation,
+                           Cat("too long (need at most ", kMostTextBytes,
+                               " bytes, found ", bytes, ")"));
   }
   const json need = document.value("crc32c", json());
   const uint32_t found = ComputeChecksum(entries);

@@ -68,5 +68,23 @@ TEST(MetadataTextTest, OthersAreRefused) {
   EXPECT_FALSE(Parse(std::string(1 << 20, '[')).ok());
 }
 
+TEST(MetadataTextTest, WhatNobodyWritesIsRefused) {
+  const auto with = [](const std::string& members) {
+    const Status status =
+        Parse(R"({"format": "belay metadata", "version": 1, )" + members + "}")
+            .status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    return std::string(status.message());
+  };
+  std::string many = "0";
+  for (int i = 0; i < 1 << 20; ++i) many += ",0";
+  EXPECT_THAT(with("\"x\": [" + many + ",0]"), HasSubstr("too many values"));
+  EXPECT_THAT(with("\"x\": " + std::string(16, '[') + std::string(16, ']')),
+              HasSubstr("too many levels"));
+  EXPECT_THAT(
+      with(R"("metadata": {"a": ")" + std::string(1 << 20, 'x') + "\"}"),
+      HasSubstr("too long (need at most 1048576 bytes, found 1048577)"));
+}
+
 }  // namespace
 }  // namespace belay::metadata_text_test
