@@ -151,6 +151,13 @@ class ListsTest(MpiCase):
     self.assert_fails("INVALID_ARGUMENT", "is not a list", belay.restore, COMM,
                       self.run_dir, {"v": []})
 
+  def test_a_number_in_a_name_is_no_length(self):
+    self.assertEqual(self.stored({1: 1.5, 3: 2.5}, set()), {None, 1.5, 2.5})
+    for number in (100_000, 10**12, 10**25):
+      values = {0: 1.5, number: 2.5}
+      for given in (set(), frozenset()):
+        self.assertEqual(self.stored(values, given), values)
+
   def test_what_was_passed_has_all_that_was_restored(self):
     """Even if nobody looks at the result."""
     state = {"step": 7, "s": "x", "b": b"y", "t": (1, [2.0]), "none": None,

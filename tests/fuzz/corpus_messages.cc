@@ -13,6 +13,7 @@
 #include "plan/listed_ranks.h"
 #include "plan/replica_check.h"
 #include "plan/restore_planner.h"
+#include "plan/stored_arrays.h"
 #include "plan/stored_values.h"
 #include "safetensors/export_plan.h"
 #include "safetensors/import_safetensors.h"
@@ -29,6 +30,7 @@ enum class PlanMessage : uint8_t {
   kSums,
   kImport,
   kExport,
+  kStacked,
   kDescription,
 };
 enum class ObjectMessage : uint8_t { kReport, kMatch, kGraph };
@@ -53,6 +55,16 @@ RankShards WholeArrays(const SavedCheckpoint& saved) {
                            .fields = array.fields});
   }
   return rank;
+}
+
+std::vector<StackedArray> StacksOf(const SavedCheckpoint& saved) {
+  std::vector<StackedArray> stacks;
+  const std::vector<ArrayEntry> entries = ArrayEntries(saved);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    StackedArray& stack = stacks.emplace_back(saved.arrays[i]);
+    for (const StoredDataset& dataset : entries[i].datasets) stack.Add(dataset);
+  }
+  return stacks;
 }
 
 std::string EntriesOf(const Entries& entries) {
@@ -81,6 +93,7 @@ void AddPlan(const SavedCheckpoint& saved, std::vector<std::string>& inputs) {
     inputs.push_back(MessageOf(PlanMessage::kReads, Encode(plan->ranks[1])));
   }
   inputs.push_back(MessageOf(PlanMessage::kValues, Encode(AllValues(saved))));
+  inputs.push_back(MessageOf(PlanMessage::kStacked, Encode(StacksOf(saved))));
   inputs.push_back(MessageOf(PlanMessage::kDescription,
                              EntriesOf(Describe(wanted, 0, 4).shared)));
   inputs.push_back(MessageOf(PlanMessage::kDescription,

@@ -12,6 +12,7 @@
 #include "plan/listed_ranks.h"
 #include "plan/plan.h"
 #include "plan/replica_check.h"
+#include "plan/stored_arrays.h"
 #include "plan/stored_values.h"
 #include "safetensors/export_plan.h"
 #include "safetensors/import_safetensors.h"
@@ -76,7 +77,7 @@ void ReadDescription(std::string_view message) {
 
 void Run(std::string_view input) {
   FuzzInput in(input);
-  const int kind = in.Number<uint8_t>() % 8;
+  const int kind = in.Number<uint8_t>() % 9;
   const std::string_view message = in.Rest();
   switch (kind) {
     case 0:
@@ -93,6 +94,8 @@ void Run(std::string_view input) {
       return ReadImport(message);
     case 6:
       return ReadExport(message);
+    case 7:
+      return RoundTrip<std::vector<StackedArray>>(message);
     default:
       return ReadDescription(message);
   }
