@@ -138,7 +138,7 @@ class ToolValuesTest(ToolCase):
 
     def test_show_what_is_not_there(self):
         for args, message in (
-                (["typos"], f'NOT_FOUND: read "{SHARED}": key "typos" is not '
+                (["typos"], f'NOT_FOUND: read "{SHARED}": "typos": key is not '
                             'in the checkpoint (need one of 23); close to it: '
                             '"types"'),
                 (["w", "--box", "0,6:0,11"],
