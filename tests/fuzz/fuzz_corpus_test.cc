@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostInputs = 24;
+constexpr size_t kMostInputs = 26;
 constexpr size_t kMostBytes = 20 * 1000;
 
 fs::path Corpus() { return BELAY_FUZZ_CORPUS; }
