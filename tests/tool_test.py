@@ -11,8 +11,8 @@ import unittest
 
 import h5py
 
-from tool_case import (GRAPH, GROUPS, PER_TASK, SHARED, TIME, VERSION, ToolCase,
-                       crc32c)
+from tool_case import (ARGS, GRAPH, GROUPS, PER_TASK, SHARED, STRUCTS, TIME,
+                       VERSION, ToolCase, crc32c)
 
 ARRAYS = """\
 key           dtype   shape          bytes  stored as
@@ -303,6 +303,24 @@ class ToolTest(ToolCase):
             self.assertNotEqual(code, 0)
             self.assertNotIn("\nsound", out + err)
             self.assertIn("sound: all", out + err)
+        line = b"x\nsound"
+        for step, columns, key in (
+                (GRAPH, ["arrays/layout"],
+                 "model/embed/.ATTRIBUTES/VARIABLE_VALUE"),
+                (ARGS, ["arrays/args"], "types/f16"),
+                (STRUCTS, ["arrays/key", "values/key"], "bodies")):
+            self.copy(step)
+            with h5py.File(self.path(f"{self.step}/index.h5")) as index:
+                row = list(index[".belay/arrays/key"][:]).index(key.encode())
+                width = index[".belay/" + columns[0]].dtype.itemsize
+            for column in columns:
+                self.patch_index(column, row, line[:width])
+            if step == STRUCTS:
+                key = line[:width].decode() + ".id"
+            code, out, err = self.belay("show", self.step, key)
+            self.assertEqual((code, err), (0, ""), step)
+            self.assertNotIn("\nsoun", out)
+            self.assertIn("soun", out)
 
     def test_what_is_not_there(self):
         self.path("empty").mkdir()

@@ -20,8 +20,12 @@ void PrintHead(const ArrayInfo& array, const std::string& rest) {
   Print("%s: %s %s, %s, %s%s\n", QuotedText(array.key), DTypeName(array.dtype),
         ShapeText(array.shape), BytesText(array.bytes), array.cut, rest);
   if (!array.fields.empty()) Print("structs of %s\n", array.fields);
-  if (!array.layout.empty()) Print("laid out as %s\n", array.layout);
-  if (!array.args.empty()) Print("saved with %s\n", array.args);
+  if (!array.layout.empty()) {
+    Print("laid out as %s\n", IndentedText(array.layout));
+  }
+  if (!array.args.empty()) {
+    Print("saved with %s\n", IndentedText(array.args));
+  }
 }
 
 // The box that the text means, "offset,length" or "-" for each axis.

@@ -311,7 +311,7 @@ StatusOr<ArrayInfo> CheckpointReader::Find(std::string_view key) const {
       .dtype = view.dtype,
       .shape = view.shape,
       .bytes = NumElements(view.shape) * DTypeSize(view.dtype),
-      .cut = Cat("field of \"", PrintableText(array.key), "\", ", array.cut)};
+      .cut = Cat("field of ", QuotedText(array.key), ", ", array.cut)};
 }
 
 std::vector<ValueInfo> CheckpointReader::Values() const {
