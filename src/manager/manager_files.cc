@@ -41,7 +41,7 @@ bool IsAsideName(std::string_view name, std::string_view prefix) {
 StatusOr<std::string> MakeAside(const AsideOrder& order) {
   const std::string aside = JoinPath(order.dir, order.aside);
   if (!IsAsideName(order.aside, order.prefix)) {
-    return absl::InvalidArgumentError(PrintableText(absl::StrCat(
+    return absl::InvalidArgumentError(PrintableLine(absl::StrCat(
         "set steps of \"", order.dir, "\" aside: not a name for that (need ",
         AsideName(order.prefix, 1), ", found \"", order.aside, "\")")));
   }

@@ -100,7 +100,7 @@ template <typename Describe>
 auto IfItFits(const std::string& path, Describe describe)
     -> StatusOr<decltype(describe())> {
   return CatchBadAlloc(
-      PrintableText(Cat("what \"", path, "\" holds")),
+      PrintableLine(Cat("what \"", path, "\" holds")),
       [&]() -> StatusOr<decltype(describe())> { return describe(); });
 }
 
@@ -207,7 +207,7 @@ struct CheckpointReader::Impl {
   Status Explain(std::string_view key, const Status& status) const {
     if (status.ok()) return status;
     const Status hinted = Hint(status);
-    return Status(hinted.code(), PrintableText(absl::StrFormat(
+    return Status(hinted.code(), PrintableLine(absl::StrFormat(
                                      "read \"%s\": key \"%s\": %s", path(),
                                      AbslView(key), hinted.message())));
   }
@@ -238,7 +238,7 @@ struct CheckpointReader::Impl {
     const std::vector<StoredArray>& arrays = contents->saved.arrays;
     CloseKeys close(key);
     for (const StoredArray& array : arrays) close.Offer(array.key);
-    return absl::NotFoundError(PrintableText(
+    return absl::NotFoundError(PrintableLine(
         absl::StrFormat("read \"%s\": \"%s\": %s", path(), AbslView(key),
                         close.AbsentText(Cat("need one of ", arrays.size())))));
   }
@@ -334,11 +334,11 @@ StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
   const StatusOr<ObjectGraph> graph = ReadObjectGraph(impl_->contents->saved);
   if (!graph.ok()) {
     return Status(graph.status().code(),
-                  PrintableText(Cat("read \"", info().path, "\": ",
+                  PrintableLine(Cat("read \"", info().path, "\": ",
                                     std::string(graph.status().message()))));
   }
   return CatchBadAlloc(
-      PrintableText(Cat("the objects of \"", info().path, "\"")),
+      PrintableLine(Cat("the objects of \"", info().path, "\"")),
       [&]() -> StatusOr<std::vector<ObjectInfo>> {
         return ListObjects(*graph);
       });
@@ -505,7 +505,7 @@ StatusOr<StepPin> StepPin::Take(const std::string& path) {
                      std::make_unique<HeldFile>(std::move(file)));
     }
   }
-  return absl::NotFoundError(PrintableText(
+  return absl::NotFoundError(PrintableLine(
       Cat("pin \"", step, "\": it is being deleted or replaced")));
 }
 

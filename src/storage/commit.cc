@@ -406,7 +406,7 @@ Status NoForeign(std::string_view operation, const std::string& path,
   if (names.empty()) return absl::OkStatus();
   if (names.size() > kMaxShown) names.resize(kMaxShown);
   return absl::FailedPreconditionError(
-      PrintableText(Cat(operation, " \"", path, "\": not written by belay: \"",
+      PrintableLine(Cat(operation, " \"", path, "\": not written by belay: \"",
                         absl::StrJoin(names, "\", \""), "\"; ", consequence)));
 }
 

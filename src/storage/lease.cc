@@ -78,7 +78,7 @@ std::string OwnerText(const LeaseOwner& owner) {
   if (!owner.user.empty()) {
     more.push_back(absl::StrCat("user \"", owner.user, "\""));
   }
-  return PrintableText(absl::StrCat(
+  return PrintableLine(absl::StrCat(
       "process ", owner.pid, " on host \"", owner.host, "\"",
       more.empty() ? "" : absl::StrCat(" (", absl::StrJoin(more, ", "), ")"),
       ", since ", owner.since));

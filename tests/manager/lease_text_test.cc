@@ -15,9 +15,10 @@ TEST(LeaseOwnerTest, ReadsWhatItWrote) {
                          .user = "me\n",
                          .since = "today"};
   EXPECT_EQ(ParseLease(LeaseText(owner), "read").value(), owner);
-  EXPECT_EQ(OwnerText(owner),
-            "process 7 on host \"n\"1\" (Slurm job 42_3, user \"me\n\"), since "
-            "today");
+  EXPECT_EQ(
+      OwnerText(owner),
+      "process 7 on host \"n\"1\" (Slurm job 42_3, user \"me\\n\"), since "
+      "today");
   EXPECT_EQ(ParseLease("{\"belay_lease\":1}", "read").value()->restarts, -1);
   EXPECT_EQ(OwnerText({.host = "h", .pid = 1, .since = "now"}),
             "process 1 on host \"h\", since now");

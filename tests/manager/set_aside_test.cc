@@ -110,6 +110,9 @@ TEST_F(SetAsideTest, StepsStayInTheDirectory) {
                   "\"" +
                   name + "\")"));
   }
+  order.aside = "x\nsteps: none";
+  EXPECT_THAT(std::string(SetAside(order, {2}).status().message()),
+              HasSubstr("found \"x\\nsteps: none\""));
   Put("step.aside_0002", "a file");
   for (const std::string name : {"step.aside_0001", "step.aside_0002"}) {
     order.aside = name;
