@@ -44,14 +44,13 @@ bool CanHoldChunks(const StoredDataset& dataset, int64_t bytes,
          bytes / (chunk_elements * element_size) <= file_bytes;
 }
 
-// The fewest bytes that a file has for those of a dataset with filters. Each
-// chunk has a place, a length and a mask of filters somewhere, and a byte at
-// least. zlib makes a byte of no more than about a thousand; filters of others
-// may make any number. Requires that CanHoldChunks holds.
+// The fewest bytes that a file has for those of a dataset with filters. zlib
+// makes a byte of no more than about a thousand; filters of others may make any
+// number. Requires that CanHoldChunks holds.
 int64_t LeastFilteredBytes(const StoredDataset& dataset, int64_t element_size) {
-  constexpr absl::uint128 kBytesOfChunk = 8 + 1 + 4 + 1;
   const auto of_chunks = static_cast<int64_t>(std::min<absl::uint128>(
-      kBytesOfChunk * static_cast<uint64_t>(NumElements(ChunkGrid(dataset))),
+      absl::uint128(kLeastChunkBytes) *
+          static_cast<uint64_t>(NumElements(ChunkGrid(dataset))),
       INT64_MAX));
   constexpr int kDeflate = 1, kShuffle = 2, kFletcher32 = 3;  // in HDF5
   // A zlib stream has a header as well, and a chunk one byte at least.

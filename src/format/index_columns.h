@@ -23,6 +23,10 @@ inline constexpr char kIndexMagic[] = "belay checkpoint";
 // The largest time: 9999-12-31 23:59:59, the last one that calendars show.
 inline constexpr int64_t kMaxTime = 253402300799;
 
+// The fewest bytes of a file for a chunk that passes filters: its place, its
+// length, a mask of filters, and one byte.
+inline constexpr int64_t kLeastChunkBytes = 8 + 1 + 4 + 1;
+
 // The values of the column ".belay/datasets/chunked".
 inline constexpr uint8_t kStoredContiguous = 0;
 inline constexpr uint8_t kStoredChunks = 1;

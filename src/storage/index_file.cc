@@ -186,11 +186,23 @@ class LinkedFiles {
   absl::flat_hash_map<uint64_t, size_t> by_number_;
 };
 
+// Returns what each file has at least for chunks with filters. Requires files
+// that can hold them.
+std::vector<int64_t> LeastChunkBytes(const SavedCheckpoint& saved) {
+  std::vector<int64_t> bytes(saved.files.size());
+  for (const StoredDataset& dataset : saved.datasets) {
+    if (dataset.filters.empty()) continue;
+    bytes[dataset.file] += kLeastChunkBytes * NumElements(ChunkGrid(dataset));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Status CheckDataFiles(const std::string& directory,
                       const SavedCheckpoint& saved) {
   LinkedFiles linked(saved);
+  const std::vector<int64_t> of_chunks = LeastChunkBytes(saved);
   for (size_t i = 0; i < saved.files.size(); ++i) {
     const StoredFile& expected = saved.files[i];
     const std::string path = JoinPath(directory, expected.name);
@@ -210,6 +222,14 @@ Status CheckDataFiles(const std::string& directory,
           stat.size));
     }
     BELAY_RETURN_IF_ERROR(linked.Add(i, path, stat));
+    const int64_t without_holes = BytesWithoutHoles(*file, stat);
+    if (of_chunks[i] > without_holes) {
+      return absl::DataLossError(
+          absl::StrFormat("open \"%s\": the data file has holes where its "
+                          "chunks would be (need "
+                          "%d bytes, found %d)",
+                          path, of_chunks[i], without_holes));
+    }
   }
   return absl::OkStatus();
 }

@@ -227,6 +227,30 @@ TEST_F(IndexHostileTest, ManyChunksNeedFilesThatHoldThem) {
   h5::Ok(check());
 }
 
+// Nor do holes hold chunks with filters.
+TEST_F(IndexHostileTest, ChunksWithFiltersAreNotInHoles) {
+  constexpr int64_t kChunks = 1 << 18;
+  SavedCheckpoint saved{
+      .arrays = {{"w", DType::kU8, {kChunks}}},
+      .datasets = {{.box = WholeBox({kChunks}),
+                    .chunk = {1},
+                    .offset = -1,
+                    .filters = {{.id = 1, .parameters = {6}}}}},
+      .files = {{.name = "data.h5", .bytes = 14 * kChunks}}};
+  Put("data.h5", std::string(14 * kChunks, 'x'));
+  h5::Ok(CheckDataFiles(dir_, saved));
+  Put("data.h5", std::string(kChunks, 'x'));
+  std::filesystem::resize_file(Path("data.h5"), 14 * kChunks);
+  const Status holes = CheckDataFiles(dir_, saved);
+  EXPECT_EQ(holes.code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(holes.message().find("holes where its chunks would be (need "),
+            holes.message().npos)
+      << holes;
+  // Values are also in holes.
+  saved.datasets[0].filters = {};
+  h5::Ok(CheckDataFiles(dir_, saved));
+}
+
 // Anybody who may read a file can hold a lock on it.
 TEST_F(IndexHostileTest, ALockOfAReaderStopsNobody) {
   const SavedCheckpoint saved = SmallIndex();
