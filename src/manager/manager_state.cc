@@ -245,7 +245,7 @@ Status CheckHeader(const json& document, std::string_view prefix,
   if (text("prefix") != prefix) {
     return absl::FailedPreconditionError(
         Cat(operation, ": written for another prefix (need \"", prefix,
-            "\", found \"", text("prefix"), "\")"));
+            "\", found ", QuotedText(text("prefix")), ")"));
   }
   return absl::OkStatus();
 }

@@ -49,6 +49,13 @@ TEST(StateLimitsTest, ValuesHaveAnEnd) {
   }
 }
 
+// A name in the file makes no line of its own.
+TEST(StateLimitsTest, AnotherPrefixIsPrintedOnOneLine) {
+  const std::string text = StateText(kSample, "a\nb").value();
+  EXPECT_THAT(std::string(Parse(text).status().message()),
+              HasSubstr("(need \"step\", found \"a\\nb\")"));
+}
+
 // What cannot be read again is not written.
 TEST(StateLimitsTest, LengthHasAnEnd) {
   ManagerState state{.steps = {{.step = 1, .metrics = Metrics()}}};
