@@ -109,11 +109,6 @@ bool IsIntName(std::string_view name) {
                      [](char one) { return one >= '0' && one <= '9'; });
 }
 
-bool IsLengthOf(int64_t count, int64_t length) {
-  constexpr int64_t kMostNone = 1000;
-  return length <= 2 * count + kMostNone;
-}
-
 void StoredForms::Finish() {
   // The key of a dict may have a "/" itself: the container of each such key.
   std::map<std::string, std::string_view, std::less<>> containers;
@@ -192,10 +187,10 @@ py::object Kinds(const char* function) {
 }
 
 py::object FromStored(const char* function, const std::string& form) {
-  return CallWithForm(form, [&] { return Kinds(function)(GetLastName(form)); });
+  return CallWithForm(form, [&] { return Kinds(function)(NameOf(form)); });
 }
 
-std::pair<std::string, bool> FindKind(py::handle value) {
+std::pair<std::string, bool> KindOf(py::handle value) {
   return Kinds("kind_of")(value).cast<std::pair<std::string, bool>>();
 }
 
@@ -203,7 +198,7 @@ py::object Made(const std::string& kind, py::object values) {
   if (kind == "list" || kind == "dict" || kind.empty()) return values;
   if (kind == "tuple") return py::tuple(std::move(values));
   return CallWithForm(kind,
-                      [&] { return Kinds("made")(GetLastName(kind), values); });
+                      [&] { return Kinds("made")(NameOf(kind), values); });
 }
 
 py::object Like(py::handle given, py::object values) {

@@ -47,10 +47,6 @@ TypeHandlerPtr FormHandler(std::string typestr);
 // Whether str(int(name)) is the name.
 bool IsIntName(std::string_view name);
 
-// Returns whether a list may be so long that has so many stored elements. An
-// element of None has no array, but a file may name any number.
-bool IsLengthOf(int64_t count, int64_t length);
-
 struct StoredForms {
   // The fields of stored structs by their keys, such as "id:i64 x:f64[3]".
   std::map<std::string, std::string> fields;
@@ -83,7 +79,7 @@ py::object FromStored(const char* function, const std::string& form);
 
 // A kind of the container `value`, which is none of the four most usual ones,
 // and whether a restore makes the very class.
-std::pair<std::string, bool> FindKind(py::handle value);
+std::pair<std::string, bool> KindOf(py::handle value);
 
 // Returns `values`, a list or a dict, as the container of this kind.
 py::object Made(const std::string& kind, py::object values);

@@ -215,7 +215,7 @@ void BoundState::AddKind(const std::string& key, py::handle container) {
   const std::string form_key = FormKey(is_empty ? "empty" : "kind", key);
   if (PyList_CheckExact(container.ptr())) return AddForm(form_key, "list");
   if (PyTuple_CheckExact(container.ptr())) return AddForm(form_key, "tuple");
-  const auto [kind, is_exact] = FindKind(container);
+  const auto [kind, is_exact] = KindOf(container);
   if (!is_exact && rank_ == 0) WarnOfClass(key, container, kind);
   if (kind != "dict" || is_empty) AddForm(form_key, kind);
 }
@@ -247,7 +247,7 @@ void BoundState::AddForms(const std::string& key, const Node& node,
   if (PyODict_Check(node.given.ptr()) &&
       !std::is_sorted(names.begin(), names.end())) {
     py::list order;
-    for (const std::string& name : names) order.append(GetLastName(name));
+    for (const std::string& name : names) order.append(NameOf(name));
     const std::string text =
         py::str(py::module_::import("json").attr("dumps")(order));
     AddForm(
