@@ -40,12 +40,14 @@ inline Status WriteHyperslab(const Handle& dataset, const Box& array_box,
   const bool is_empty_text =
       type.dtype == DType::kString && type.string_bytes == 0;
   if (IsEmpty(array_box) || is_empty_text) return absl::OkStatus();
-  const Box box = Value(DatasetBox(type, array_box));
-  const Handle memory = Value(NewSpace(box.shape, dataset.name()));
-  const Handle selection = Value(GetSpace(dataset));
+  BELAY_ASSIGN_OR_RETURN(const Box box, DatasetBox(type, array_box));
+  BELAY_ASSIGN_OR_RETURN(const Handle memory,
+                         NewSpace(box.shape, dataset.name()));
+  BELAY_ASSIGN_OR_RETURN(const Handle selection, GetSpace(dataset));
   BELAY_RETURN_IF_ERROR(SelectBox(selection, box));
-  return Check(H5Dwrite(dataset.get(), Value(FileType(type)).get(),
-                        memory.get(), selection.get(), H5P_DEFAULT, data),
+  BELAY_ASSIGN_OR_RETURN(const Handle stored, FileType(type));
+  return Check(H5Dwrite(dataset.get(), stored.get(), memory.get(),
+                        selection.get(), H5P_DEFAULT, data),
                "write dataset", dataset.name());
 }
 

@@ -282,7 +282,6 @@ class ManagedSave:
   deleted: list
   notes: list
   failure: Any
-  begun: bool
   finished: Any
 
 

@@ -210,12 +210,10 @@ class StateTest(MpiCase):
     ]
     for wrapper, text in refused:
       for call in (belay.save, belay.restore):
-        arguments = (0, {"m": {"w": wrapper}})
-        if call is belay.restore:
-          arguments = ({"m": {"w": wrapper}}, 0)
+        state = {"m": {"w": wrapper}}
         verb = "save" if call is belay.save else "restore"
         error = self.assert_fails("INVALID_ARGUMENT", text, call, COMM,
-                                  self.run_dir, *arguments)
+                                  self.run_dir, state=state, step=0)
         self.assertIn(f'{verb} "m/w": ', str(error))
 
   def test_what_does_not_match(self):

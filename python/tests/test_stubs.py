@@ -45,7 +45,7 @@ class StubTest(unittest.TestCase):
     for name, node in self.nodes.items():
       if not isinstance(node, ast.FunctionDef):
         continue
-      positional = [arg.arg for arg in node.args.args]
+      positional = [arg.arg for arg in node.args.args + node.args.kwonlyargs]
       found = inspect.signature(getattr(belay, name)).parameters
       self.assertEqual(positional, [key for key in found if key != "options"])
 

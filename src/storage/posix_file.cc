@@ -57,9 +57,10 @@ int64_t NumBytes(std::span<const std::span<const std::byte>> parts) {
   return bytes;
 }
 
-// Calls `move`, pwritev or preadv, until parts of memory that follow each other
-// in a file are through. It returns the bytes that it has moved, after an error
-// a negative number. Returns the bytes that were left when it moved nothing.
+// Calls `move`, which writes or reads some vectors, until parts of memory that
+// follow each other in a file are through. It returns the bytes that it has
+// moved, after an error a negative number. Returns the bytes that were left
+// when it moved nothing.
 template <typename Byte, typename Move>
 StatusOr<int64_t> MoveParts(std::span<const std::span<Byte>> parts,
                             const char* operation, const std::string& path,
@@ -158,7 +159,10 @@ Status PosixFile::WriteVectors(
       const int64_t left,
       MoveParts(parts, "write", path_, [&](const iovec* vectors, int count) {
         write_calls_.fetch_add(1, std::memory_order_relaxed);
-        const ssize_t moved = ::pwritev(file_.fd(), vectors, count, offset);
+        const ssize_t moved =
+            count == 1 ? ::pwrite(file_.fd(), vectors[0].iov_base,
+                                  vectors[0].iov_len, offset)
+                       : ::pwritev(file_.fd(), vectors, count, offset);
         offset += std::max<ssize_t>(moved, 0);
         return moved;
       }));
@@ -178,7 +182,10 @@ Status PosixFile::PreadParts(int64_t offset,
       const int64_t left,
       MoveParts(parts, "read", path_, [&](const iovec* vectors, int count) {
         read_calls_.fetch_add(1, std::memory_order_relaxed);
-        const ssize_t moved = ::preadv(file_.fd(), vectors, count, offset);
+        const ssize_t moved =
+            count == 1 ? ::pread(file_.fd(), vectors[0].iov_base,
+                                 vectors[0].iov_len, offset)
+                       : ::preadv(file_.fd(), vectors, count, offset);
         offset += std::max<ssize_t>(moved, 0);
         return moved;
       }));

@@ -165,7 +165,7 @@ void IsNoValue(belay::Tracker& tracker) {
 #elif CASE == 20  // belay::Memory
   long double numbers[3] = {};
   belay::State().AddReplicated("x", {3}, numbers);
-#elif CASE == 21  // belay stores numbers and objects of classes, no pointers
+#elif CASE == 21  // belay stores numbers and class objects, not pointers
   float* pointer = nullptr;
   belay::State().Add("x", &pointer);
 #elif CASE == 22  // belay would store the chars of this array
