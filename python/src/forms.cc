@@ -109,6 +109,11 @@ bool IsIntName(std::string_view name) {
                      [](char one) { return one >= '0' && one <= '9'; });
 }
 
+bool IsLengthOf(int64_t count, int64_t length) {
+  constexpr int64_t kMostNone = 1000;
+  return length <= 2 * count + kMostNone;
+}
+
 void StoredForms::Finish() {
   // The key of a dict may have a "/" itself: the container of each such key.
   std::map<std::string, std::string_view, std::less<>> containers;

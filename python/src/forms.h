@@ -47,6 +47,10 @@ TypeHandlerPtr FormHandler(std::string typestr);
 // Whether str(int(name)) is the name.
 bool IsIntName(std::string_view name);
 
+// Returns whether a list may be so long that has so many stored elements. An
+// element of None has no array, but a file may name any number.
+bool IsLengthOf(int64_t count, int64_t length);
+
 struct StoredForms {
   // The fields of stored structs by their keys, such as "id:i64 x:f64[3]".
   std::map<std::string, std::string> fields;

@@ -76,9 +76,7 @@ void BoundState::BindRest(const std::string& key, Node& node) {
 
 int64_t BoundState::NumStored(const std::string& key, int64_t given) const {
   const auto [stored, count] = StoredNumbers(key);
-  // An element of None has no array, but a file may name any number.
-  constexpr int64_t kMostNone = 1000;
-  if (stored - given > 2 * count + kMostNone) {
+  if (!IsLengthOf(count, stored - given)) {
     Refuse(key, "the stored value is not a list (element " +
                     std::to_string(stored - 1) + " of " +
                     std::to_string(count) + ")");

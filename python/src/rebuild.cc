@@ -32,14 +32,21 @@ void CopyAttributes(const py::object& from, const py::object& to) {
   to.attr("__dict__").attr("update")(from.attr("__dict__"));
 }
 
-// A list of the values with the names "0", "1", ..., None where one lacks.
+// A list of the values with the names "0", "1", ..., None where one lacks; the
+// same dict if it is no list.
 py::object ListOfNumbered(const py::object& dict) {
+  constexpr size_t kMostDigits = 18;
   std::map<int64_t, py::object> numbered;
   for (const auto& [name, value] : py::dict(dict)) {
     const std::string text = BytesOf(name);
-    if (!IsIntName(text) || text.starts_with('-')) return dict;
+    if (!IsIntName(text) || text.starts_with('-') ||
+        text.size() > kMostDigits) {
+      return dict;
+    }
     numbered[std::stoll(text)] = py::reinterpret_borrow<py::object>(value);
   }
+  const int64_t last = numbered.empty() ? -1 : numbered.rbegin()->first;
+  if (!IsLengthOf(std::ssize(numbered), last + 1)) return dict;
   py::list list;
   for (const auto& [number, value] : numbered) {
     while (static_cast<int64_t>(list.size()) < number) list.append(py::none());
@@ -161,10 +168,10 @@ py::object BoundState::RebuiltOpen(const Node& node) {
 void BoundState::FillOpen(Node& node, const py::object& found) {
   const py::object& given = node.given;
   if (found.is(given)) return;
-  const bool is_alike =
-      PyDict_Check(given.ptr())    ? PyDict_Check(found.ptr())
-      : PyAnySet_Check(given.ptr()) ? PyAnySet_Check(found.ptr())
-                                    : IsSequence(given) && IsSequence(found);
+  const bool is_alike = PyDict_Check(given.ptr()) ? PyDict_Check(found.ptr())
+                        : PyAnySet_Check(given.ptr())
+                            ? PyAnySet_Check(found.ptr())
+                            : IsSequence(given) && IsSequence(found);
   const bool may_change = py::hasattr(given, "clear");
   if (!is_alike || !may_change) return;
   given.attr("clear")();

@@ -56,7 +56,7 @@ class ManagerTest(MpiCase):
       for step, loss in enumerate([3.0, 1.0, 2.0]):
         one.save(step, self.state(step), metrics={"loss": loss})
       self.assertEqual(one.best_step(), 1)
-      self.assertEqual(one.metrics(1), {"loss": 1.0})
+      self.assertEqual(one.step_metrics(1), {"loss": 1.0})
       self.assertIn(1, one.steps())
       self.assertNotIn(0, one.steps())
 

@@ -77,8 +77,11 @@ StatusOr<int64_t> MoveParts(std::span<const std::span<Byte>> parts,
     int64_t bytes = 0;
     for (; count < kMostVectors && count < std::ssize(parts); ++count) {
       std::span<Byte> part = parts[count];
-      if (count == 0) part = part.subspan(done);
-      if (count > 0 && bytes + std::ssize(part) > kMostBytes) break;
+      if (count == 0) {
+        part = part.subspan(done,
+                            std::min<size_t>(part.size() - done, kMostBytes));
+      }
+      if (bytes + std::ssize(part) > kMostBytes) break;
       vectors[count] = {const_cast<std::byte*>(part.data()), part.size()};
       bytes += std::ssize(part);
     }
