@@ -172,9 +172,9 @@ class CheckpointManager {
   // the previous call, then begins its own. So no step waits for it: signals
   // and the time are those of the previous call; the rules about steps are
   // evaluated for this `step`. Only with should_save does the call wait for
-  // rank 0's answer for this step. Errors, on all ranks; an error of this call
-  // is returned by the next one:
-  //   those of Save for the step; InvalidArgument - ranks passed different
+  // rank 0's answer for this step.
+  // Errors, on all ranks, those of this call by the next one: those of Save for
+  //   the step; InvalidArgument - ranks passed different
   //   steps; Internal - the clock or should_save threw.
   // Cost: one nonblocking all-reduce of 8 bytes; none once the job must stop.
   StatusOr<bool> ShouldSave(std::optional<int64_t> step = std::nullopt);
@@ -225,7 +225,9 @@ class CheckpointManager {
 
   // Waits as Wait does, and releases the lease and everything else, also after
   // an error. Collective. Does nothing if it was called before.
-  // Errors: those of Save.
+  // Errors: those of Save; the failure of the save that has ended, also if it
+  // is
+  //   tolerated.
   Status Close();
 
   // Restores the newest step that can be restored. Collective. `options` must
@@ -297,8 +299,8 @@ class CheckpointManager {
   // Errors: NotFound - no such step of this manager, or no metrics.
   StatusOr<Metrics> StepMetrics(int64_t step) const;
 
-  // Returns the steps that the manager knows, ascending; the rules may still
-  // delete those that are not preserved. Local. (TensorFlow's `checkpoints`.)
+  // Returns the steps of this manager that rules may still delete, ascending:
+  // without those that are preserved. Local. (TensorFlow's `checkpoints`.)
   std::vector<StepRecord> StepRecords() const;
 
   // Returns the directory of a step. Local.

@@ -148,6 +148,7 @@ TEST_F(ManagerArgumentsTest, ACheckpointThatWasMovedFrom) {
   SameError(CheckpointManager::Create(checkpoint, scratch_.File("b")).status(),
             code);
   comm.Close().IgnoreError();
+  SameError(manager->Close(), code);
 }
 
 TEST_F(ManagerArgumentsTest, RanksThatDisagree) {

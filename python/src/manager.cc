@@ -98,8 +98,9 @@ class StateManager {
         bound->state(), [&] { return manager_->Save(number, options); });
     // What is copied later must stay as it is until then.
     bound_ = nullptr;
-    if (saved.outcome == SaveOutcome::kBegun && is_lazy_)
+    if (saved.outcome == SaveOutcome::kBegun && is_lazy_) {
       bound_ = saved_.Take();
+    }
     ThrowPendingExit();
     return ManagedSaveOf(saved);
   }
@@ -183,6 +184,7 @@ class StateManager {
     Abandon();
     Unlocked([&] { return comm_.Close(); });
     ThrowIfError(ended.status());
+    if (*ended && (*ended)->failure) ThrowIfError(*(*ended)->failure);
     return *ended ? ManagedSaveOf(**ended) : py::none();
   }
 

@@ -69,7 +69,8 @@ class ManagerTest(MpiCase):
       restored = manager.restore(self.state(0), step=0)
       self.assertEqual((restored.step, restored.deleted), (0, [2]))
       self.assertEqual(restored.state["step"], 0)
-      self.assert_fails("NOT_FOUND", "", manager.restore, self.state(0), 7)
+      self.assert_fails("NOT_FOUND", "", manager.restore, self.state(0),
+                        step=7)
       manager.reload()
 
   def test_notes_name_options_of_python(self):

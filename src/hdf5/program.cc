@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -112,7 +113,8 @@ StatusOr<std::vector<std::string>> ProgramFor(const std::string& work) {
 
 Status UsePlugins(std::string_view kinds,
                   std::span<const char* const> folders) {
-  const std::optional<int64_t> mask = ParseDigits(kinds, H5PL_ALL_PLUGIN);
+  const std::optional<int64_t> mask =
+      ParseDigits(kinds, std::numeric_limits<unsigned>::max());
   if (!mask) return absl::InvalidArgumentError("no kinds of plugins");
   // Here HDF5 could load one before it is told.
   constexpr char kPreload[] = "HDF5_PLUGIN_PRELOAD";

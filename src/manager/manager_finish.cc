@@ -217,8 +217,9 @@ Agreed<> Impl::SettleUnderWay() {
 void Impl::TellOfEnded(ManagedSave& result) {
   if (!ended_) return;
   ManagedSave ended = *std::exchange(ended_, std::nullopt);
-  if (ended.outcome == SaveOutcome::kSaved)
+  if (ended.outcome == SaveOutcome::kSaved) {
     result.finished = std::move(ended.result);
+  }
   result.deleted.insert(result.deleted.end(), ended.deleted.begin(),
                         ended.deleted.end());
   std::sort(result.deleted.begin(), result.deleted.end());
@@ -252,9 +253,19 @@ StatusOr<std::optional<ManagedSave>> CheckpointManager::Wait() {
 
 Status CheckpointManager::Close() {
   if (impl_ == nullptr) return absl::OkStatus();
-  const Agreed<std::optional<ManagedSave>> ended = impl_->Wait();
+  Status status = CheckMoved(impl_.get(), "close").status();
+  if (status.ok()) {
+    Agreed<std::optional<ManagedSave>> ended = impl_->Wait();
+    status = ended.status();
+    // An error of the last ShouldSave does not give a good save up.
+    if (impl_->under_way_) ended = impl_->Wait();
+    if (ended.ok() && *ended && (*ended)->failure) {
+      status.Update(*(*ended)->failure);
+    }
+    status.Update(ended.status());
+  }
   impl_.reset();
-  return ended.status();
+  return status;
 }
 
 // Returns the newest managed step that can be restored among those that

@@ -349,8 +349,9 @@ bool HasBest(const RetentionPolicy& retention) {
 PreservationPolicy MakePolicy(const RetentionPolicy& retention) {
   if (retention.preservation) return *retention.preservation;
   std::vector<PreservationPolicy> rules;
-  if (retention.keep_period)
+  if (retention.keep_period) {
     rules.push_back(EveryNSteps(*retention.keep_period));
+  }
   if (retention.keep_time_interval) {
     rules.push_back(EveryNSeconds(*retention.keep_time_interval));
   }

@@ -27,8 +27,8 @@ std::vector<std::string> MisspeltVariables(
 using OperatorOptions = std::map<std::string, std::string>;
 
 // Reads the variables; an empty one counts as unset. Messages name no
-// directory. Errors: InvalidArgument - some cannot be parsed; names all of
-// them, and what
+// directory.
+// Errors: InvalidArgument - some cannot be parsed; names all of them, and what
 //   each needs.
 StatusOr<OperatorOptions> ParseOperatorOptions(const VariableLookup& lookup);
 

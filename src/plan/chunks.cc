@@ -251,8 +251,6 @@ Shape WithoutEmptyAxes(Shape shape) {
 
 // Returns the chunk of a request without a limit: the shard, with length 1 on
 // the shard_axes and on axes without elements.
-Shape LargestChunk(const ChunkRequest& request);
-
 Shape LargestChunk(const ChunkRequest& request) {
   Shape chunk = WithoutEmptyAxes(request.shard_shape);
   for (const int axis : request.shard_axes) chunk[axis] = 1;

@@ -17,11 +17,6 @@ auto SortKey(const ReplicaSum& sum) {
   return std::tie(sum.key, sum.box.offset, sum.box.shape);
 }
 
-std::string RanksText(const std::vector<int32_t>& ranks) {
-  return Cat(ranks.size() == 1 ? "rank " : "ranks ",
-             JoinFirst(ranks, kMostNamedRanks, ", "));
-}
-
 // Notes whether the sums of one box differ.
 void Compare(std::span<const ReplicaSum> sums,
              ReplicaDifferences& differences) {
@@ -45,7 +40,8 @@ void Compare(std::span<const ReplicaSum> sums,
       box.shape.empty() ? "" : Cat(", box \"", BoxText(box), "\",");
   differences.first = absl::StrFormat(
       "replicas of \"%s\"%s differ (need the values of %s, found others on %s)",
-      sums[0].key, place, RanksText(most->second), RanksText(others));
+      sums[0].key, place, NameRanks(most->second, kMostNamedRanks),
+      NameRanks(others, kMostNamedRanks));
   differences.rank = others[0];
 }
 

@@ -164,8 +164,9 @@ Status FindStep(RestoreSource& source) {
 // directory, or one without committed steps. Former and unfinished steps and an
 // empty path are errors. Rank 0 only.
 StatusOr<bool> HoldsNothing(const std::string& path) {
-  if (path.empty() || IsInProgress(GetLastName(WithoutSlashes(path))))
+  if (path.empty() || IsInProgress(GetLastName(WithoutSlashes(path)))) {
     return false;
+  }
   const StatusOr<std::vector<std::string>> names = ListDirectory(path);
   if (absl::IsNotFound(names.status())) return true;
   BELAY_RETURN_IF_ERROR(names.status());

@@ -10,7 +10,6 @@
 #include "belay/checkpoint_reader.h"
 #include "belay/extend/state.h"
 #include "belay/extend/transform_function.h"
-#include "belay/values/restore_values.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
 #include "core/status_macros.h"
@@ -622,15 +621,16 @@ namespace {
 Agreed<State> MakeTogether(RestoreFrame& frame, const SavedCheckpoint& saved,
                            ValueTree& tree) {
   frame.stages.Enter("metadata");
-  const auto list = [&]() -> StatusOr<StoredValue> {
-    return WholeCheckpoint(AllValues(saved));
-  };
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const StoredValue whole,
-      ShareFromRoot<StoredValue>(frame.context, list, kMetadata));
+      const std::string bytes, FromRoot(frame.context, [&] {
+        return CatchBadAlloc(kMetadata, [&]() -> StatusOr<std::string> {
+          return Encode(WholeCheckpoint(AllValues(saved)));
+        });
+      }));
   State state;
   BELAY_RETURN_IF_AGREED(Agree(frame.context, CatchBadAlloc("all values", [&] {
-                                 return AddTree(whole, tree, state);
+                                 return AddTree(*Decode<StoredValue>(bytes),
+                                                tree, state);
                                })));
   return state;
 }

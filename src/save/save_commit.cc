@@ -40,9 +40,9 @@ using Phase = StepInProgress::Phase;
 constexpr char kSourceDate[] = "SOURCE_DATE_EPOCH";
 
 // Creates a file for a later save of the plan.
-Status CreateAgain(const NewFile& file,
-                   const std::shared_ptr<const Skeleton>& skeleton,
-                   LaterWrites* later) {
+Status CreateFromCache(const NewFile& file,
+                       const std::shared_ptr<const Skeleton>& skeleton,
+                       LaterWrites* later) {
   BELAY_RETURN_IF_ERROR(
       CreateAgain(file, *skeleton, /*with_regions=*/later == nullptr));
   if (later == nullptr) return absl::OkStatus();
@@ -78,7 +78,8 @@ Status CreateMyFiles(const SaveFrame& frame, const StepInProgress& step,
                        .hints = frame.options.mpi_io_hints,
                        .once_open = OnceOpen(step)};
     if (save.reuse) {
-      BELAY_RETURN_IF_ERROR(CreateAgain(file, plan.skeletons[next++], later));
+      BELAY_RETURN_IF_ERROR(
+          CreateFromCache(file, plan.skeletons[next++], later));
       continue;
     }
     BELAY_ASSIGN_OR_RETURN(

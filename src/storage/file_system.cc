@@ -147,6 +147,11 @@ FileSystem FindFileSystem(const std::string& path) {
   }
 }
 
+bool IsInMemory(const std::string& path) {
+  const auto found = NearestAbove<struct statfs>(path, ::statfs);
+  return found && found->f_type == TMPFS_MAGIC;
+}
+
 std::string_view FileSystemName(FileSystem file_system) {
   constexpr std::string_view kNames[] = {
       "", "NFS", "tmpfs", "Lustre", "GPFS", "BeeGFS", "CephFS", "GlusterFS"};

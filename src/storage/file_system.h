@@ -64,9 +64,7 @@ std::string_view FileSystemName(FileSystem file_system);
 
 // Returns whether `path`, or the nearest directory above it, lies on a tmpfs;
 // false if that is unknown.
-inline bool IsInMemory(const std::string& path) {
-  return FindFileSystem(path) == FileSystem::kMemory;
-}
+bool IsInMemory(const std::string& path);
 
 // Returns the type of the file system that is mounted as `device`, such as
 // "fuse.glusterfs", by the text of /proc/self/mountinfo; "" if it does not say.

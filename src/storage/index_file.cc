@@ -263,8 +263,9 @@ Status CheckChunksFit(std::string_view operation, const std::string& directory,
       "hold; "
       "if you trust the index, set %s to %d or more (need at most %d chunks, "
       "found %d)",
-      AbslView(operation), directory, kMaxMetadataBytes, chunks * kBytesPlanned,
-      most, chunks));
+      AbslView(operation), directory, kMaxMetadataBytes,
+      std::min(chunks, INT64_MAX / kBytesPlanned) * kBytesPlanned, most,
+      chunks));
 }
 
 // --- Reading ---

@@ -888,14 +888,19 @@ struct TwoPhaseRun {
 
 // Writes ascending segments; those that follow each other in one call.
 Status WriteDomain(const Segments& segments, PartWriter& writer) {
-  JoinedSegments<const std::byte> joined(
-      std::bind_front(&PartWriter::Write, &writer));
-  for (const IoSegment& segment : segments) {
-    joined.Add({static_cast<const std::byte*>(segment.data),
-                static_cast<size_t>(segment.bytes)},
-               segment.offset);
+  std::vector<std::span<const std::byte>> parts;
+  for (size_t i = 0; i < segments.size();) {
+    const int64_t begin = segments[i].offset;
+    int64_t end = begin;
+    parts.clear();
+    for (; i < segments.size() && segments[i].offset == end; ++i) {
+      parts.emplace_back(static_cast<const std::byte*>(segments[i].data),
+                         static_cast<size_t>(segments[i].bytes));
+      end += segments[i].bytes;
+    }
+    BELAY_RETURN_IF_ERROR(writer.Write(begin, end - begin, parts));
   }
-  return joined.Flush();
+  return absl::OkStatus();
 }
 
 int64_t CountBytes(const Segments& segments) {
