@@ -47,11 +47,8 @@ Status NameAndMerge(Program& program, const ObjectGraph& other,
                     size_t& merged_nodes) {
   const StatusOr<LiveGraph> live = TrackObjects(program, 0);
   if (!live.ok()) return live.status();
-  const StatusOr<MergedGraph> merged =
-      MergeGraphs({{.rank = 0,
-                    .fingerprint = GraphFingerprint(live->graph),
-                    .graph = &live->graph},
-                   {.rank = 1, .fingerprint = 1, .graph = &other}});
+  const StatusOr<MergedGraph> merged = MergeGraphs(
+      {{.rank = 0, .graph = &live->graph}, {.rank = 1, .graph = &other}});
   if (!merged.ok()) return merged.status();
   merged_nodes = merged->graph.nodes.size();
   return absl::OkStatus();
