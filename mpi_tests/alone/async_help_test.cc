@@ -52,6 +52,10 @@ ssize_t pwritev(int fd, const iovec* parts, int count, off_t offset) {
   return written.Count(syscall(SYS_pwritev, fd, parts, count, offset, 0));
 }
 
+ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
+  return written.Count(syscall(SYS_pwrite64, fd, data, size, offset));
+}
+
 ssize_t pread(int fd, void* data, size_t size, off_t offset) {
   return read_back.Count(syscall(SYS_pread64, fd, data, size, offset));
 }
