@@ -140,7 +140,7 @@ Status TrackedValue::List(std::string_view key, int rank, State& state) const {
     return state.status();
   }
   const auto named = [&](const Status& cause) {
-    return AddPrefix(Cat("add \"", key, "\": "), cause);
+    return cause.ok() ? cause : AddPrefix(Cat("add \"", key, "\": "), cause);
   };
   for (const Piece& piece : pieces_) {
     const Memory& memory = piece.memory;

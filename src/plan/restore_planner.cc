@@ -170,9 +170,9 @@ Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
             ? "; allow_shape_mismatch restores what both have in common"
             : ""));
   }
-  return AddPrefix(
-      Cat(absl::StrFormat("plan \"%s\": rank %d", array.key, rank), ": "),
-      CheckBox(wanted.box, array.shape));
+  const Status cause = CheckBox(wanted.box, array.shape);
+  if (cause.ok()) return cause;
+  return AddPrefix(Cat("plan \"", array.key, "\": rank ", rank, ": "), cause);
 }
 
 // By rank and shard, the number of the array in the index.

@@ -162,8 +162,9 @@ Status CheckDevice(const DeviceSpec& device, int rank) {
 }
 
 Status NameShard(const Shard& shard, const Status& cause) {
+  if (cause.ok()) return cause;
   return AddPrefix(Cat("list \"", shard.key, "\": device \"",
-                       DeviceText(shard.device), "\"", ": "),
+                       DeviceText(shard.device), "\": "),
                    cause);
 }
 

@@ -703,8 +703,9 @@ Status AddWants(const StoredArray& array, const Layout& layout,
       CheckMeshSize(Cat("plan \"", array.key, "\""), layout, num_ranks));
   for (int rank = 0; rank < num_ranks; ++rank) {
     StatusOr<Box> box = layout.LocalBox(array.shape, rank);
-    BELAY_RETURN_IF_ERROR(
-        AddPrefix(Cat("plan \"", array.key, "\"", ": "), box.status()));
+    if (!box.ok()) {
+      return AddPrefix(Cat("plan \"", array.key, "\": "), box.status());
+    }
     wanted[rank].shards.push_back({.key = array.key,
                                    .dtype = array.dtype,
                                    .global_shape = array.shape,
