@@ -15,9 +15,6 @@ namespace {
 
 using Mistakes = std::vector<std::string>;
 
-using S = SavePolicy;
-using R = RetentionPolicy;
-
 void Contradict(bool both, const std::string& what, Mistakes& mistakes) {
   if (both) mistakes.push_back(what);
 }
@@ -58,24 +55,27 @@ bool HasKeepRules(const RetentionPolicy& retention) {
 
 void CheckSaving(const ManagerOptions& options, Mistakes& mistakes) {
   const SavePolicy& policy = options.save_policy;
-  Contradict(policy.should_save && HasStepRules(policy),
-             TakesThePlace(&S::should_save, &S::save_interval_steps,
-                           &S::save_on_steps, &S::save_first_step),
-             mistakes);
+  Contradict(
+      policy.should_save && HasStepRules(policy),
+      TakesThePlace(&SavePolicy::should_save, &SavePolicy::save_interval_steps,
+                    &SavePolicy::save_on_steps, &SavePolicy::save_first_step),
+      mistakes);
   Contradict(policy.checkpoint_interval && policy.step_counter == nullptr,
              "checkpoint_interval needs step_counter", mistakes);
-  Contradict(
-      policy.checkpoint_interval &&
-          (policy.should_save || HasStepRules(policy)),
-      TakesThePlace(&S::checkpoint_interval, &S::save_interval_steps,
-                    &S::save_on_steps, &S::save_first_step, &S::should_save),
-      mistakes);
+  Contradict(policy.checkpoint_interval &&
+                 (policy.should_save || HasStepRules(policy)),
+             TakesThePlace(
+                 &SavePolicy::checkpoint_interval,
+                 &SavePolicy::save_interval_steps, &SavePolicy::save_on_steps,
+                 &SavePolicy::save_first_step, &SavePolicy::should_save),
+             mistakes);
   Contradict(
       policy.auto_interval && (policy.should_save || HasStepRules(policy) ||
                                policy.checkpoint_interval),
-      TakesThePlace(&S::auto_interval, &S::save_interval_steps,
-                    &S::save_on_steps, &S::save_first_step, &S::should_save,
-                    &S::checkpoint_interval),
+      TakesThePlace(&SavePolicy::auto_interval,
+                    &SavePolicy::save_interval_steps,
+                    &SavePolicy::save_on_steps, &SavePolicy::save_first_step,
+                    &SavePolicy::should_save, &SavePolicy::checkpoint_interval),
       mistakes);
   for (const int signal : options.stop_signals) {
     const std::string against = AgainstCatching(signal);
@@ -86,11 +86,12 @@ void CheckSaving(const ManagerOptions& options, Mistakes& mistakes) {
 void CheckKeeping(const RetentionPolicy& retention, Mistakes& mistakes) {
   Contradict(
       retention.keep_time_interval && retention.keep_checkpoint_every_n_hours,
-      Cat(Names(" and ", &R::keep_time_interval,
-                &R::keep_checkpoint_every_n_hours),
+      Cat(Names(" and ", &RetentionPolicy::keep_time_interval,
+                &RetentionPolicy::keep_checkpoint_every_n_hours),
           " are two rules for one thing; set only one of them"),
       mistakes);
-  const std::string best = Names(" or ", &R::best_fn, &R::best_metric);
+  const std::string best =
+      Names(" or ", &RetentionPolicy::best_fn, &RetentionPolicy::best_metric);
   Contradict(retention.best_fn && !retention.best_metric.empty(),
              "best_fn and best_metric both say what is best; set only one of "
              "them",
@@ -99,11 +100,13 @@ void CheckKeeping(const RetentionPolicy& retention, Mistakes& mistakes) {
              Cat("best_mode needs ", best), mistakes);
   Contradict(!retention.keep_checkpoints_without_metrics && !HasBest(retention),
              Cat("keep_checkpoints_without_metrics needs ", best), mistakes);
-  Contradict(
-      retention.preservation && HasKeepRules(retention),
-      TakesThePlace(&R::preservation, &R::max_to_keep, &R::keep_period,
-                    &R::keep_time_interval, &R::keep_checkpoint_every_n_hours),
-      mistakes);
+  Contradict(retention.preservation && HasKeepRules(retention),
+             TakesThePlace(&RetentionPolicy::preservation,
+                           &RetentionPolicy::max_to_keep,
+                           &RetentionPolicy::keep_period,
+                           &RetentionPolicy::keep_time_interval,
+                           &RetentionPolicy::keep_checkpoint_every_n_hours),
+             mistakes);
   if (!retention.preservation) return;
   const Status sound =
       ApplyPreservation(*retention.preservation, {}, 0).status();
