@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kReplicasArrays = 12;
 constexpr int64_t kReplicasBytes = int64_t{64} << 20;  // of one replica
 constexpr int64_t kReplicasColumns = 1024;
-constexpr double kMostRead = 1.05;  // times the bytes of one replica
+constexpr double kMaxRead = 1.05;  // times the bytes of one replica
 
 std::shared_ptr<Arrays> Replicas(const Context& context) {
   auto arrays = std::make_shared<Arrays>();
@@ -42,7 +42,7 @@ Status CheckBytesRead(const Context& context, const std::string& dir,
       Restore(*context.comm, dir, kLatestStep, state,
               {.read_sharing = ReadSharing::kOnce});
   if (!result.ok()) return result.status();
-  const double most = kMostRead * static_cast<double>(arrays->unique_bytes);
+  const double most = kMaxRead * static_cast<double>(arrays->unique_bytes);
   if (static_cast<double>(result->counters.bytes) <= most) {
     return absl::OkStatus();
   }

@@ -148,8 +148,8 @@ void CutDisk(const Life& life) {
 // Kills at a random moment of some saves.
 void KillLater(int64_t n) {
   std::minstd_rand random(static_cast<unsigned>(n * 7919));
-  constexpr int kMostMicroseconds = 20000;
-  const std::chrono::microseconds wait(random() % kMostMicroseconds);
+  constexpr int kMaxMicroseconds = 20000;
+  const std::chrono::microseconds wait(random() % kMaxMicroseconds);
   std::thread([wait] {
     std::this_thread::sleep_for(wait);
     file_calls.act();

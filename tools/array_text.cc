@@ -17,8 +17,8 @@ constexpr int64_t kEdge = 3;
 constexpr int64_t kMaxExcerpt = 4096;
 // It is read in so many parts, or at once if the box has so few bytes: where
 // chunks have passed filters, each part may need all of one.
-constexpr int64_t kMostCorners = 64;
-constexpr int64_t kMostAtOnce = int64_t{64} << 20;
+constexpr int64_t kMaxCorners = 64;
+constexpr int64_t kMaxAtOnce = int64_t{64} << 20;
 
 bool IsCut(int64_t length, int64_t edge) {
   return edge > 0 && length > 2 * edge;
@@ -165,11 +165,11 @@ StatusOr<Excerpt> ReadExcerpt(
   }
   const std::vector<Corner> corners = CornersOf(box, edge);
   StatusOr<Tensor> whole = Tensor(dtype, {0});
-  const bool at_once = std::ssize(corners) > kMostCorners;
+  const bool at_once = std::ssize(corners) > kMaxCorners;
   if (at_once) {
-    if (NumElements(box.shape) * DTypeSize(dtype) > kMostAtOnce) {
+    if (NumElements(box.shape) * DTypeSize(dtype) > kMaxAtOnce) {
       return TooManyAxes("parts would be read", std::ssize(corners),
-                         kMostCorners);
+                         kMaxCorners);
     }
     whole = read(box);
     if (!whole.ok()) return whole.status();

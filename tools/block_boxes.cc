@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kBlockBytes = int64_t{1} << 20;
 // A part of more runs is taken as one run, from its first to its last element.
-constexpr int64_t kMostRuns = 4096;
+constexpr int64_t kMaxRuns = 4096;
 
 // Elements or blocks, row-major.
 struct Range {
@@ -44,7 +44,7 @@ std::vector<Range> RunsOf(const Box& part, const Shape& shape) {
   }
   const int64_t first = PositionOf(part.offset, shape);
   const int64_t runs = NumElements(part.shape) / length;
-  if (runs > kMostRuns) {
+  if (runs > kMaxRuns) {
     Shape last = part.offset;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       last[axis] += part.shape[axis] - 1;

@@ -108,7 +108,7 @@ const ArrayInfo& ArrayOf(const StoredPiece& piece, const CheckpointInfo& info) {
 
 void PrintPieces(const CheckpointInfo& info) {
   std::vector<ShardLine> lines;
-  int64_t boxes_left = kMostBoxes;
+  int64_t boxes_left = kMaxBoxes;
   for (const StoredPiece& piece : info.pieces) {
     AddLines(piece, ArrayOf(piece, info), boxes_left, lines);
   }
@@ -188,7 +188,7 @@ Json ShardsJson(const std::vector<HeldShard>& shards) {
 
 Json PiecesJson(const CheckpointInfo& info) {
   Json all = Json::array();
-  int64_t boxes_left = kMostBoxes;
+  int64_t boxes_left = kMaxBoxes;
   for (const StoredPiece& piece : info.pieces) {
     all.push_back({{"file", TextJson(piece.file)},
                    {"group", piece.group},

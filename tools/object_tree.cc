@@ -137,11 +137,11 @@ class TreeMaker {
   // Of an object that is only referred to: many may refer to one whose path is
   // long.
   std::string ShownPath(int64_t object) const {
-    constexpr size_t kMostBytes = 256;
+    constexpr size_t kMaxBytes = 256;
     const std::string& path = At(object).path;
-    if (path.size() <= kMostBytes) return PrintableName(path);
+    if (path.size() <= kMaxBytes) return PrintableName(path);
     return absl::StrCat("...",
-                        PrintableName(path.substr(path.size() - kMostBytes)));
+                        PrintableName(path.substr(path.size() - kMaxBytes)));
   }
 
   std::vector<Entry> EntriesOf(const ObjectInfo& object) const {

@@ -11,7 +11,7 @@
 namespace belay::tools {
 namespace {
 
-constexpr size_t kMostPrinted = 16;
+constexpr size_t kMaxPrinted = 16;
 
 // So many replicas, each cut by rows over as many ranks as it has.
 StatusOr<Layout> RowsOfReplicas(const PlanOptions& options, size_t ndim) {
@@ -72,11 +72,11 @@ RankPreview SumOf(const std::vector<RankPreview>& ranks) {
 void PrintRanks(const RestorePreview& preview) {
   Print("%5s  %10s  %10s  %6s  %10s\n", "rank", "wants", "reads", "pieces",
         "gets");
-  for (size_t i = 0; i < std::min(preview.ranks.size(), kMostPrinted); ++i) {
+  for (size_t i = 0; i < std::min(preview.ranks.size(), kMaxPrinted); ++i) {
     PrintRank(absl::StrFormat("%d", i), preview.ranks[i]);
   }
-  if (preview.ranks.size() > kMostPrinted) {
-    Print("  ...  %d more\n", preview.ranks.size() - kMostPrinted);
+  if (preview.ranks.size() > kMaxPrinted) {
+    Print("  ...  %d more\n", preview.ranks.size() - kMaxPrinted);
   }
   PrintRank("all", SumOf(preview.ranks));
 }

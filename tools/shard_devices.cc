@@ -13,8 +13,8 @@ namespace belay::tools {
 namespace {
 
 // No layout on more ranks is shown shard by shard.
-constexpr int kMostRanks = 1 << 16;
-constexpr size_t kMostDevices = 4;
+constexpr int kMaxRanks = 1 << 16;
+constexpr size_t kMaxDevices = 4;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ std::vector<HeldShard> ShardsOf(const StoredPiece& piece,
   const StatusOr<Layout> layout = Layout::Parse(array.layout);
   if (!layout.ok()) return {};
   const int num_ranks = layout->mesh().num_ranks();
-  if (num_ranks > kMostRanks || num_ranks > boxes_left) return {};
+  if (num_ranks > kMaxRanks || num_ranks > boxes_left) return {};
   boxes_left -= num_ranks;
   const bool has_replicas = layout->NumReplicas() > 1;
   std::map<std::pair<Shape, Shape>, HeldShard> shards;
@@ -51,7 +51,7 @@ std::vector<HeldShard> ShardsOf(const StoredPiece& piece,
 
 std::string DevicesText(const std::vector<DeviceSpec>& devices) {
   const size_t shown =
-      devices.size() > kMostDevices ? kMostDevices - 1 : devices.size();
+      devices.size() > kMaxDevices ? kMaxDevices - 1 : devices.size();
   std::string text;
   for (size_t i = 0; i < shown; ++i) {
     if (i > 0) text += ' ';

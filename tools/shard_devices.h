@@ -22,7 +22,7 @@ struct HeldShard {
 
 // How many boxes of ranks one list of shards compares with datasets: a small
 // index may have very many datasets of arrays on very many ranks.
-inline constexpr int64_t kMostBoxes = int64_t{1} << 21;
+inline constexpr int64_t kMaxBoxes = int64_t{1} << 21;
 
 // Returns the shards of a dataset of `array`: all of it if one task wrote it,
 // else those of the layout that is stored; none if neither is, or if the layout

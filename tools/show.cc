@@ -49,7 +49,7 @@ StatusOr<Box> ParseBox(const std::string& text, const ArrayInfo& array) {
                                 QuotedText(text), cause, hint));
 }
 
-constexpr int64_t kMostCheckedBytes = int64_t{256} << 20;
+constexpr int64_t kMaxCheckedBytes = int64_t{256} << 20;
 
 // An array, and a part of it that holds all bytes of a part of a field.
 struct PartOfArray {
@@ -92,7 +92,7 @@ StatusOr<bool> CheckParts(const CheckpointReader& reader,
     wanted.push_back(std::move(found.box));
   }
   const BlockBoxes blocks = BoxesOfBlocks(stored.shape, DTypeSize(stored.dtype),
-                                          wanted, kMostCheckedBytes);
+                                          wanted, kMaxCheckedBytes);
   for (const Box& box : blocks.boxes) {
     const Status status = reader.ReadPieces(
         stored.key, box, int64_t{4} << 20,

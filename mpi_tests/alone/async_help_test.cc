@@ -28,14 +28,14 @@ struct Moved {
 
   ssize_t Count(ssize_t bytes) {
     constexpr int kMillisecond = 1000;
-    constexpr int kMost = 20000;
+    constexpr int kMax = 20000;
     if (bytes != kPieceBytes) return bytes;
     if (gettid() == getpid()) {
       ++by_program;
       return bytes;
     }
     ++by_thread;
-    for (int i = 0; i < kMost && by_program < until; ++i) usleep(kMillisecond);
+    for (int i = 0; i < kMax && by_program < until; ++i) usleep(kMillisecond);
     return bytes;
   }
 };

@@ -7,15 +7,15 @@
 
 #include "c_test.h"
 
-enum { kMost = 32 };
+enum { kMax = 32 };
 
 static const int64_t kThree[1] = {3};
 
-// Particles: three arrays with one count, in memory for kMost of them.
+// Particles: three arrays with one count, in memory for kMax of them.
 struct particles {
   int32_t count;
-  int64_t id[kMost];
-  double x[kMost][3];
+  int64_t id[kMax];
+  double x[kMax][3];
   double* mass;  // allocated anew for any number
   int64_t mass_capacity;
 };
@@ -90,7 +90,7 @@ static void RestoreOnOthers(belay_comm* comm, const char* dir, int64_t total) {
   belay_comm_rank(comm, &rank);
   belay_comm_size(comm, &size);
   const int64_t needed = total / size + (rank < total % size);
-  belay_state* state = DescribeParticles(&all, kMost);
+  belay_state* state = DescribeParticles(&all, kMax);
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
              belay_count_rows(comm, dir, 1, "particles/x", &count));
   ExpectInt(__FILE__, __LINE__, needed, count);
@@ -121,7 +121,7 @@ static void TestManagedRows(const struct c_test* test, const char* dir,
   belay_state_clear(state);
   const belay_rows id = {.dtype = BELAY_I64,
                          .count32 = &all->count,
-                         .capacity = kMost,
+                         .capacity = kMax,
                          .data = all->id};
   belay_state_add_rows(state, "particles/id", &id);
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
@@ -139,7 +139,7 @@ static void TestTooManyRows(const struct c_test* test, const char* dir) {
   struct particles all = {0};
   const int64_t needed = CountOf(test->rank);
   belay_state* state =
-      DescribeParticles(&all, test->rank == 0 ? needed - 1 : kMost);
+      DescribeParticles(&all, test->rank == 0 ? needed - 1 : kMax);
   ExpectCode(__FILE__, __LINE__, BELAY_FAILED_PRECONDITION,
              belay_restore(test->comm, dir, 1, state, NULL, NULL));
   ExpectMessage(__FILE__, __LINE__,
@@ -150,7 +150,7 @@ static void TestTooManyRows(const struct c_test* test, const char* dir) {
   all.mass = NULL;
   all.mass_capacity = 0;
   all.count = test->rank == 0 ? -1 : 0;
-  state = DescribeParticles(&all, kMost);
+  state = DescribeParticles(&all, kMax);
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_save(test->comm, dir, 2, state, NULL));
   ExpectMessage(__FILE__, __LINE__,
@@ -171,7 +171,7 @@ void TestRows(const struct c_test* test) {
   }
   strcpy(dir, PathOf(test, "rows"));
   FillParticles(&out, test->rank);
-  belay_state* state = DescribeParticles(&out, kMost);
+  belay_state* state = DescribeParticles(&out, kMax);
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
              belay_save(test->comm, dir, 0, state, NULL));
   ++out.count;  // each save takes those that are there then
@@ -182,7 +182,7 @@ void TestRows(const struct c_test* test) {
              belay_save(test->comm, dir, 1, state, NULL));
   belay_state_free(&state);
 
-  state = DescribeParticles(&in, kMost);
+  state = DescribeParticles(&in, kMax);
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
              belay_restore(test->comm, dir, 1, state, NULL, NULL));
   ExpectInt(__FILE__, __LINE__, out.count, in.count);
@@ -324,15 +324,15 @@ static belay_fields* FieldsOfCell(void) {
 // Cells with numbers from 1 on, which each run gives to other ranks; a restore
 // gives the first cell to all.
 void TestRowsById(const struct c_test* test) {
-  struct cell cells[kMost], in[kMost];
-  int32_t ids[kMost], count = 0;
+  struct cell cells[kMax], in[kMax];
+  int32_t ids[kMax], count = 0;
   int64_t total = 3 * test->size + 1;
   char dir[4096];
   belay_state* state = NULL;
   belay_fields* fields = FieldsOfCell();
   belay_rows rows = {.fields = fields,
                      .count32 = &count,
-                     .capacity = kMost,
+                     .capacity = kMax,
                      .data = cells,
                      .ids32 = ids,
                      .first_id = 1,

@@ -28,7 +28,7 @@ using testing::Ok;
 
 // 96 MiB, more than are not worth a look.
 constexpr int64_t kLength = int64_t{12} << 20;
-constexpr int64_t kMostTaken = int64_t{24} << 20;
+constexpr int64_t kMaxTaken = int64_t{24} << 20;
 
 class ClaimedBytesTest : public testing::CheckpointTest {
  protected:
@@ -82,7 +82,7 @@ class ClaimedBytesTest : public testing::CheckpointTest {
   void ExpectRefused(const std::string& text) {
     for (const auto& way : Ways()) {
       Status status;
-      EXPECT_LT(testing::PeakOf([&] { status = way(); }), kMostTaken);
+      EXPECT_LT(testing::PeakOf([&] { status = way(); }), kMaxTaken);
       EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
       EXPECT_THAT(std::string(status.message()), HasSubstr(text));
       EXPECT_TRUE(values_.empty());

@@ -137,7 +137,7 @@ Status StatusOf(const py::error_already_set& error) {
 }
 
 std::string Shown(py::handle value) {
-  constexpr size_t kMost = 60;
+  constexpr size_t kMax = 60;
   const bool is_short = value.is_none() || PyLong_Check(value.ptr()) ||
                         PyFloat_Check(value.ptr()) ||
                         PyUnicode_Check(value.ptr()) ||
@@ -145,7 +145,7 @@ std::string Shown(py::handle value) {
   const std::string type = py::str(py::type::handle_of(value).attr("__name__"));
   if (!is_short) return "a value of type " + type;
   const std::string text = py::repr(value);
-  return text.size() <= kMost ? text : "a long " + type;
+  return text.size() <= kMax ? text : "a long " + type;
 }
 
 bool MayNameKey(const py::error_already_set& error) {

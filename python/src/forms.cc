@@ -70,15 +70,15 @@ class PathBudget {
   // Part number `part` of a key ends a path of so many bytes.
   void Take(size_t part, size_t bytes) {
     taken_ += static_cast<int64_t>(bytes);
-    if (part <= kMostParts && taken_ <= most_) return;
+    if (part <= kMaxParts && taken_ <= most_) return;
     throw StatusError(absl::DataLossError(
         Cat("read the forms of Python's containers: their keys have too many "
             "parts (need at most ",
-            kMostParts, " in each, and paths of ", most_, " bytes)")));
+            kMaxParts, " in each, and paths of ", most_, " bytes)")));
   }
 
  private:
-  static constexpr size_t kMostParts = 1000;  // as any key
+  static constexpr size_t kMaxParts = 1000;  // as any key
   static constexpr int64_t kBytesOfByte = 64;
 
   int64_t most_ = int64_t{16} << 20;
@@ -110,8 +110,8 @@ bool IsIntName(std::string_view name) {
 }
 
 bool IsLengthOf(int64_t count, int64_t length) {
-  constexpr int64_t kMostNone = 1000;
-  return length <= 2 * count + kMostNone;
+  constexpr int64_t kMaxNone = 1000;
+  return length <= 2 * count + kMaxNone;
 }
 
 void StoredForms::Finish() {

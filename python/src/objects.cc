@@ -99,8 +99,8 @@ using Named = std::vector<std::pair<std::string, py::object>>;
 bool SortNumbered(Named& values) {
   std::map<int64_t, py::object> numbered;
   for (const auto& [name, value] : values) {
-    constexpr size_t kMostDigits = 18;
-    if (!IsIntName(name) || name.size() > kMostDigits) return false;
+    constexpr size_t kMaxDigits = 18;
+    if (!IsIntName(name) || name.size() > kMaxDigits) return false;
     numbered[std::stoll(name)] = value;
   }
   const auto count = static_cast<int64_t>(values.size());

@@ -1,5 +1,5 @@
-// What a restore returns: the state that it was given, with the values that were
-// stored.
+// What a restore returns: the state that it was given, with the values that
+// were stored.
 
 #include <map>
 #include <string>
@@ -35,12 +35,11 @@ void CopyAttributes(const py::object& from, const py::object& to) {
 // A list of the values with the names "0", "1", ..., None where one lacks; the
 // same dict if it is no list.
 py::object ListOfNumbered(const py::object& dict) {
-  constexpr size_t kMostDigits = 18;
+  constexpr size_t kMaxDigits = 18;
   std::map<int64_t, py::object> numbered;
   for (const auto& [name, value] : py::dict(dict)) {
     const std::string text = BytesOf(name);
-    if (!IsIntName(text) || text.starts_with('-') ||
-        text.size() > kMostDigits) {
+    if (!IsIntName(text) || text.starts_with('-') || text.size() > kMaxDigits) {
       return dict;
     }
     numbered[std::stoll(text)] = py::reinterpret_borrow<py::object>(value);

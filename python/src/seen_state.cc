@@ -220,13 +220,13 @@ bool IsKnown(Look look) {
 }  // namespace
 
 BoundState& SavedState::Bind(py::handle state, const Comm& comm) {
-  constexpr int kMostMisses = 16;
+  constexpr int kMaxMisses = 16;
   if (bound_ != nullptr) {
     if (IsKnown([&] { return seen_.Matches(state, *bound_); })) {
       misses_ = 0;
       return *bound_;
     }
-    misses_ = std::min(misses_ + 1, kMostMisses);
+    misses_ = std::min(misses_ + 1, kMaxMisses);
   }
   Take();
   // What differs from save to save is remembered less and less often.

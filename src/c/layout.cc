@@ -166,7 +166,7 @@ namespace belay::c {
 namespace {
 
 // More groups than anybody can want, as for MaxShardSize.
-constexpr int64_t kMostGroups = int64_t{1} << 22;
+constexpr int64_t kMaxGroups = int64_t{1} << 22;
 
 // A function of the program, as C++ wants it.
 class GroupFunction {
@@ -217,11 +217,11 @@ Status AddToGroup(belay_grouping& grouping, int64_t group, int64_t piece,
         "no such piece (need one of %d, counted from 0, found %d)", count,
         piece));
   }
-  if (group < 0 || group >= kMostGroups) {
+  if (group < 0 || group >= kMaxGroups) {
     return absl::OutOfRangeError(
         absl::StrFormat("no such group (need one of %d, counted from 0, found "
                         "%d)",
-                        kMostGroups, group));
+                        kMaxGroups, group));
   }
   if ((offset == nullptr) != (shape == nullptr)) {
     return NullArgument(offset == nullptr ? "offset" : "shape");

@@ -241,7 +241,7 @@ constexpr int64_t kPartBytes = int64_t{32} << 10;
 #if defined(__x86_64__)
 constexpr int64_t kPage = 4096;
 constexpr int64_t kLeastHalf = kPage;
-constexpr int64_t kMostHalf = int64_t{128} << 10;
+constexpr int64_t kMaxHalf = int64_t{128} << 10;
 
 // Returns true if a loop that reads lines and soon writes others runs at full
 // speed. Processors tell a load from earlier stores by the place in the page:
@@ -305,8 +305,7 @@ int64_t CopyInHalves(uint32_t& state, char* target, const char* source,
   std::memcpy(target, source, static_cast<size_t>(head));
   int64_t done = head;
   while (bytes - done >= 2 * kLeastHalf) {
-    const int64_t half =
-        std::min(kMostHalf, (bytes - done) / 2 / kPage * kPage);
+    const int64_t half = std::min(kMaxHalf, (bytes - done) / 2 / kPage * kPage);
     state = CopyHalves(state, target + done, source + done, half);
     done += 2 * half;
   }

@@ -197,13 +197,13 @@ namespace {
 
 constexpr int kCrashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,
                             SIGABRT, SIGSYS, SIGTRAP};
-constexpr uint64_t kMostAnswerBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxAnswerBytes = uint64_t{1} << 30;
 
 Clock::time_point After(double seconds) {
-  constexpr double kMost = 1e9;
+  constexpr double kMax = 1e9;
   return Clock::now() +
          std::chrono::duration_cast<Clock::duration>(
-             std::chrono::duration<double>(std::clamp(seconds, 0.0, kMost)));
+             std::chrono::duration<double>(std::clamp(seconds, 0.0, kMax)));
 }
 
 // A descriptor above those of a child, also where the program has closed its
@@ -422,7 +422,7 @@ StatusOr<std::string> ChildProcess::Ask(std::string_view request,
     return Lost(deadline_seconds);
   }
   // A child that has gone wrong may say anything.
-  if (back.bytes > kMostAnswerBytes) return Lost(deadline_seconds);
+  if (back.bytes > kMaxAnswerBytes) return Lost(deadline_seconds);
   std::string answer;
   BELAY_RETURN_IF_ERROR(CatchBadAlloc(name_, [&] {
     answer.resize(back.bytes);

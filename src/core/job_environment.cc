@@ -13,7 +13,7 @@
 namespace belay {
 namespace {
 
-constexpr int64_t kMostCount = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxCount = std::numeric_limits<int32_t>::max();
 constexpr const char* kEndTime = "BELAY_JOB_END_TIME";
 
 // The variables of a process, and notes on invalid ones.
@@ -35,16 +35,16 @@ struct JobVariables {
   // A count of at least `low`; nothing if it is absent or invalid.
   std::optional<int64_t> Count(const char* name, int64_t low) {
     if (!Has(name)) return std::nullopt;
-    const std::optional<int64_t> count = ParseDigits(Text(name), kMostCount);
+    const std::optional<int64_t> count = ParseDigits(Text(name), kMaxCount);
     if (count && *count >= low) return count;
-    NoteBad(name, Cat("a number from ", low, " to ", kMostCount), "left out");
+    NoteBad(name, Cat("a number from ", low, " to ", kMaxCount), "left out");
     return std::nullopt;
   }
 };
 
 // Slurm writes 2, 2, 2, 1 as "2(x3),1".
 std::optional<std::vector<int64_t>> ParseTasksPerNode(std::string_view text) {
-  constexpr size_t kMostNodes = 1 << 24;
+  constexpr size_t kMaxNodes = 1 << 24;
   std::vector<int64_t> tasks;
   for (const std::string_view part : Split(text, ',')) {
     std::string_view count = part;
@@ -52,11 +52,10 @@ std::optional<std::vector<int64_t>> ParseTasksPerNode(std::string_view text) {
     if (const size_t at = part.find("(x"); at != std::string_view::npos) {
       if (!part.ends_with(')')) return std::nullopt;
       count = part.substr(0, at);
-      times =
-          ParseDigits(part.substr(at + 2, part.size() - at - 3), kMostCount);
+      times = ParseDigits(part.substr(at + 2, part.size() - at - 3), kMaxCount);
     }
-    const std::optional<int64_t> each = ParseDigits(count, kMostCount);
-    if (!each || !times || tasks.size() + *times > kMostNodes) {
+    const std::optional<int64_t> each = ParseDigits(count, kMaxCount);
+    if (!each || !times || tasks.size() + *times > kMaxNodes) {
       return std::nullopt;
     }
     tasks.insert(tasks.end(), *times, *each);

@@ -54,8 +54,8 @@ void CloseKeys::Offer(std::string_view key) {
   const auto length =
       static_cast<int64_t>(std::max(key.size(), absent_.size()));
   // A comparison takes time in proportion to the square of the length.
-  constexpr int64_t kMostBytes = 4096;
-  if (length > kMostBytes) return;
+  constexpr int64_t kMaxBytes = 4096;
+  if (length > kMaxBytes) return;
   const bool is_related = LastPart(key) == LastPart(absent_) ||
                           LiesBelow(key, absent_) || LiesBelow(absent_, key);
   int64_t limit = is_related ? length : (length + 2) / 3;

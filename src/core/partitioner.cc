@@ -11,7 +11,7 @@ namespace belay {
 namespace {
 
 // Few enough for the memory of every rank.
-constexpr int64_t kMostBoxes = int64_t{1} << 22;
+constexpr int64_t kMaxBoxes = int64_t{1} << 22;
 
 Status Refuse(const Shape& shape, std::string_view partitioner,
               std::string_view cause) {
@@ -77,9 +77,9 @@ Status CheckParts(const Shape& shape, const Shape& parts) {
   }
   int64_t boxes = 1;
   for (int64_t some : parts) {
-    if (some > kMostBoxes / boxes) {
+    if (some > kMaxBoxes / boxes) {
       return absl::InvalidArgumentError(
-          Cat("too many boxes (need at most ", kMostBoxes, ", found more)"));
+          Cat("too many boxes (need at most ", kMaxBoxes, ", found more)"));
     }
     boxes *= some;
   }

@@ -64,8 +64,8 @@ std::string SlurmJobId(const VariableLookup& lookup) {
 
 std::string JobName(const VariableLookup& lookup) {
   const std::string name = VariableText(lookup, "BELAY_JOB_NAME");
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  if (!name.empty() || !ParseDigits(SlurmJobId(lookup), kMost)) return name;
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  if (!name.empty() || !ParseDigits(SlurmJobId(lookup), kMax)) return name;
   return VariableText(lookup, "SLURM_JOB_NAME");
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 // An entry of a table has an address, a size, and a mask of unused filters.
 constexpr int kAddressBytes = 8, kMaskBytes = 4;
-constexpr int64_t kMostChunkBytes = int64_t{1} << 32;  // of HDF5, less one
+constexpr int64_t kMaxHdf5ChunkBytes = int64_t{1} << 32;  // of HDF5, less one
 
 // The header of a table of chunks.
 struct ChunkTable {
@@ -231,8 +231,8 @@ Status ParseChunks(std::string_view message, ChunkedDataset& dataset) {
   int64_t bytes = 1;
   for (uint64_t axis = 0; axis < axes; ++axis) {
     const uint64_t length = in.Number(width);
-    if (length < 1 || length >= uint64_t{kMostChunkBytes} ||
-        bytes > kMostChunkBytes / static_cast<int64_t>(length)) {
+    if (length < 1 || length >= uint64_t{kMaxHdf5ChunkBytes} ||
+        bytes > kMaxHdf5ChunkBytes / static_cast<int64_t>(length)) {
       return Damaged("their shape");
     }
     bytes *= static_cast<int64_t>(length);
@@ -320,7 +320,7 @@ enum FilterId { kDeflate = 1, kShuffle = 2, kFletcher32 = 3 };
 
 constexpr int64_t kFletcherBytes = 4;
 // zlib makes a byte of no more than these.
-constexpr int64_t kMostInflated = 1040;
+constexpr int64_t kMaxInflated = 1040;
 
 Status DamagedChunk(std::string_view what) {
   return absl::DataLossError(Cat("a chunk is damaged: ", what));
@@ -369,7 +369,7 @@ StatusOr<std::string> UndoFletcher32(std::string stored) {
 // Into at most `most` bytes.
 StatusOr<std::string> Inflate(const std::string& stored, int64_t most) {
   // So that memory is only taken for what can come of these bytes.
-  most = std::min(most, kMostInflated * (std::ssize(stored) + 1));
+  most = std::min(most, kMaxInflated * (std::ssize(stored) + 1));
   std::string out(static_cast<size_t>(most), '\0');
   z_stream stream = {};
   if (inflateInit(&stream) != Z_OK) {
@@ -379,9 +379,9 @@ StatusOr<std::string> Inflate(const std::string& stored, int64_t most) {
   size_t made = 0;
   int result = Z_OK;
   while (result == Z_OK) {
-    constexpr size_t kMostOfCall = std::numeric_limits<uInt>::max();
-    const size_t in = std::min(stored.size() - taken, kMostOfCall);
-    const size_t room = std::min(out.size() - made, kMostOfCall);
+    constexpr size_t kMaxOfCall = std::numeric_limits<uInt>::max();
+    const size_t in = std::min(stored.size() - taken, kMaxOfCall);
+    const size_t room = std::min(out.size() - made, kMaxOfCall);
     stream.next_in = reinterpret_cast<Bytef*>(
         const_cast<char*>(stored.data() + taken));  // zlib does not write there
     stream.avail_in = static_cast<uInt>(in);
@@ -428,13 +428,13 @@ bool CanUndo(const std::vector<Filter>& filters) {
 }
 
 StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message) {
-  constexpr uint64_t kMostFilters = 32;  // of HDF5
-  constexpr uint64_t kMostParameters = 64;
+  constexpr uint64_t kMaxFilters = 32;  // of HDF5
+  constexpr uint64_t kMaxParameters = 64;
   constexpr int kFirstNamed = 256;
   MetadataReader in(message);
   const uint64_t version = in.Number(1);
   const uint64_t count = in.Number(1);
-  if (version != 2 || count == 0 || count > kMostFilters) {
+  if (version != 2 || count == 0 || count > kMaxFilters) {
     return absl::DataLossError("the filters of a dataset are damaged");
   }
   std::vector<Filter> filters;
@@ -444,7 +444,7 @@ StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message) {
     in.Number(2);  // whether it may be left out
     const uint64_t parameters = in.Number(2);
     in.Bytes(name_bytes);
-    if (parameters > kMostParameters) {
+    if (parameters > kMaxParameters) {
       return absl::DataLossError("a filter of a dataset has too many numbers");
     }
     for (uint64_t p = 0; p < parameters && in.ok(); ++p) {
@@ -477,14 +477,14 @@ int64_t MostFilteredBytes(std::span<const Filter> filters, int64_t bytes) {
 
 std::optional<int64_t> MostUnfilteredBytes(std::span<const Filter> filters,
                                            uint32_t left_out, int64_t stored) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   int64_t bytes = stored;
   for (size_t i = 0; i < filters.size(); ++i) {
     if (i < 32 && (left_out >> i & 1) != 0) continue;
     const int id = filters[i].id;
     if (id == kDeflate) {
-      bytes = bytes < kMost / kMostInflated - 1 ? kMostInflated * (bytes + 1)
-                                                : kMost;
+      bytes =
+          bytes < kMax / kMaxInflated - 1 ? kMaxInflated * (bytes + 1) : kMax;
     } else if (id != kShuffle && id != kFletcher32) {
       return std::nullopt;
     }
@@ -495,7 +495,7 @@ std::optional<int64_t> MostUnfilteredBytes(std::span<const Filter> filters,
 StatusOr<std::string> UndoFilters(std::string stored,
                                   const std::vector<Filter>& filters,
                                   uint32_t left_out, int64_t bytes) {
-  const int64_t can_hold = kMostInflated * (std::ssize(stored) + 1);
+  const int64_t can_hold = kMaxInflated * (std::ssize(stored) + 1);
   if (bytes > can_hold) {
     return DamagedChunk(Cat(std::ssize(stored), " stored bytes cannot hold it ",
                             "(need ", bytes, " bytes, found at most ", can_hold,

@@ -299,9 +299,9 @@ class GlobalHeapWriter {
   // Appends a text to `out`. Returns its place. Nothing else is appended to
   // `out` until End.
   GlobalHeapPlace Add(std::string_view text) {
-    constexpr int64_t kMostNumber = 65000;  // of 16 bits
+    constexpr int64_t kMaxNumber = 65000;  // of 16 bits
     const size_t used = out_.size() - begin_;
-    if (count_ == kMostNumber ||
+    if (count_ == kMaxNumber ||
         (count_ > 0 && used + text.size() > kFullCollectionBytes)) {
       End();
     }
@@ -361,14 +361,14 @@ constexpr int64_t kMaxBlockBytes = int64_t{1} << 20;
 // The limits that HDF5 uses for the links of a group, unless it needs more.
 constexpr int64_t kUsualLinkBytes = 4096;
 constexpr int64_t kUsualBlockBytes = 65536;
-constexpr int64_t kMostWidth = 1024;
+constexpr int64_t kMaxWidth = 1024;
 // A link is found by its place in the heap and its size.
 constexpr int kOffsetBytes = 4;
 constexpr int kSizeBytes = 2;
 static_assert(kHeapIdBytes == 1 + kOffsetBytes + kSizeBytes);
 constexpr int64_t kBlockOverhead = 4 + 1 + 8 + kOffsetBytes + 4;
 
-static_assert(2 * kMostWidth * kMaxBlockBytes == kMaxHeapBytes);
+static_assert(2 * kMaxWidth * kMaxBlockBytes == kMaxHeapBytes);
 static_assert(kMaxLinkBytes + kBlockOverhead < kMaxBlockBytes);
 
 int64_t CeilPowerOfTwo(int64_t number) {
@@ -520,7 +520,7 @@ class LinkHeapWriter {
 // `link_bytes` together, and the longest has `longest`.
 bool FitsHeap(int64_t link_bytes, int64_t longest) {
   const int64_t of_block = kMaxBlockBytes - kBlockOverhead - longest;
-  return CeilDivide(link_bytes, of_block) <= 2 * kMostWidth;
+  return CeilDivide(link_bytes, of_block) <= 2 * kMaxWidth;
 }
 
 // The most links of a group.

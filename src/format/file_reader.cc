@@ -17,7 +17,7 @@ constexpr size_t kMaxMessages = 4096;
 constexpr size_t kMaxBlocks = 256;
 // The sum over the blocks of a header: a block has up to eight links or
 // attributes of 64 KiB, and others lie elsewhere.
-constexpr int64_t kMostHeaderBytes = int64_t{4} << 20;
+constexpr int64_t kMaxHeaderBytes = int64_t{4} << 20;
 constexpr std::string_view kFileSignature("\x89HDF\r\n\x1a\n", 8);
 constexpr int64_t kSuperblockLength = 48;
 
@@ -122,10 +122,10 @@ Status AddBlock(BoundedFile& file, std::vector<Block>& blocks, Block added) {
       return file.Damaged(added.offset, "the parts of a header overlap");
     }
   }
-  if (added.bytes > kMostHeaderBytes - before) {
+  if (added.bytes > kMaxHeaderBytes - before) {
     return file.Damaged(
         added.offset,
-        Cat("a header is too long (need at most ", kMostHeaderBytes,
+        Cat("a header is too long (need at most ", kMaxHeaderBytes,
             " bytes, found ", before, " and ", added.bytes, " more)"));
   }
   if (blocks.size() > kMaxBlocks) {

@@ -54,10 +54,10 @@ int64_t LeastFilteredBytes(const StoredDataset& dataset, int64_t element_size) {
       INT64_MAX));
   constexpr int kDeflate = 1, kShuffle = 2, kFletcher32 = 3;  // in HDF5
   // A zlib stream has a header as well, and a chunk one byte at least.
-  constexpr int64_t kMostInflated = 2 * 1040;
+  constexpr int64_t kMaxInflated = 2 * 1040;
   int64_t ratio = 1;
   for (const Filter& filter : dataset.filters) {
-    if (filter.id == kDeflate) ratio = kMostInflated;
+    if (filter.id == kDeflate) ratio = kMaxInflated;
     const bool is_known = filter.id == kDeflate || filter.id == kShuffle ||
                           filter.id == kFletcher32;
     if (!is_known) return of_chunks;

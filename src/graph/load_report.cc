@@ -254,14 +254,14 @@ std::string PlainObjectName(std::string name) {
 
 // Returns unused stored values that are close to the first few of these names.
 std::string CloseHint(const Lines& absent, const LoadReport& report) {
-  constexpr size_t kHints = 3, kMostNames = 10, kMostOffers = 10000;
+  constexpr size_t kHints = 3, kMaxNames = 10, kMaxOffers = 10000;
   Lines plain;
   for (const UnusedValue& value : report.unused) {
-    if (plain.size() == kMostOffers) break;
+    if (plain.size() == kMaxOffers) break;
     plain.push_back(PlainName(value.stored_key));
   }
   Lines hints;
-  for (size_t i = 0; i < std::min(absent.size(), kMostNames); ++i) {
+  for (size_t i = 0; i < std::min(absent.size(), kMaxNames); ++i) {
     const std::string& name = absent[i];
     if (hints.size() == kHints) break;
     CloseKeys close(name, 1);

@@ -386,17 +386,17 @@ int64_t PathBytes(const ObjectGraph& graph) {
     lengths.push_back(length);
     sum += length;
   }
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  return sum < static_cast<double>(kMost) ? static_cast<int64_t>(sum) : kMost;
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  return sum < static_cast<double>(kMax) ? static_cast<int64_t>(sum) : kMax;
 }
 
 Status CheckPathBytes(const ObjectGraph& graph) {
-  constexpr int64_t kMostBytes = int64_t{64} << 20;
+  constexpr int64_t kMaxBytes = int64_t{64} << 20;
   const int64_t bytes = PathBytes(graph);
-  if (bytes <= kMostBytes) return absl::OkStatus();
+  if (bytes <= kMaxBytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       Cat("the paths of its ", graph.nodes.size(),
-          " objects are too long to list (need at most ", kMostBytes,
+          " objects are too long to list (need at most ", kMaxBytes,
           " bytes in all, found ", bytes, ")"));
 }
 

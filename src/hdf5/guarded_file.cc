@@ -28,17 +28,17 @@ constexpr double kBytesPerCpuSecond = 2e6;
 constexpr double kLeastCpuSecondsOfRead = 10;
 constexpr double kBytesReadPerCpuSecond = 10e6;
 // These stand for no limit.
-constexpr int64_t kMostMemory = int64_t{1} << 60;
-constexpr double kMostSeconds = 1e9;
+constexpr int64_t kMaxMemory = int64_t{1} << 60;
+constexpr double kMaxSeconds = 1e9;
 
 // Returns the bytes that a file takes on disk, or 0 if it is missing. Some file
 // systems update the number of blocks only later.
 int64_t CountStoredBytes(const std::string& path) {
-  constexpr int64_t kMostCompressed = 8;
+  constexpr int64_t kMaxCompressed = 8;
   struct stat stat = {};
   if (::stat(path.c_str(), &stat) != 0) return 0;
   const int64_t blocks = int64_t{stat.st_blocks} * 512;
-  return std::min<int64_t>(stat.st_size, blocks * kMostCompressed);
+  return std::min<int64_t>(stat.st_size, blocks * kMaxCompressed);
 }
 
 Status CutShort() {
@@ -63,8 +63,8 @@ GuardedFile::GuardedFile(ChildProcess child, double cpu_seconds,
     : child_(std::move(child)),
       cpu_seconds_(cpu_seconds),
       begin_(std::chrono::steady_clock::now()),
-      deadline_seconds_(deadline_seconds > 0 ? deadline_seconds
-                                             : kMostSeconds) {}
+      deadline_seconds_(deadline_seconds > 0 ? deadline_seconds : kMaxSeconds) {
+}
 
 StatusOr<GuardedFile> GuardedFile::Open(const std::string& path,
                                         double deadline_seconds,
@@ -72,8 +72,8 @@ StatusOr<GuardedFile> GuardedFile::Open(const std::string& path,
   const int64_t bytes = CountStoredBytes(path);
   const bool is_trusted = IsHdf5Trusted();
   const ChildLimits limits = {
-      .memory_bytes = is_trusted || bytes > kMostMemory / (2 * kMemoryPerByte)
-                          ? kMostMemory
+      .memory_bytes = is_trusted || bytes > kMaxMemory / (2 * kMemoryPerByte)
+                          ? kMaxMemory
                           : kLeastMemory + kMemoryPerByte * bytes,
       .shared_bytes = kTileBytes};
   BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> command,
@@ -83,7 +83,7 @@ StatusOr<GuardedFile> GuardedFile::Open(const std::string& path,
       ChildProcess::Start(Cat("read \"", path, "\" by HDF5"), command, limits));
   const double cpu =
       kLeastCpuSeconds + static_cast<double>(bytes) / kBytesPerCpuSecond;
-  GuardedFile file(std::move(child), is_trusted ? kMostSeconds : cpu,
+  GuardedFile file(std::move(child), is_trusted ? kMaxSeconds : cpu,
                    deadline_seconds);
   const FileRequest request = {.path = path, .written_by = written_by};
   BELAY_RETURN_IF_ERROR(file.Ask(request).status());

@@ -118,17 +118,17 @@ Status ShowsItself(std::string_view path) {
 
 Status FindSources(const Handle& dataset, const std::filesystem::path& file,
                    Sources& sources) {
-  constexpr size_t kMostDepth = 16;
-  constexpr size_t kMostSources = 100'000;
+  constexpr size_t kMaxShownFrom = 16;
+  constexpr size_t kMaxSources = 100'000;
   BELAY_ASSIGN_OR_RETURN(const Handle properties,
                          GetCreationProperties(dataset));
   if (H5Pget_layout(properties.get()) != H5D_VIRTUAL) return absl::OkStatus();
-  if (sources.shown_by.size() == kMostDepth) {
+  if (sources.shown_by.size() == kMaxShownFrom) {
     return absl::UnimplementedError(
         Cat("read dataset \"", dataset.name(),
             "\": it is shown by too many virtual datasets, one through the "
             "other (need at most ",
-            kMostDepth, ")"));
+            kMaxShownFrom, ")"));
   }
   BELAY_ASSIGN_OR_RETURN(const Identity identity, FindIdentity(dataset));
   if (std::ranges::find(sources.shown_by, identity) != sources.shown_by.end()) {
@@ -154,10 +154,10 @@ Status FindSources(const Handle& dataset, const std::filesystem::path& file,
       continue;
     }
     if (!sources.seen.insert(names).second) continue;
-    if (sources.seen.size() > kMostSources) {
+    if (sources.seen.size() > kMaxSources) {
       return absl::UnimplementedError(
           Cat("read dataset \"", dataset.name(),
-              "\": it has too many sources (need at most ", kMostSources, ")"));
+              "\": it has too many sources (need at most ", kMaxSources, ")"));
     }
     const Source source = OpenSource(file, name, path);
     if (!source.dataset.is_open()) {
@@ -179,19 +179,19 @@ Status FindSources(const Handle& dataset, const std::filesystem::path& file,
 
 // --- Stored bytes ---
 
-constexpr int64_t kMostStored = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMaxStored = std::numeric_limits<int64_t>::max();
 
 int64_t Sum(int64_t a, int64_t b) {
-  return a > kMostStored - b ? kMostStored : a + b;
+  return a > kMaxStored - b ? kMaxStored : a + b;
 }
 
 // Returns 0 for a missing file.
 int64_t FileBytes(const std::filesystem::path& path) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
-  return error ? 0
-               : static_cast<int64_t>(
-                     std::min<std::uintmax_t>(size, kMostStored));
+  return error
+             ? 0
+             : static_cast<int64_t>(std::min<std::uintmax_t>(size, kMaxStored));
 }
 
 // Returns the bytes of the files of a virtual dataset's sources.
@@ -215,15 +215,15 @@ StatusOr<int64_t> CountRawFileBytes(const Handle& dataset,
                                     const std::string& file, int count) {
   int64_t bytes = 0;
   for (int i = 0; i < count; ++i) {
-    constexpr size_t kMostName = 4096;
-    std::string name(kMostName + 1, '\0');
+    constexpr size_t kMaxName = 4096;
+    std::string name(kMaxName + 1, '\0');
     off_t offset = 0;
     hsize_t size = 0;
     BELAY_RETURN_IF_ERROR(
         Check(H5Pget_external(properties.get(), static_cast<unsigned>(i),
-                              kMostName, name.data(), &offset, &size),
+                              kMaxName, name.data(), &offset, &size),
               "get raw file of", dataset.name()));
-    name.resize(std::min(name.find('\0'), kMostName));
+    name.resize(std::min(name.find('\0'), kMaxName));
     const auto beside = std::filesystem::path(file).replace_filename(name);
     const int64_t file_bytes = std::max(FileBytes(beside), FileBytes(name));
     const int64_t there =
@@ -286,7 +286,7 @@ StatusOr<int64_t> StoredBytes(const Handle& dataset) {
   }
   // A damaged file may claim any size.
   const auto stored = static_cast<int64_t>(
-      std::min<hsize_t>(H5Dget_storage_size(dataset.get()), kMostStored));
+      std::min<hsize_t>(H5Dget_storage_size(dataset.get()), kMaxStored));
   return std::min(stored, FileBytes(file));
 }
 

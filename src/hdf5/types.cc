@@ -237,10 +237,10 @@ StatusOr<NativeArray> DescribeDataset(const Handle& dataset) {
   BELAY_ASSIGN_OR_RETURN(const int64_t elements,
                          Number(H5Sget_simple_extent_npoints(space.get()),
                                 "count elements of", dataset.name()));
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   const auto size =
       static_cast<int64_t>(std::max<size_t>(H5Tget_size(type.get()), 1));
-  array.bytes = elements > kMost / size ? kMost : elements * size;
+  array.bytes = elements > kMax / size ? kMax : elements * size;
   // StoredBytes takes time if there are many chunks.
   constexpr int64_t kFewBytes = int64_t{1} << 20;
   array.stored_bytes = array.bytes;

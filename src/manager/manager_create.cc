@@ -275,11 +275,11 @@ Status Impl::ReadFiles(std::vector<std::string>& notes) {
 // Returns the seconds to wait for the lease. After a node has died, its job may
 // restart before the file server releases the lock: NFS may take two minutes.
 double Impl::LeasePatience() const {
-  constexpr double kMost = 120;
+  constexpr double kMax = 120;
   const StatusOr<JobEnvironment> job = ReadJobEnvironment();
   if (!job.ok() || job->restart_count == 0) return 0;
   const double deadline = options_.save.deadline_seconds;
-  return deadline > 0 ? std::min(kMost, deadline / 2) : kMost;
+  return deadline > 0 ? std::min(kMax, deadline / 2) : kMax;
 }
 
 // Rank 0 only.

@@ -26,7 +26,7 @@
 namespace belay {
 namespace {
 
-constexpr int64_t kMostAside = 1'000'000;
+constexpr int64_t kMaxAside = 1'000'000;
 
 // Returns true for names that NextAside may choose. Others could lead into a
 // step or out of the directory.
@@ -85,7 +85,7 @@ StatusOr<bool> Delete(const AsideOrder& order, int64_t step,
 
 StatusOr<std::string> NextAside(const std::string& dir,
                                 std::string_view prefix) {
-  for (int64_t number = 1; number < kMostAside; ++number) {
+  for (int64_t number = 1; number < kMaxAside; ++number) {
     std::string name = AsideName(prefix, number);
     BELAY_ASSIGN_OR_RETURN(const bool is_taken, Exists(JoinPath(dir, name)));
     if (!is_taken) return name;
@@ -174,7 +174,7 @@ StatusOr<std::optional<ManagerState>> ReadState(const std::string& dir,
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
   if (!exists) return std::nullopt;
   BELAY_ASSIGN_OR_RETURN(const std::string text,
-                         ReadWhole(path, kMostStateBytes));
+                         ReadWhole(path, kMaxStateBytes));
   BELAY_ASSIGN_OR_RETURN(
       ManagerState state,
       CatchBadAlloc(absl::StrCat("the state \"", path, "\""), [&] {

@@ -285,11 +285,11 @@ StatusOr<std::string> StateText(const ManagerState& state,
   } catch (const json::type_error&) {
     return failed("the name of a metric is not UTF-8");
   }
-  if (std::ssize(text) > kMostStateBytes) {
+  if (std::ssize(text) > kMaxStateBytes) {
     return failed(
         Cat("they are too many; delete some with Delete(step), or report "
             "fewer metrics (need at most ",
-            kMostStateBytes, " bytes, found ", text.size(), ")"));
+            kMaxStateBytes, " bytes, found ", text.size(), ")"));
   }
   return text;
 }
@@ -297,9 +297,9 @@ StatusOr<std::string> StateText(const ManagerState& state,
 StatusOr<ManagerState> ParseState(std::string_view text,
                                   std::string_view prefix,
                                   std::string_view operation) {
-  constexpr int kMostLevels = 16;
-  constexpr int kMostValues = 1 << 20;  // of 8 bytes each
-  const std::string too_much = TooMuchJson(text, kMostLevels, kMostValues);
+  constexpr int kMaxLevels = 16;
+  constexpr int kMaxValues = 1 << 20;  // of 8 bytes each
+  const std::string too_much = TooMuchJson(text, kMaxLevels, kMaxValues);
   if (!too_much.empty()) return Damaged(operation, too_much);
   const json document = json::parse(text, nullptr, false);
   if (document.is_discarded()) return Damaged(operation, "not JSON");

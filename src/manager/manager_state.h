@@ -40,7 +40,7 @@ struct ManagerState {
 };
 
 // The longest text of a state: over 100,000 steps without metrics.
-inline constexpr int64_t kMostStateBytes = int64_t{8} << 20;
+inline constexpr int64_t kMaxStateBytes = int64_t{8} << 20;
 
 // Adds a record, or replaces the one of that step.
 void PutRecord(StepRecord record, std::vector<StepRecord>& steps);
@@ -51,7 +51,7 @@ void KeepOnly(const std::vector<int64_t>& steps,
 
 // Returns the state as JSON.
 // Errors: InvalidArgument - the name of a metric is not UTF-8, or it has more
-//   than kMostStateBytes.
+//   than kMaxStateBytes.
 StatusOr<std::string> StateText(const ManagerState& state,
                                 std::string_view prefix);
 

@@ -28,7 +28,7 @@ namespace {
 
 // From the lowest bit: 27 bits rank or seconds, 5 bits of a save in the
 // background, 8 bits signal, 8 bits flags, 16 bits fingerprint.
-constexpr uint64_t kMostValue = (uint64_t{1} << 27) - 1;
+constexpr uint64_t kMaxValue = (uint64_t{1} << 27) - 1;
 constexpr int kFlushShift = 27;
 constexpr uint64_t kFlushMask = 31;
 constexpr int kSignalShift = 32;
@@ -72,10 +72,10 @@ uint64_t PackVote(const StopVote& vote) {
   if (!vote.stop) return word;
   if (vote.stop->signal != 0) {
     return word | static_cast<uint64_t>(vote.stop->signal) << kSignalShift |
-           (static_cast<uint64_t>(vote.stop->rank) & kMostValue);
+           (static_cast<uint64_t>(vote.stop->rank) & kMaxValue);
   }
   const double seconds =
-      std::clamp(vote.stop->seconds_left, 0.0, static_cast<double>(kMostValue));
+      std::clamp(vote.stop->seconds_left, 0.0, static_cast<double>(kMaxValue));
   return word | kTimeLimit << kSignalShift |
          static_cast<uint64_t>(std::round(seconds));
 }
@@ -83,7 +83,7 @@ uint64_t PackVote(const StopVote& vote) {
 StopVote UnpackVote(uint64_t word) {
   const uint64_t flags = word >> kFlagShift & 0xff;
   const uint64_t signal = word >> kSignalShift & 0xff;
-  const uint64_t value = word & kMostValue;
+  const uint64_t value = word & kMaxValue;
   StopVote vote{
       .save_due = (flags & kSaveDue) != 0,
       .rules_save = (flags & kRulesSave) != 0,

@@ -90,10 +90,10 @@ void AddStep(double seconds, LoopCost& loop) {
 // Returns by how much a step after a save took longer than others. Limited,
 // because a much longer step did something else, such as a validation.
 double SlowedSeconds(double seconds, const LoopCost& loop) {
-  constexpr double kMostOfStep = 4;
+  constexpr double kMaxOfStep = 4;
   const double usual = loop.step_seconds / loop.steps;
   return std::min(seconds - usual,
-                  std::max(kMostOfStep * usual, loop.call_seconds));
+                  std::max(kMaxOfStep * usual, loop.call_seconds));
 }
 
 void Settle(LoopCost& loop) {
@@ -157,7 +157,7 @@ constexpr size_t kRemembered = 5;
 constexpr double kSlowerSave = 1.5;
 constexpr double kStepsToTell = 2;
 // A larger multiple of the duration is no cost of a save.
-constexpr double kMostOfSave = 10;
+constexpr double kMaxOfSave = 10;
 
 double Largest(const std::vector<double>& times) {
   return times.empty() ? 0 : *std::max_element(times.begin(), times.end());
@@ -201,7 +201,7 @@ StatusOr<std::optional<SaveInterval>> IntervalFor(const TimeUse& use,
   const std::optional<double> save = EstimateSaveSeconds(use);
   if (!save) return std::nullopt;
   // If the loop waits, a save costs at least its duration.
-  double cost = std::min(use.cost.value_or(*save), kMostOfSave * *save);
+  double cost = std::min(use.cost.value_or(*save), kMaxOfSave * *save);
   if (!use.in_background) cost = std::max(cost, *save);
   BELAY_ASSIGN_OR_RETURN(
       SaveInterval interval,

@@ -212,8 +212,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Much longer and clocks overflow.
-constexpr double kMostSeconds = 3e9;
-constexpr double kMostGap = 2000;
+constexpr double kMaxSeconds = 3e9;
+constexpr double kMaxGap = 2000;
 
 Status NoTime(std::string_view text) {
   return absl::InvalidArgumentError(Cat(
@@ -223,14 +223,14 @@ Status NoTime(std::string_view text) {
 }  // namespace
 
 StatusOr<double> ParseTimeLeft(std::string_view text) {
-  constexpr int64_t kMostDays = 1000000;
+  constexpr int64_t kMaxDays = 1000000;
   if (text == "UNLIMITED") return std::numeric_limits<double>::infinity();
   std::string_view rest = text;
   std::optional<int64_t> days = 0;
   const size_t dash = rest.find('-');
   const bool has_days = dash != std::string_view::npos;
   if (has_days) {
-    days = ParseDigits(rest.substr(0, dash), kMostDays);
+    days = ParseDigits(rest.substr(0, dash), kMaxDays);
     rest = rest.substr(dash + 1);
   }
   const std::vector<std::string_view> parts = Split(rest, ':');
@@ -306,7 +306,7 @@ struct TimeLimit::Impl {
 
 TimeLimit::Impl::Impl(TimeLimitOptions with)
     : options(std::move(with)),
-      most_gap(std::min(2 * options.command_seconds, kMostGap)),
+      most_gap(std::min(2 * options.command_seconds, kMaxGap)),
       // Some variables of squeue would hide the job.
       command{.words = options.command,
               .environment = EnvironmentWithout("SQUEUE_"),
@@ -378,10 +378,9 @@ bool TimeLimit::Impl::Ask() {
 // Returns true to ask again: the time has passed, or the job was suspended, so
 // the limit must be asked for again.
 bool TimeLimit::Impl::Sleep() {
-  const auto end =
-      Clock::now() +
-      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
-          std::min(options.every_seconds, kMostSeconds)));
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                      std::chrono::duration<double>(std::min(
+                                          options.every_seconds, kMaxSeconds)));
   for (;;) {
     const std::chrono::duration<double, std::milli> rest = end - Clock::now();
     if (rest.count() <= 0) return true;

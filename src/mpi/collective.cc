@@ -460,11 +460,11 @@ Agreed<> AgreeSameNumber(CommContext& context, std::string_view what,
 Agreed<> AgreeSameText(CommContext& context, std::string_view what,
                        std::string_view text, const Status& mine) {
   // Paths differ at their ends.
-  constexpr size_t kMostBytes = 280;
+  constexpr size_t kMaxBytes = 280;
   const std::string shown =
-      text.size() <= kMostBytes
+      text.size() <= kMaxBytes
           ? Cat("\"", text, "\"")
-          : Cat("\"...", text.substr(text.size() - kMostBytes), "\"");
+          : Cat("\"...", text.substr(text.size() - kMaxBytes), "\"");
   return Compare(context, what, Fingerprint(text), mine, shown);
 }
 

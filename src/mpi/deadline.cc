@@ -46,12 +46,12 @@ constexpr std::chrono::microseconds kNap{20};
 // A gap this long between two looks, normally a tenth of it apart, means that
 // the process was stopped, as when a batch system suspends the job: that time
 // does not count.
-constexpr Seconds kMostGap{10};
-constexpr int kMostNamedRanks = 16;
+constexpr Seconds kMaxGap{10};
+constexpr int kMaxNamedRanks = 16;
 constexpr std::string_view kHasLeft =
     " has called MPI_Finalize and will not make this call; a rank that fails "
     "should ";
-constexpr size_t kMostWork = 3;  // ranks of which a message names the work
+constexpr size_t kMaxWork = 3;  // ranks of which a message names the work
 // The rank that knows most ends the job: referees one after the other, then
 // other ranks, then the watchdogs.
 constexpr Seconds kBetweenReferees{0.3};
@@ -188,14 +188,14 @@ class Deadline::Arrivals {
 
   // Keeps the beginning and the end of a long name: the operation and the path.
   void CopyName(Message& message) const {
-    constexpr size_t kMost = sizeof(message.name) - 1;
+    constexpr size_t kMax = sizeof(message.name) - 1;
     constexpr size_t kBeginning = 30;
     constexpr std::string_view kGap = "...";
     std::string name = operation_;
-    if (name.size() > kMost) {
-      name.replace(kBeginning, name.size() - kMost + kGap.size(), kGap);
+    if (name.size() > kMax) {
+      name.replace(kBeginning, name.size() - kMax + kGap.size(), kGap);
     }
-    name.copy(message.name, kMost);
+    name.copy(message.name, kMax);
   }
 
   const MPI_Comm comm_;
@@ -219,7 +219,7 @@ struct Deadline::Impl {
       : rank(of.rank()),
         size(of.size()),
         seconds(limit > 0 ? std::min(limit, 3e9) : 3e9),
-        most_gap(std::min(kMostGap, seconds / 2)),
+        most_gap(std::min(kMaxGap, seconds / 2)),
         operation(std::move(name)),
         life(FindLife(of.raw())),
         arrivals(of, operation, number) {
@@ -343,7 +343,7 @@ struct Deadline::Impl {
     for (const int other : late) {
       const std::string elsewhere = arrivals.Elsewhere(other);
       if (elsewhere.empty() && work.empty()) continue;
-      if (described++ == kMostWork) break;
+      if (described++ == kMaxWork) break;
       text += elsewhere.empty() ? Cat("; rank ", other, " ", work[other])
                                 : Cat("; rank ", other, " is in ", elsewhere);
     }
@@ -367,7 +367,7 @@ struct Deadline::Impl {
     const std::string whom =
         is_referee() ? std::string(" for ")
                      : Cat(" on rank ", rank, " and heard nothing from ");
-    EndJob(Cat(start_of_text, whom, NameRanks(late, kMostNamedRanks), " of ",
+    EndJob(Cat(start_of_text, whom, NameRanks(late, kMaxNamedRanks), " of ",
                size, DescribeLate(late)));
   }
 

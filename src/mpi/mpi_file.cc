@@ -9,7 +9,7 @@ namespace belay {
 namespace {
 
 constexpr char kSieving[] = "fbtl_posix_write_datasieving";
-constexpr int64_t kMostBytes = int64_t{1} << 30;
+constexpr int64_t kMaxBytes = int64_t{1} << 30;
 
 // Blocks of bytes in order; a block that continues the last one extends it.
 class Blocks {
@@ -73,9 +73,9 @@ Status Describe(std::span<const IoSegment> segments, const std::string& path,
               " offset ",
               end, " or more, found ", segment.offset, ")"));
     }
-    if (segment.bytes > kMostBytes - request.bytes) {
+    if (segment.bytes > kMaxBytes - request.bytes) {
       return absl::InvalidArgumentError(
-          Cat("write \"", path, "\": too much for one call (need ", kMostBytes,
+          Cat("write \"", path, "\": too much for one call (need ", kMaxBytes,
               " bytes or less, found ", request.bytes + segment.bytes, ")"));
     }
     end = segment.offset + segment.bytes;

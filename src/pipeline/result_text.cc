@@ -16,8 +16,8 @@
 namespace belay {
 namespace {
 
-constexpr size_t kMostStages = 3;
-constexpr size_t kMostKeys = 5;
+constexpr size_t kMaxStages = 3;
+constexpr size_t kMaxKeys = 5;
 
 std::string_view TransferText(Transfer transfer) {
   switch (transfer) {
@@ -47,7 +47,7 @@ std::string TimesText(std::vector<StageTime> stages) {
   std::stable_sort(
       stages.begin(), stages.end(),
       [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
-  if (stages.size() > kMostStages) stages.resize(kMostStages);
+  if (stages.size() > kMaxStages) stages.resize(kMaxStages);
   std::vector<std::string> parts;
   for (const StageTime& stage : stages) {
     parts.push_back(StageText(stage));
@@ -63,7 +63,7 @@ double Ratio(int64_t a, int64_t b) {
 void AddKeys(std::string_view what, const std::vector<std::string>& keys,
              std::string& text) {
   if (keys.empty()) return;
-  text += Cat("\n", what, ": ", JoinFirst(keys, kMostKeys, ", "));
+  text += Cat("\n", what, ": ", JoinFirst(keys, kMaxKeys, ", "));
 }
 
 void AddConversions(std::string_view what,
@@ -190,7 +190,7 @@ void Fields(Archive& archive, LostValues& one) {
 namespace {
 
 // More would hide the rest of the log.
-constexpr size_t kMostWarnings = 20;
+constexpr size_t kMaxWarnings = 20;
 
 using Identity = std::tuple<std::string_view, DType, DType>;
 
@@ -331,7 +331,7 @@ void Fields(Archive& archive, GatheredLost& lost) {
 GatheredLost KeepFirst(std::vector<LostValues> all) {
   std::erase_if(all, [](const LostValues& one) { return !one.losses.Any(); });
   GatheredLost kept{.num_keys = std::ssize(all)};
-  if (all.size() > kMostWarnings) all.resize(kMostWarnings);
+  if (all.size() > kMaxWarnings) all.resize(kMaxWarnings);
   kept.first = std::move(all);
   return kept;
 }

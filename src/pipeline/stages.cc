@@ -29,7 +29,7 @@ Agreed<> AgreeOnArguments(CommContext& context, std::string_view operation,
 
 namespace {
 
-constexpr double kMostSeconds = 10;
+constexpr double kMaxSeconds = 10;
 constexpr size_t kMaxShown = 8;
 
 // Lists the hosts that do not see it, each with its lowest rank. `all` has for
@@ -52,8 +52,8 @@ std::string BlindHosts(const std::vector<std::string>& all) {
 }  // namespace
 
 double SharedDirectorySeconds(double deadline_seconds) {
-  return deadline_seconds > 0 ? std::min(kMostSeconds, deadline_seconds / 2)
-                              : kMostSeconds;
+  return deadline_seconds > 0 ? std::min(kMaxSeconds, deadline_seconds / 2)
+                              : kMaxSeconds;
 }
 
 Agreed<> AgreeOnSharedDirectory(CommContext& context, const Status& mine,

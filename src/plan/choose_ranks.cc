@@ -206,7 +206,7 @@ namespace {
 
 // A box that overlaps more boxes than this is not cut along them: some ranks
 // then copy a part of what was read for them.
-constexpr size_t kMostCuts = 16;
+constexpr size_t kMaxCuts = 16;
 
 // Cuts `boxes` along the borders of `other`.
 std::vector<Box> CutAlong(const std::vector<Box>& boxes, const Box& other) {
@@ -254,7 +254,7 @@ std::vector<HeldBox> DisjointParts(const std::vector<HeldBox>& distinct) {
       if (i >= k || own.empty()) break;
       own = Without(own, distinct[i].box);
     }
-    if (near.size() <= kMostCuts + 1) {
+    if (near.size() <= kMaxCuts + 1) {
       for (size_t i : near) {
         if (i > k) own = CutAlong(own, distinct[i].box);
       }

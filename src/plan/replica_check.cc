@@ -11,7 +11,7 @@
 namespace belay {
 namespace {
 
-constexpr size_t kMostNamedRanks = 8;
+constexpr size_t kMaxNamedRanks = 8;
 
 auto SortKey(const ReplicaSum& sum) {
   return std::tie(sum.key, sum.box.offset, sum.box.shape);
@@ -40,8 +40,8 @@ void Compare(std::span<const ReplicaSum> sums,
       box.shape.empty() ? "" : Cat(", box \"", BoxText(box), "\",");
   differences.first = absl::StrFormat(
       "replicas of \"%s\"%s differ (need the values of %s, found others on %s)",
-      sums[0].key, place, NameRanks(most->second, kMostNamedRanks),
-      NameRanks(others, kMostNamedRanks));
+      sums[0].key, place, NameRanks(most->second, kMaxNamedRanks),
+      NameRanks(others, kMaxNamedRanks));
   differences.rank = others[0];
 }
 
@@ -222,7 +222,7 @@ uint64_t ReplicaFingerprint(const Shard& shard, uint64_t seed) {
 
 int64_t NumTurns(const ReplicaCheck& check) {
   const int64_t sampled =
-      std::clamp(check.num_boxes, kLeastSampled, kMostSampled) * kSampledBytes;
+      std::clamp(check.num_boxes, kLeastSampled, kMaxSampled) * kSampledBytes;
   // ChooseTurn multiplies it.
   return std::clamp<int64_t>(CeilDivide(check.most_bytes, sampled), 1,
                              INT32_MAX);

@@ -57,14 +57,14 @@ inline constexpr int64_t kEveryByte = -1;
 // Returns this rank's part of the sum, modulo 2^64. `number` counts the saves,
 // equal on all ranks, or is kEveryByte. Each save samples other blocks of
 // kSampledBytes of each larger shard: on the rank that holds most about as many
-// as there are boxes, within kLeastSampled and kMostSampled. NumTurns
+// as there are boxes, within kLeastSampled and kMaxSampled. NumTurns
 // successive saves look at each byte once.
 uint64_t SumReplicas(const ReplicaCheck& check,
                      const std::vector<Shard>& shards, int64_t number);
 
 inline constexpr int64_t kSampledBytes = 256;
 inline constexpr int64_t kLeastSampled = 256;
-inline constexpr int64_t kMostSampled = 1024;
+inline constexpr int64_t kMaxSampled = 1024;
 
 // Returns after how many saves every byte was checked; equal on all ranks.
 int64_t NumTurns(const ReplicaCheck& check);

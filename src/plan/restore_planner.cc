@@ -545,7 +545,7 @@ Status AddReadings(const SavedCheckpoint& saved,
 
 // Returns the bytes that all ranks want, capped: a file can claim to be huge.
 int64_t WantedBytes(const std::vector<WantedArray>& arrays) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   absl::uint128 bytes = 0;
   for (const WantedArray& array : arrays) {
     for (const Want& want : array.wants) {
@@ -553,7 +553,7 @@ int64_t WantedBytes(const std::vector<WantedArray>& arrays) {
                                      array.element_size);
     }
   }
-  return static_cast<int64_t>(std::min<absl::uint128>(bytes, kMost));
+  return static_cast<int64_t>(std::min<absl::uint128>(bytes, kMax));
 }
 
 // Decides whether to use a plan that reads each byte once, and notes why.
@@ -636,7 +636,7 @@ using ToldShards = std::vector<ToldShard>;
 
 // Telling all ranks of an array may take so many bytes per order that rank 0
 // would send otherwise, which takes about 100.
-constexpr int64_t kMostToldPerOrder = 400;
+constexpr int64_t kMaxToldPerOrder = 400;
 // Own arrays have at least so many times the bytes that rank 0 plans.
 constexpr int64_t kLeastOwnToRest = 16;
 
@@ -810,7 +810,7 @@ DividedWants DivideWants(const SavedCheckpoint& saved,
     std::erase_if(candidates, [&](const Candidate& one) {
       const int64_t told = one.stacked.told_bytes() * std::ssize(listed.ranks);
       const int64_t orders = one.num_wants + one.stacked.num_datasets();
-      if (told > kMostToldPerOrder * orders) return true;
+      if (told > kMaxToldPerOrder * orders) return true;
       own_bytes += ArrayBytes(saved.arrays[one.array]);
       return false;
     });

@@ -384,14 +384,14 @@ constexpr size_t kReplicasShown = 8;
 
 Status CheckKey(const HeldShard& first) {
   // Each part is a group in the file.
-  constexpr int64_t kMostParts = 1000;
+  constexpr int64_t kMaxParts = 1000;
   const std::string& key = first.info->key;
   const int64_t parts = 1 + std::ranges::count(key, '/');
-  if (parts > kMostParts) {
+  if (parts > kMaxParts) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "plan \"%s\": a key has too many parts between \"/\" (need at most %d, "
         "found %d; listed by rank %d)",
-        absl::CEscape(Shortened(key, 100)), kMostParts, parts, first.rank));
+        absl::CEscape(Shortened(key, 100)), kMaxParts, parts, first.rank));
   }
   if (!key.empty() && key.find('\0') == std::string::npos) {
     return absl::OkStatus();

@@ -106,7 +106,7 @@ std::vector<ArrayDatasets> ListDatasets(
 
 namespace {
 
-constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMaxBytes = std::numeric_limits<int64_t>::max();
 
 std::string NoTiling(const StoredArray& array,
                      const std::vector<const Box*>& boxes) {
@@ -152,11 +152,11 @@ std::string FindTilingDamage(const SavedCheckpoint& saved) {
   for (size_t i = 0; i < saved.arrays.size(); ++i) {
     const StoredArray& array = saved.arrays[i];
     bytes += static_cast<uint64_t>(ArrayBytes(array));
-    if (bytes > kMostBytes) {
+    if (bytes > kMaxBytes) {
       return absl::StrFormat(
           "the arrays up to \"%s\" have too many bytes (need at most %d, found "
           "%d)",
-          array.key, kMostBytes, bytes);
+          array.key, kMaxBytes, bytes);
     }
     boxes.clear();
     for (; dataset != saved.datasets.end() &&

@@ -49,11 +49,11 @@ std::string FindDamage(const StoredGraph& graph, size_t num_arrays) {
 namespace {
 
 // More ranks than any job has; a damaged number must not overflow.
-constexpr int64_t kMostRanks = INT32_MAX;
+constexpr int64_t kMaxRanks = INT32_MAX;
 
 // Returns whether the rows of all ranks add up to `total`.
 bool Fit(const RowRanks& ranks, int64_t total) {
-  if (ranks.ranks < 1 || ranks.ranks > kMostRanks) return false;
+  if (ranks.ranks < 1 || ranks.ranks > kMaxRanks) return false;
   if (ranks.count >= 0) {
     return ranks.count <= total / ranks.ranks &&
            ranks.count * ranks.ranks == total;
@@ -103,7 +103,7 @@ std::string FromRowColumns(const RowColumns& columns,
     return (i == 0 || columns.array[i - 1] < columns.array[i]) &&
            !shapes[columns.array[i]].empty();
   });
-  damage.CheckRange("ranks", columns.ranks, 1, size_t{kMostRanks} + 1);
+  damage.CheckRange("ranks", columns.ranks, 1, size_t{kMaxRanks} + 1);
   damage.CheckRows("count", columns.count,
                    [&](size_t i) { return columns.count[i] >= -1; });
   if (std::string text = damage.Take(); !text.empty()) return text;

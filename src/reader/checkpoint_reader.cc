@@ -149,8 +149,8 @@ StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) {
 // Returns the arrays with this name, or that can have a field with it; nothing
 // if there are too many.
 std::vector<std::string> ArraysWith(std::string_view key) {
-  constexpr int64_t kMostFields = 16;
-  if (std::ranges::count(key, '.') > kMostFields) return {};
+  constexpr int64_t kMaxFields = 16;
+  if (std::ranges::count(key, '.') > kMaxFields) return {};
   std::vector<std::string> keys = {std::string(key)};
   for (size_t dot = key.find('.'); dot != key.npos;
        dot = key.find('.', dot + 1)) {
@@ -471,9 +471,9 @@ StatusOr<std::vector<ConversionRule>> ReadConversionRules(
     const std::string& file, const std::string& path,
     std::optional<int64_t> step) {
   // Rules are written by hand, or by a script.
-  constexpr int64_t kMostRuleBytes = int64_t{64} << 20;
+  constexpr int64_t kMaxRuleBytes = int64_t{64} << 20;
   BELAY_ASSIGN_OR_RETURN(const std::string text,
-                         Printable(ReadWhole(file, kMostRuleBytes)));
+                         Printable(ReadWhole(file, kMaxRuleBytes)));
   BELAY_ASSIGN_OR_RETURN(const std::vector<ArrayInfo> arrays,
                          ListVariables(step ? StepPath(path, *step) : path));
   std::vector<std::string> keys;

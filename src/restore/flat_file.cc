@@ -22,9 +22,9 @@ constexpr int64_t kSaidPerByte = 2080;
 constexpr int64_t kSaidAnyway = int64_t{64} << 20;
 
 int64_t MostSaid(int64_t stored_bytes) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  return stored_bytes > (kMost - kSaidAnyway) / kSaidPerByte
-             ? kMost
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  return stored_bytes > (kMax - kSaidAnyway) / kSaidPerByte
+             ? kMax
              : kSaidAnyway + kSaidPerByte * stored_bytes;
 }
 

@@ -17,7 +17,7 @@ namespace belay::safetensors {
 
 namespace {
 
-constexpr int64_t kMostUnitBytes = int64_t{1} << 20;
+constexpr int64_t kMaxUnitBytes = int64_t{1} << 20;
 
 int64_t Stride(const Shape& shape, size_t axis) {
   int64_t elements = 1;
@@ -47,7 +47,7 @@ int64_t UnitElements(const FileTensor& tensor) {
   const int64_t size = DTypeSize(tensor.dtype);
   for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
     const int64_t elements = Stride(tensor.shape, axis);
-    if (elements > 0 && elements <= kMostUnitBytes / size) return elements;
+    if (elements > 0 && elements <= kMaxUnitBytes / size) return elements;
   }
   return 1;
 }
@@ -321,11 +321,11 @@ Status CheckWindows(const FilePlan& files, int64_t max_bytes) {
   for (const PlannedFile& file : files.files) {
     if (__builtin_add_overflow(bytes, file.bytes, &bytes)) bytes = INT64_MAX;
   }
-  if (bytes / max_bytes <= kMostWindows) return absl::OkStatus();
+  if (bytes / max_bytes <= kMaxWindows) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "max_bytes_in_flight is too small for an export of %d bytes (need at "
       "least %d, found %d)",
-      bytes, bytes / kMostWindows + 1, max_bytes));
+      bytes, bytes / kMaxWindows + 1, max_bytes));
 }
 
 }  // namespace

@@ -141,10 +141,10 @@ void Fields(Archive& archive, RankExport& part) {
 
 // The most windows of all ranks together, which rank 0 holds in memory: enough
 // to export 64 TiB in windows of 16 MiB.
-inline constexpr int64_t kMostWindows = int64_t{1} << 22;
+inline constexpr int64_t kMaxWindows = int64_t{1} << 22;
 
 // Plans windows of at most `max_bytes`, which must hold at least one element.
-// Errors: InvalidArgument - `max_bytes` makes more than kMostWindows.
+// Errors: InvalidArgument - `max_bytes` makes more than kMaxWindows.
 StatusOr<std::vector<RankExport>> PlanExport(const FilePlan& files,
                                              int num_ranks, int64_t max_bytes);
 

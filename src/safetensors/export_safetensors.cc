@@ -410,7 +410,7 @@ Agreed<OpenedExport> Open(const ExportFrame& frame) {
 // --- Stage plan ---
 
 // Larger windows are not faster.
-constexpr int64_t kMostWindowBytes = int64_t{16} << 20;
+constexpr int64_t kMaxWindowBytes = int64_t{16} << 20;
 
 struct ExportSelection {
   std::vector<safetensors::FileTensor> tensors;
@@ -545,7 +545,7 @@ StatusOr<std::vector<RankExport>> PlanOnRoot(const ExportFrame& frame,
       std::vector<RankExport> parts,
       safetensors::PlanExport(
           planned.plan, frame.context.size(),
-          std::min(frame.options.max_bytes_in_flight, kMostWindowBytes)));
+          std::min(frame.options.max_bytes_in_flight, kMaxWindowBytes)));
   std::vector<RankShards> wanted;
   for (const RankExport& part : parts) {
     wanted.push_back({.node = 0, .shards = part.shards});
@@ -752,8 +752,8 @@ StatusOr<ExportedData> WriteWindows(const ExportOptions& options,
 
 // Whoever waits in vain gets an error before the deadline.
 double LockSeconds(double deadline_seconds) {
-  constexpr double kMost = 30;
-  return deadline_seconds > 0 ? std::min(kMost, deadline_seconds / 2) : kMost;
+  constexpr double kMax = 30;
+  return deadline_seconds > 0 ? std::min(kMax, deadline_seconds / 2) : kMax;
 }
 
 // Rank 0 only.

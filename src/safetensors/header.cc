@@ -120,7 +120,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostAxes = 32;  // as HDF5 has them
+constexpr size_t kMaxAxes = 32;  // as HDF5 has them
 
 // The members of one tensor, as far as they were parsed.
 struct Described {
@@ -179,7 +179,7 @@ class HeaderEvents {
   bool number_unsigned(uint64_t value) {
     if (place_ != Place::kNumbers) return Unexpected("a number");
     if (value > uint64_t{INT64_MAX}) return BadNumber(absl::StrCat(value));
-    if (Numbers()->size() == kMostAxes) return TooManyNumbers();
+    if (Numbers()->size() == kMaxAxes) return TooManyNumbers();
     Numbers()->push_back(static_cast<int64_t>(value));
     return true;
   }
@@ -269,7 +269,7 @@ class HeaderEvents {
 
   bool TooManyNumbers() {
     Fail(absl::StrFormat("too many numbers in %s (need at most %d, found more)",
-                         Where(), kMostAxes));
+                         Where(), kMaxAxes));
     if (key_ == "shape") status_ = absl::UnimplementedError(status_.message());
     return false;
   }

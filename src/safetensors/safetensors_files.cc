@@ -30,7 +30,7 @@ using nlohmann::json;
 
 constexpr std::string_view kWeightMap = "weight_map";
 // Usual indexes have two levels.
-constexpr int kMostLevels = 64;
+constexpr int kMaxLevels = 64;
 
 // A name that stays in its directory.
 bool IsPlainName(std::string_view name) {
@@ -139,7 +139,7 @@ StatusOr<FileOfTensor> ParseIndex(std::string_view text) {
     return absl::DataLossError(
         absl::StrFormat("the index is not JSON, at byte %d: a NUL", at));
   }
-  const std::string too_much = TooMuchJson(text, kMostLevels);
+  const std::string too_much = TooMuchJson(text, kMaxLevels);
   if (!too_much.empty()) return absl::DataLossError("the index: " + too_much);
   IndexEvents events;
   if (!json::sax_parse(text, &events)) return events.status();

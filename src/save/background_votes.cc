@@ -160,7 +160,7 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::Poll() {
 
 Agreed<std::optional<SaveResult>> BackgroundSaver::Wait() {
   // The longest time that other ranks wait for this rank's vote.
-  constexpr std::chrono::milliseconds kMostWait{20};
+  constexpr std::chrono::milliseconds kMaxWait{20};
   BELAY_RETURN_IF_AGREED(WaitForSnapshot());
   while (under_way_ != nullptr) {
     BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", under_way_->target.path));
@@ -170,7 +170,7 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::Wait() {
       Agreed<std::optional<SaveResult>> ended = FinishVote();
       if (!ended.ok() || *ended) return ended;
     }
-    const Clock::time_point end = Clock::now() + kMostWait;
+    const Clock::time_point end = Clock::now() + kMaxWait;
     thread_.Hurry();
     Help([&] { return Clock::now() < end; });
     if (Clock::now() < end) {

@@ -19,7 +19,7 @@ namespace {
 // A piece is moved at a time, and its writeback begins at once.
 constexpr int64_t kPieceBytes = int64_t{4} << 20;
 // Runs of one piece. Each needs a call.
-constexpr size_t kMostRuns = 256;
+constexpr size_t kMaxRuns = 256;
 
 }  // namespace
 
@@ -75,7 +75,7 @@ FlushPass::Work FlushPass::Take(const FlushJob& job, Piece& piece) {
     Place& next = open.next;
     if (!open.file || next.run == open.source.num_runs()) continue;
     piece = {.file = &open, .from = next};
-    for (size_t runs = 0; runs < kMostRuns && piece.bytes < kPieceBytes &&
+    for (size_t runs = 0; runs < kMaxRuns && piece.bytes < kPieceBytes &&
                           next.run < open.source.num_runs();
          ++runs) {
       const int64_t left = open.source.run(next.run).bytes - next.done;
@@ -225,12 +225,12 @@ bool FlushPass::IsDone(const FlushJob& job) const {
 }
 
 void FlushPass::Rest(const FlushJob& job) const {
-  constexpr Seconds kMost(0.02);
+  constexpr Seconds kMax(0.02);
   constexpr Seconds kNap(0.001);
   std::unique_lock<std::mutex> lock(mutex_);
   const Seconds until_due = TimeUntilDue(job);
   changed_.wait_for(lock,
-                    until_due > Seconds(0) ? std::min(kMost, until_due) : kNap);
+                    until_due > Seconds(0) ? std::min(kMax, until_due) : kNap);
 }
 
 double FlushPass::seconds() const {

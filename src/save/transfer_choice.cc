@@ -38,7 +38,7 @@ Agreed<SaveOptions> WithOperatorTransfer(const Comm& comm,
 namespace {
 
 // Most ranges of stripes of a plan, in addition to one for each order.
-constexpr int64_t kMostRanges = int64_t{1} << 21;
+constexpr int64_t kMaxRanges = int64_t{1} << 21;
 
 // Gathering pays if nodes share more than one in this many stripes. With fewer,
 // few writes wait for a lock, but ranks would send most of their bytes.
@@ -98,7 +98,7 @@ PlannedStripes CountStripesOfPlan(const SavePlan& plan,
   }
   found.nodes = static_cast<int32_t>(writers.size());
   if (found.striping.stripe_bytes == 0) return found;
-  const int64_t most = std::max<int64_t>(1, kMostRanges / orders);
+  const int64_t most = std::max<int64_t>(1, kMaxRanges / orders);
   std::vector<std::vector<StripeRange>> ranges(stripings.size());
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     for (const WriteOrder& order : plan.ranks[rank].orders) {

@@ -113,8 +113,8 @@ class RowFinder {
 
 inline void Prefetch(const std::byte* row, int64_t row_bytes) {
   constexpr int64_t kLine = 64;
-  constexpr int64_t kMost = 8 * kLine;  // the hardware prefetches the rest
-  for (int64_t at = 0; at < row_bytes && at < kMost; at += kLine) {
+  constexpr int64_t kMax = 8 * kLine;  // the hardware prefetches the rest
+  for (int64_t at = 0; at < row_bytes && at < kMax; at += kLine) {
     __builtin_prefetch(row + at);
   }
 }

@@ -19,7 +19,7 @@ namespace belay {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kMostBytes = int64_t{1} << 62;  // no sum overflows
+constexpr int64_t kMaxBytes = int64_t{1} << 62;  // no sum overflows
 
 // Programs write partitioners; whatever they throw becomes an error.
 StatusOr<Shape> CallPartitioner(const Partitioner& partitioner, DType dtype,
@@ -96,9 +96,9 @@ StatusOr<std::unique_ptr<std::byte[]>> Allocate(
   for (const Component& component : components) {
     if (component.owner != rank) continue;
     const int64_t size = component.num_rows * row_bytes;
-    if (size > kMostBytes - bytes) {
+    if (size > kMaxBytes - bytes) {
       return absl::ResourceExhaustedError(absl::StrFormat(
-          "no memory for components of more than %d bytes", kMostBytes));
+          "no memory for components of more than %d bytes", kMaxBytes));
     }
     bytes += AlignUp(size);
   }

@@ -22,8 +22,8 @@ using Json = nlohmann::json;
 using KeysToMake = std::vector<std::vector<std::string>>;
 
 // The most functions inside each other, and the levels of JSON that they take.
-constexpr int kMostNodeLevels = 64;
-constexpr int kMostJsonLevels = 2 * kMostNodeLevels + 16;
+constexpr int kMaxNodeLevels = 64;
+constexpr int kMaxJsonLevels = 2 * kMaxNodeLevels + 16;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
@@ -166,10 +166,10 @@ class Parser {
   StatusOr<Transform> Value(const Json& json, const std::string& where,
                             int level) {
     if (json.is_string()) return Transform(json.get<std::string>());
-    if (level >= kMostNodeLevels) {
+    if (level >= kMaxNodeLevels) {
       return Refuse(where, Cat("too many functions inside each other (need at "
                                "most ",
-                               kMostNodeLevels, ")"));
+                               kMaxNodeLevels, ")"));
     }
     constexpr std::string_view kNames[] = {"stack",  "concat",    "split",
                                            "narrow", "transpose", "slice"};
@@ -317,7 +317,7 @@ class JsonChecker {
 
 StatusOr<std::vector<ConversionRule>> ParseRules(
     std::string_view text, const std::vector<std::string>& keys) {
-  const std::string too_much = TooMuchJson(text, kMostJsonLevels);
+  const std::string too_much = TooMuchJson(text, kMaxJsonLevels);
   if (!too_much.empty()) return Refuse("the file", too_much);
   JsonChecker checker;
   Json::sax_parse(text, &checker, Json::input_format_t::json,

@@ -241,7 +241,7 @@ std::shared_ptr<void> FollowVariable(ShardedVariable& variable, Shard& shard) {
 namespace {
 
 // More shards of one would be an error of the program.
-constexpr size_t kMostParts = 4096;
+constexpr size_t kMaxParts = 4096;
 
 // Requires one number for each axis of the box, or none.
 Status CheckAxes(std::string_view name, size_t found, const Box& box) {
@@ -389,7 +389,7 @@ std::vector<CutPart> CutAxis(const Shard& shard, size_t axis) {
     end = std::min(end, length);
   }
   std::vector<CutPart> parts;
-  while (begin < end && parts.size() <= kMostParts) {
+  while (begin < end && parts.size() <= kMaxParts) {
     const int64_t offset = (begin % length + length) % length;
     const int64_t count = std::min(end - begin, length - offset);
     parts.push_back({begin - first, offset, count});
@@ -445,7 +445,7 @@ StatusOr<std::vector<Shard>> WithGhostCells(Shard shard) {
   shards.push_back(shard);
   for (size_t axis = 0; axis < shard.box.shape.size(); ++axis) {
     const std::vector<CutPart> parts = CutAxis(shard, axis);
-    if (parts.size() * shards.size() > kMostParts) {
+    if (parts.size() * shards.size() > kMaxParts) {
       return absl::InvalidArgumentError(
           Cat("list \"", shard.key, "\": the ghost cells of axis ", axis,
               " wrap around its ", shard.global_shape[axis],

@@ -480,7 +480,7 @@ namespace {
 // cache, and each message is still long enough for a network.
 constexpr int64_t kWindowBytes = int64_t{8} << 20;
 constexpr int64_t kBytesPerRank = int64_t{64} << 10;
-constexpr int64_t kMostBytes = int64_t{64} << 20;
+constexpr int64_t kMaxBytes = int64_t{64} << 20;
 
 // The rows that a rank gets: [begin, end).
 struct RowSpan {
@@ -714,7 +714,7 @@ BlocksByKey IndexBlocks(const std::vector<IdBlock>& blocks) {
 std::vector<IdWindow> CutWindows(const std::vector<IdBlock>& blocks,
                                  int num_ranks) {
   const int64_t window =
-      std::clamp(kBytesPerRank * num_ranks, kWindowBytes, kMostBytes);
+      std::clamp(kBytesPerRank * num_ranks, kWindowBytes, kMaxBytes);
   std::vector<IdWindow> windows;
   int64_t left = 0;
   for (size_t i = 0; i < blocks.size(); ++i) {

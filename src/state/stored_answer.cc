@@ -388,12 +388,12 @@ void LeaveOut(const StoredAnswer& answer, ValuesToRead& values) {
 
 namespace {
 
-constexpr size_t kMostNames = 10;
+constexpr size_t kMaxNames = 10;
 
 std::string QuoteFirst(const Keys& keys) {
   Keys quoted;
   for (const std::string& key : keys) quoted.push_back(Cat("\"", key, "\""));
-  return JoinFirst(quoted, kMostNames, ", ");
+  return JoinFirst(quoted, kMaxNames, ", ");
 }
 
 bool IsReported(MismatchPolicy policy) {

@@ -264,7 +264,7 @@ void Collect(const Transform& transform, std::set<std::string>& keys) {
   for (const Transform& input : node.inputs) Collect(input, keys);
 }
 
-constexpr double kMostPerByte = 1024, kAnyway = 64 << 20;
+constexpr double kMaxPerByte = 1024, kAnyway = 64 << 20;
 
 double CountBytes(const ArrayForm& form) {
   return static_cast<double>(NumElements(form.shape)) *
@@ -385,7 +385,7 @@ void MadeBytes::AddStored(const std::string& key, const ArrayForm& form) {
 void MadeBytes::AddMade(const ArrayForm& form) { made_ += CountBytes(form); }
 
 Status MadeBytes::Check(std::string_view who) const {
-  const double most = kAnyway + kMostPerByte * stored_;
+  const double most = kAnyway + kMaxPerByte * stored_;
   if (made_ <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "%s make too many bytes of those that are stored (need at most %.0f of "
@@ -404,7 +404,7 @@ constexpr int64_t kGapBytes = 4096;
 // So few parts are read one by one in any case.
 constexpr int64_t kFewParts = 1024;
 // Each part takes memory in a plan.
-constexpr int64_t kMostViewParts = 65536;
+constexpr int64_t kMaxViewParts = 65536;
 
 // Returns the number of positions of a view along an axis of its array.
 int64_t CountPositions(const View& view, const AxisView& axis) {
@@ -620,7 +620,7 @@ std::vector<View> CutForReading(const View& view, const Shape& stored,
     const int64_t step = std::abs(view.axes[axis].step);
     if (count < 2 || step < 2) continue;
     const bool is_far = row_bytes >= (kGapBytes + step - 2) / (step - 1);
-    const int64_t most = is_far ? kMostViewParts : kFewParts;
+    const int64_t most = is_far ? kMaxViewParts : kFewParts;
     if (count > most / std::ssize(parts)) continue;
     std::vector<View> cut;
     for (const View& part : parts) {

@@ -131,7 +131,7 @@ TypeHandlerPtr StandardHandler<ValueTree>::Get() {
 namespace {
 
 // Values inside each other, and groups around them.
-constexpr int kMostLevels = 1000;
+constexpr int kMaxLevels = 1000;
 
 // A tree that grows in any order.
 struct Branch {
@@ -146,7 +146,7 @@ Branch* Grow(std::string_view path, Branch& root) {
   if (path.empty()) return at;
   int level = 0;
   for (const std::string_view name : Split(path, '/')) {
-    if (++level > kMostLevels) return nullptr;
+    if (++level > kMaxLevels) return nullptr;
     std::unique_ptr<Branch>& next = at->inner[std::string(name)];
     if (next == nullptr) next = std::make_unique<Branch>();
     at = next.get();
@@ -211,7 +211,7 @@ Status BuildTree(const StoredValue& stored, ValueTree& tree) {
   const auto too_deep = [&] {
     return absl::InvalidArgumentError(
         Cat("list \"", stored.key, "\": too many groups inside each other ",
-            "(need at most ", kMostLevels, ")"));
+            "(need at most ", kMaxLevels, ")"));
   };
   for (const ValuePart& part : stored.parts) {
     Branch* const branch = Grow(part.name, root);

@@ -305,14 +305,14 @@ StatusOr<LustreLayout> ParseLustreLayout(Bytes bytes) {
 namespace {
 
 constexpr int64_t kStripeGranule = int64_t{4} << 10;
-constexpr int64_t kMostStripeBytes = int64_t{4} << 30;
-constexpr int64_t kMostServers = 4096;
-constexpr size_t kMostAttributeBytes = size_t{64} << 10;  // as the kernel's
+constexpr int64_t kMaxStripeBytes = int64_t{4} << 30;
+constexpr int64_t kMaxServers = 4096;
+constexpr size_t kMaxAttributeBytes = size_t{64} << 10;  // as the kernel's
 
 // An extended attribute; empty if there is none.
 std::vector<std::byte> ReadAttribute(const std::string& path,
                                      const char* name) {
-  std::vector<std::byte> value(kMostAttributeBytes);
+  std::vector<std::byte> value(kMaxAttributeBytes);
   const ssize_t size =
       ::getxattr(path.c_str(), name, value.data(), value.size());
   value.resize(size < 0 ? 0 : static_cast<size_t>(size));
@@ -334,12 +334,12 @@ int64_t AttributeNumber(const std::string& path, const char* name) {
 
 // Ignores numbers that make no sense.
 void Set(int64_t stripe_bytes, int64_t servers, Striping& striping) {
-  if (stripe_bytes < kStripeGranule || stripe_bytes > kMostStripeBytes ||
+  if (stripe_bytes < kStripeGranule || stripe_bytes > kMaxStripeBytes ||
       stripe_bytes % kStripeGranule != 0) {
     return;
   }
   striping.stripe_bytes = stripe_bytes;
-  if (servers < 1 || servers > kMostServers) return;
+  if (servers < 1 || servers > kMaxServers) return;
   striping.servers = static_cast<int32_t>(servers);
 }
 

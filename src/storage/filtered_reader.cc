@@ -261,7 +261,7 @@ constexpr int64_t kFewBytes = int64_t{64} << 20;
 constexpr int64_t kUsualRatio = 8;
 
 // No filter of HDF5 itself compresses more.
-constexpr int64_t kMostOfDeflate = 1040;
+constexpr int64_t kMaxOfDeflate = 1040;
 
 // Bytes of a file that a dataset has.
 struct Part {
@@ -371,7 +371,7 @@ class FileParts {
           }
           return AddPart(stored.address, stored.address + stored.bytes, number);
         }));
-    if (largest_ratio <= kMostOfDeflate) return absl::OkStatus();
+    if (largest_ratio <= kMaxOfDeflate) return absl::OkStatus();
     Shape corner = dataset.box.offset;
     const Shape in_dataset = h5::FindChunkCorner(*found, largest);
     // The dataset of structs lacks the last axis of the array.

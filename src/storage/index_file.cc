@@ -24,18 +24,18 @@ namespace {
 // Metadata may take so much more memory than space in its file: short texts do.
 constexpr int64_t kMemoryPerByte = 40;
 // A file system may compress what it stores; a hole takes no space at all.
-constexpr int64_t kMostCompressed = 8;
+constexpr int64_t kMaxCompressed = 8;
 constexpr int64_t kLeastBudget = int64_t{16} << 20;
 
 // Returns the length that an open file would have without its holes; more, if
 // the file system may have compressed it.
 int64_t BytesWithoutHoles(const PosixFile& file, const FileStat& stat) {
-  if (stat.allocated_bytes >= stat.size / kMostCompressed) return stat.size;
+  if (stat.allocated_bytes >= stat.size / kMaxCompressed) return stat.size;
   // Some file systems count what they have stored only later, or never; some
   // of these know no holes either.
-  constexpr int64_t kMostUncounted = int64_t{1} << 30;
-  const int64_t data = std::min(file.DataBytes(), kMostUncounted);
-  return std::clamp(stat.allocated_bytes * kMostCompressed,
+  constexpr int64_t kMaxUncounted = int64_t{1} << 30;
+  const int64_t data = std::min(file.DataBytes(), kMaxUncounted);
+  return std::clamp(stat.allocated_bytes * kMaxCompressed,
                     std::min(data, stat.size), stat.size);
 }
 
@@ -43,8 +43,8 @@ int64_t BytesWithoutHoles(const PosixFile& file, const FileStat& stat) {
 
 // A damaged length must not exhaust memory.
 int64_t MetadataBudget(int64_t stored_bytes) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  if (stored_bytes > (kMost - kLeastBudget) / kMemoryPerByte) return kMost;
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  if (stored_bytes > (kMax - kLeastBudget) / kMemoryPerByte) return kMax;
   return stored_bytes * kMemoryPerByte + kLeastBudget;
 }
 

@@ -58,8 +58,8 @@ StatusOr<std::optional<LeaseOwner>> ParseLease(std::string_view text,
             ": not written by belay; move the file away if the directory is to "
             "hold checkpoints"));
   }
-  constexpr int kMostLevels = 16;
-  if (!TooMuchJson(text, kMostLevels).empty()) return std::nullopt;
+  constexpr int kMaxLevels = 16;
+  if (!TooMuchJson(text, kMaxLevels).empty()) return std::nullopt;
   const json document = json::parse(text, nullptr, false);
   if (!document.is_object()) return std::nullopt;
   return LeaseOwner{.host = Text(document, "host"),

@@ -43,7 +43,7 @@ StatusOr<MappedFile> MappedFile::Open(const std::string& path, Links links) {
 
 namespace {
 
-constexpr int kMostRepeats = 3;
+constexpr int kMaxRepeats = 3;
 
 bool IsRefused(int fd) {
   return SetOpenFileLock(fd, F_WRLCK) != 0 &&
@@ -53,7 +53,7 @@ bool IsRefused(int fd) {
 // Yields between tries: whoever has the turn may be waiting for this core.
 bool IsRefusedRepeatedly(int fd) {
   for (int repeats = 0; IsRefused(fd); ++repeats) {
-    if (repeats == kMostRepeats) return true;
+    if (repeats == kMaxRepeats) return true;
     ::sched_yield();
   }
   return false;

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 constexpr char kMetadataFormat[] = "belay metadata";
 constexpr int64_t kMetadataVersion = 1;
-constexpr size_t kMostTextBytes = size_t{1} << 20;
+constexpr size_t kMaxTextBytes = size_t{1} << 20;
 
 Status DamagedMetadata(std::string_view operation, std::string_view cause) {
   return absl::DataLossError(Cat(operation, ": damaged: ", cause));
@@ -37,9 +37,9 @@ StatusOr<std::string> MetadataText(const Metadata& metadata) {
     return absl::InvalidArgumentError(
         Cat("metadata ", QuotedText(name), ": not UTF-8"));
   }
-  if (bytes > kMostTextBytes) {
+  if (bytes > kMaxTextBytes) {
     return absl::InvalidArgumentError(Cat("metadata: too long (need at most ",
-                                          kMostTextBytes, " bytes, found ",
+                                          kMaxTextBytes, " bytes, found ",
                                           bytes, ")"));
   }
   const json entries(metadata);
@@ -53,9 +53,9 @@ StatusOr<std::string> MetadataText(const Metadata& metadata) {
 StatusOr<Metadata> ParseMetadata(std::string_view text,
                                  std::string_view operation) {
   // Later versions may have more members.
-  constexpr int kMostLevels = 16;
-  constexpr int kMostValues = 1 << 20;
-  const std::string too_much = TooMuchJson(text, kMostLevels, kMostValues);
+  constexpr int kMaxLevels = 16;
+  constexpr int kMaxValues = 1 << 20;
+  const std::string too_much = TooMuchJson(text, kMaxLevels, kMaxValues);
   if (!too_much.empty()) return DamagedMetadata(operation, too_much);
   const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object() ||
@@ -78,9 +78,9 @@ StatusOr<Metadata> ParseMetadata(std::string_view text,
     metadata[name] = value.get<std::string>();
     bytes += name.size() + metadata[name].size();
   }
-  if (bytes > kMostTextBytes) {
+  if (bytes > kMaxTextBytes) {
     return DamagedMetadata(operation,
-                           Cat("too long (need at most ", kMostTextBytes,
+                           Cat("too long (need at most ", kMaxTextBytes,
                                " bytes, found ", bytes, ")"));
   }
   const json need = document.value("crc32c", json());
@@ -99,7 +99,7 @@ StatusOr<Metadata> ReadMetadataFile(const std::string& directory) {
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
   if (!exists) return Metadata();
   BELAY_ASSIGN_OR_RETURN(const std::string text,
-                         ReadWhole(path, kMostMetadataBytes));
+                         ReadWhole(path, kMaxMetadataFileBytes));
   return ParseMetadata(text, Cat("read \"", path, "\""));
 }
 

@@ -9,7 +9,7 @@
 
 namespace belay {
 
-inline constexpr size_t kMostMetadataBytes = size_t{8} << 20;
+inline constexpr size_t kMaxMetadataFileBytes = size_t{8} << 20;
 
 // Errors: InvalidArgument - not UTF-8, or too long; names the entry.
 StatusOr<std::string> MetadataText(const Metadata& metadata);

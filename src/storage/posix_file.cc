@@ -65,8 +65,8 @@ template <typename Byte, typename Move>
 StatusOr<int64_t> MoveParts(std::span<const std::span<Byte>> parts,
                             const char* operation, const std::string& path,
                             Move move) {
-  constexpr int64_t kMostBytes = 0x7ffff000;  // that Linux moves in one call
-  iovec vectors[kMostVectors];
+  constexpr int64_t kMaxBytes = 0x7ffff000;  // that Linux moves in one call
+  iovec vectors[kMaxVectors];
   size_t done = 0;  // bytes of the first part
   while (true) {
     while (!parts.empty() && done >= parts[0].size()) {
@@ -75,13 +75,13 @@ StatusOr<int64_t> MoveParts(std::span<const std::span<Byte>> parts,
     }
     int count = 0;
     int64_t bytes = 0;
-    for (; count < kMostVectors && count < std::ssize(parts); ++count) {
+    for (; count < kMaxVectors && count < std::ssize(parts); ++count) {
       std::span<Byte> part = parts[count];
       if (count == 0) {
-        part = part.subspan(done,
-                            std::min<size_t>(part.size() - done, kMostBytes));
+        part =
+            part.subspan(done, std::min<size_t>(part.size() - done, kMaxBytes));
       }
-      if (bytes + std::ssize(part) > kMostBytes) break;
+      if (bytes + std::ssize(part) > kMaxBytes) break;
       vectors[count] = {const_cast<std::byte*>(part.data()), part.size()};
       bytes += std::ssize(part);
     }
@@ -292,10 +292,10 @@ StatusOr<FileStat> PosixFile::Stat() const {
 }
 
 int64_t PosixFile::DataBytes() const {
-  constexpr int kMostParts = 1000;
+  constexpr int kMaxParts = 1000;
   int64_t bytes = 0;
   int64_t end = 0;
-  for (int part = 0; part < kMostParts; ++part) {
+  for (int part = 0; part < kMaxParts; ++part) {
     const int64_t begin = ::lseek(file_.fd(), end, SEEK_DATA);
     if (begin >= 0) end = ::lseek(file_.fd(), begin, SEEK_HOLE);
     if (begin < 0 || end <= begin) break;
@@ -536,7 +536,7 @@ StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) {
 
 namespace {
 
-constexpr size_t kMostFilesToSync = 64;
+constexpr size_t kMaxFilesToSync = 64;
 
 StatusOr<PosixFile> OpenToSync(const std::string& path) {
   return PosixFile::Open(path, PosixFile::Mode::kWriteOnly);
@@ -548,7 +548,7 @@ StatusOr<FilesToSync> FilesToSync::Open(std::vector<std::string> paths) {
   FilesToSync files;
   files.paths_ = std::move(paths);
   for (const std::string& path : files.paths_) {
-    if (files.opened_.size() == kMostFilesToSync) break;
+    if (files.opened_.size() == kMaxFilesToSync) break;
     BELAY_ASSIGN_OR_RETURN(PosixFile one, OpenToSync(path));
     files.opened_.push_back(std::move(one));
   }

@@ -78,7 +78,7 @@ StatusOr<Descriptor> OpenRegular(const std::string& path, int flags,
 bool HasName(int fd, const std::string& path);
 
 // Linux moves at most this many parts of memory in one call.
-inline constexpr int kMostVectors = 1024;
+inline constexpr int kMaxVectors = 1024;
 
 struct FileStat {
   int64_t size = 0;
@@ -261,7 +261,7 @@ class JoinedSegments {
   // borrowed.
   explicit JoinedSegments(Move move, std::span<Byte> gap = {})
       : move_(std::move(move)), gap_(gap) {
-    parts_.reserve(kMostVectors);
+    parts_.reserve(kMaxVectors);
   }
 
   // Moves what is waiting if this segment does not follow it, and keeps the
@@ -270,7 +270,7 @@ class JoinedSegments {
     const int64_t gap = offset - (offset_ + bytes_);
     const bool is_near = 0 <= gap && gap <= std::ssize(gap_);
     const size_t needed = gap > 0 ? 2 : 1;
-    if (!is_near || parts_.size() + needed > kMostVectors) {
+    if (!is_near || parts_.size() + needed > kMaxVectors) {
       Flush().IgnoreError();  // told by the next one
     }
     if (parts_.empty()) {
@@ -330,7 +330,7 @@ inline std::optional<std::pair<dev_t, ino_t>> DirectoryId(
 // while that was removed. Returns the last result.
 template <typename Look>
 auto LookWhileReplaced(const std::string& path, Look look) {
-  constexpr int kMostLooks = 100;
+  constexpr int kMaxLooks = 100;
   for (int looks = 1;; ++looks) {
     const auto before = DirectoryId(path);
     auto result = look();
@@ -338,7 +338,7 @@ auto LookWhileReplaced(const std::string& path, Look look) {
     if constexpr (std::is_same_v<decltype(result), StatusOr<bool>>) {
       is_found = is_found && *result;
     }
-    if (is_found || looks == kMostLooks || before == DirectoryId(path)) {
+    if (is_found || looks == kMaxLooks || before == DirectoryId(path)) {
       return result;
     }
   }
@@ -348,7 +348,7 @@ auto LookWhileReplaced(const std::string& path, Look look) {
 // replaced before it was open.
 template <typename Resolve, typename Open>
 auto OpenResolved(Resolve resolve, Open open) -> decltype(open(std::string())) {
-  constexpr int kMostTries = 10, kMostAbsent = 2;
+  constexpr int kMaxTries = 10, kMaxAbsent = 2;
   for (int tries = 1, absent = 0;; ++tries) {
     const StatusOr<std::string> path = resolve();
     if (!path.ok()) return path.status();
@@ -356,7 +356,7 @@ auto OpenResolved(Resolve resolve, Open open) -> decltype(open(std::string())) {
     auto result = open(*path);
     const bool is_same = before == DirectoryId(*path);
     if (is_same && !before) ++absent;  // a name that is swapped comes back
-    if (result.ok() || tries == kMostTries || absent == kMostAbsent ||
+    if (result.ok() || tries == kMaxTries || absent == kMaxAbsent ||
         (is_same && before)) {
       return result;
     }

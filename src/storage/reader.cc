@@ -17,8 +17,8 @@ PosixFile* OpenFiles::Find(const std::string& path) {
 
 PosixFile* OpenFiles::Keep(const std::string& path, PosixFile file) {
   // A process may have few open.
-  constexpr size_t kMostFiles = 16;
-  if (known_.size() == kMostFiles) known_.pop_back();
+  constexpr size_t kMaxFiles = 16;
+  if (known_.size() == kMaxFiles) known_.pop_back();
   known_.push_front({.path = path, .file = std::move(file)});
   NoteOpened();
   return &known_.front().file;
@@ -128,14 +128,14 @@ class DataFiles {
   }
 
   // A page of the file is read whole anyway.
-  static constexpr size_t kMostGapBytes = 4096;
+  static constexpr size_t kMaxGapBytes = 4096;
 
   const ReadJob& job_;
   ReadCounts& counts_;
   std::optional<PosixFile> file_;  // unless the job keeps them
   PosixFile* current_ = nullptr;   // that of `index_`
   int64_t calls_before_ = 0;       // of that one
-  std::array<std::byte, kMostGapBytes> gap_;
+  std::array<std::byte, kMaxGapBytes> gap_;
   JoinedSegments<std::byte> segments_;
   FilteredReader own_;
   FilteredReader& filtered_;
@@ -222,7 +222,7 @@ class Reading {
     const char* const end =
         memory.data + NumElements(memory.box.shape) * memory.element_size;
     const bool is_full =
-        !waiting_.empty() && (waiting_.size() == kMostVectors / 2 ||
+        !waiting_.empty() && (waiting_.size() == kMaxVectors / 2 ||
                               waiting_bytes_ + bytes > kReadTileBytes ||
                               IsAwaited(order.shard, memory.data, end));
     if (is_full) BELAY_RETURN_IF_ERROR(ReadWaiting());

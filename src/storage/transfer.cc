@@ -636,7 +636,7 @@ namespace {
 
 // The number of ranges that are weighed at a time.
 constexpr int64_t kRangesPerRank = 64;
-constexpr int64_t kMostRanges = 4096;
+constexpr int64_t kMaxRanges = 4096;
 // Smaller domains cost more requests than they save.
 constexpr int64_t kLeastDomain = int64_t{1} << 20;
 
@@ -647,7 +647,7 @@ int64_t PowerOfTwoFrom(int64_t least) {
 // Ranges of equal width, the first of which begins at or before `begin`.
 std::vector<int64_t> FirstEdges(int64_t begin, int64_t end, int ranks,
                                 int64_t unit) {
-  const int64_t most = std::min(kMostRanges, kRangesPerRank * ranks);
+  const int64_t most = std::min(kMaxRanges, kRangesPerRank * ranks);
   const int64_t least = (end - begin) / most + 1;
   const int64_t width = unit * PowerOfTwoFrom(CeilDivide(least, unit));
   std::vector<int64_t> edges;
@@ -680,7 +680,7 @@ bool CutHeavyRanges(const std::vector<int64_t>& weights, int64_t share,
   }
   if (heavy == 0) return false;
   const int64_t parts =
-      PowerOfTwoFrom(std::max<int64_t>(2, kMostRanges / 2 / heavy));
+      PowerOfTwoFrom(std::max<int64_t>(2, kMaxRanges / 2 / heavy));
   std::vector<int64_t> finer;
   for (size_t i = 0; i < weights.size(); ++i) {
     const int64_t width = edges[i + 1] - edges[i];

@@ -9,8 +9,8 @@
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "format/paths.h"
-#include "hdf5/program.h"
 #include "hdf5/native_read.h"
+#include "hdf5/program.h"
 #include "storage/index_file.h"
 #include "storage/posix_file.h"
 #include "storage/skeleton.h"
@@ -58,7 +58,7 @@ Box FindBlockBox(const StoredArray& array, int64_t block) {
 // The data files that hold a part of the box, not all if they are many.
 std::string ListFiles(const SavedCheckpoint& saved, int32_t array,
                       const Box& box) {
-  constexpr size_t kMostNames = 8;
+  constexpr size_t kMaxNames = 8;
   std::vector<std::string> names;
   for (auto at = std::ranges::lower_bound(saved.datasets, array, {},
                                           &StoredDataset::array);
@@ -68,13 +68,13 @@ std::string ListFiles(const SavedCheckpoint& saved, int32_t array,
     std::string name = Shortened(saved.files[dataset.file].name);
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     names.push_back(std::move(name));
-    if (names.size() > kMostNames) break;
+    if (names.size() > kMaxNames) break;
   }
   std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+  for (size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", "\"", names[i], "\"");
   }
-  return names.size() > kMostNames ? text + " and others" : text;
+  return names.size() > kMaxNames ? text + " and others" : text;
 }
 
 }  // namespace

@@ -217,8 +217,8 @@ TEST_F(FileReaderHostileTest, ABudgetIsKept) {
   BoundedFile file = FileOf(bytes, 1000);
   EXPECT_TRUE(absl::IsDataLoss(file.Charge(-1, "it")));
   EXPECT_TRUE(absl::IsDataLoss(file.Charge(1, "it", -1)));
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  EXPECT_TRUE(absl::IsResourceExhausted(file.Charge(kMost, "it", kMost)));
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  EXPECT_TRUE(absl::IsResourceExhausted(file.Charge(kMax, "it", kMax)));
   EXPECT_TRUE(absl::IsResourceExhausted(file.Charge(501, "it", 2)));
   Ok(file.Charge(500, "it", 2));
   EXPECT_TRUE(absl::IsResourceExhausted(file.Charge(1, "it")));

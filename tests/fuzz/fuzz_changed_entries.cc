@@ -12,12 +12,12 @@ namespace belay::fuzz_changed_entries {
 namespace {
 
 // A message may repeat the entries that are there as often as it has bytes.
-constexpr uint8_t kMostEntries = 32;
+constexpr uint8_t kMaxEntries = 32;
 
 void Run(std::string_view input) {
   FuzzInput in(input);
   Entries base;
-  const int count = in.Number<uint8_t>() % kMostEntries;
+  const int count = in.Number<uint8_t>() % kMaxEntries;
   for (int i = 0; i < count; ++i) base.push_back(in.Text());
   WireReader message(in.Rest());
   const StatusOr<Entries> changed = GetChanged(base, message);

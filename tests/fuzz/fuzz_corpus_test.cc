@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostInputs = 26;
-constexpr size_t kMostBytes = 20 * 1000;
+constexpr size_t kMaxInputs = 26;
+constexpr size_t kMaxBytes = 20 * 1000;
 
 fs::path Corpus() { return BELAY_FUZZ_CORPUS; }
 
@@ -40,11 +40,11 @@ TEST(FuzzCorpusTest, InputsAreFewAndSmall) {
   for (const auto& folder : fs::directory_iterator(Corpus())) {
     size_t count = 0;
     for (const auto& entry : fs::directory_iterator(folder)) {
-      EXPECT_LE(entry.file_size(), kMostBytes) << entry.path();
+      EXPECT_LE(entry.file_size(), kMaxBytes) << entry.path();
       ++count;
     }
     EXPECT_GE(count, 1) << folder.path();
-    EXPECT_LE(count, kMostInputs) << folder.path();
+    EXPECT_LE(count, kMaxInputs) << folder.path();
   }
 }
 

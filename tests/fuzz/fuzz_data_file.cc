@@ -17,9 +17,9 @@
 namespace belay::fuzz_data_file {
 namespace {
 
-constexpr size_t kMostNames = 64;
-constexpr int64_t kMostChunks = 10'000;
-constexpr int64_t kMostChunkBytes = int64_t{8} << 20;
+constexpr size_t kMaxNames = 64;
+constexpr int64_t kMaxChunks = 10'000;
+constexpr int64_t kMaxChunkBytes = int64_t{8} << 20;
 
 struct Parts {
   std::vector<std::string> names;
@@ -32,7 +32,7 @@ Parts PartsOf(std::string_view input) {
   std::string_view names = input.substr(0, parts.file);
   if (names.ends_with('\n')) names.remove_suffix(1);
   for (const std::string_view name : Split(names, '\n')) {
-    if (parts.names.size() < kMostNames) parts.names.emplace_back(name);
+    if (parts.names.size() < kMaxNames) parts.names.emplace_back(name);
   }
   return parts;
 }
@@ -67,7 +67,7 @@ void ReadChunks(h5::BoundedFile& file, const h5::ChunkedDataset& dataset) {
   Require(CheckedNumElements(dataset.chunk).ok(), "chunks have elements");
   const int64_t bytes = NumElements(dataset.chunk) * dataset.element_bytes;
   const StatusOr<int64_t> elements = CheckedNumElements(dataset.shape);
-  if (bytes > kMostChunkBytes || !elements.ok() || *elements == 0) return;
+  if (bytes > kMaxChunkBytes || !elements.ok() || *elements == 0) return;
   Shape last(dataset.shape.size());
   for (size_t axis = 0; axis < last.size(); ++axis) {
     const int64_t end = dataset.shape[axis] - 1;
@@ -93,8 +93,8 @@ void CheckPlaces(h5::BoundedFile& file, const h5::ChunkedDataset& dataset) {
           Require(corner[axis] >= 0 && corner[axis] < dataset.shape[axis],
                   "a chunk begins in its dataset");
         }
-        return number < kMostChunks ? absl::OkStatus()
-                                    : absl::CancelledError("enough");
+        return number < kMaxChunks ? absl::OkStatus()
+                                   : absl::CancelledError("enough");
       })
       .IgnoreError();
 }

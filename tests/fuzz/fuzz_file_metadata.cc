@@ -17,12 +17,12 @@
 namespace belay::fuzz_file_metadata {
 namespace {
 
-constexpr size_t kMostDatasets = 100;
+constexpr size_t kMaxDatasets = 100;
 
 std::vector<h5::DatasetSpec> SpecsOf(std::string_view input) {
   std::vector<h5::DatasetSpec> specs;
   FuzzInput in(input);
-  while (!in.empty() && specs.size() < kMostDatasets) {
+  while (!in.empty() && specs.size() < kMaxDatasets) {
     h5::DatasetSpec spec;
     const auto code = in.Number<uint8_t>();
     if (IsKnownDType(code)) spec.dtype = DType{code};

@@ -16,7 +16,7 @@ namespace belay::fuzz_object_graph {
 namespace {
 
 // Who lists objects looks at this first.
-constexpr int64_t kMostPathBytes = int64_t{32} << 20;
+constexpr int64_t kMaxPathBytes = int64_t{32} << 20;
 
 void ReadGraph(std::string_view message) {
   const StatusOr<ObjectGraph> graph = DecodeGraph(message);
@@ -29,7 +29,7 @@ void ReadGraph(std::string_view message) {
   Require(GraphFingerprint(*again) == GraphFingerprint(*graph),
           "equal graphs have equal fingerprints");
   if (!CheckGraph(*graph).ok()) return;
-  if (PathBytes(*graph) <= kMostPathBytes) {
+  if (PathBytes(*graph) <= kMaxPathBytes) {
     Require(ListObjects(*graph).size() == graph->nodes.size(),
             "each object is listed");
   }

@@ -17,15 +17,15 @@
 namespace belay::fuzz_object_header {
 namespace {
 
-constexpr size_t kMostMessages = 64;
-constexpr int64_t kMostChunkBytes = int64_t{8} << 20;
+constexpr size_t kMaxMessages = 64;
+constexpr int64_t kMaxChunkBytes = int64_t{8} << 20;
 constexpr uint8_t kNil = 0x00;
 constexpr uint8_t kContinuation = 0x10;
 
 std::vector<h5::HeaderMessage> MessagesOf(std::string_view input) {
   std::vector<h5::HeaderMessage> messages;
   FuzzInput in(input);
-  while (!in.empty() && messages.size() < kMostMessages) {
+  while (!in.empty() && messages.size() < kMaxMessages) {
     const auto kind = h5::HeaderMessage::Kind{in.Number<uint8_t>()};
     messages.push_back({kind, in.Text()});
   }
@@ -50,7 +50,7 @@ void CheckMessages(const std::vector<h5::HeaderMessage>& put,
 void ReadFirstChunk(h5::BoundedFile& file, const h5::ChunkedDataset& dataset) {
   const int64_t bytes = NumElements(dataset.chunk) * dataset.element_bytes;
   const StatusOr<int64_t> elements = CheckedNumElements(dataset.shape);
-  if (bytes > kMostChunkBytes || !elements.ok() || *elements == 0) return;
+  if (bytes > kMaxChunkBytes || !elements.ok() || *elements == 0) return;
   const StatusOr<std::string> chunk =
       h5::ReadChunk(file, dataset, Shape(dataset.shape.size(), 0));
   Require(!chunk.ok() || std::ssize(*chunk) == bytes,

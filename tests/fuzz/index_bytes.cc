@@ -24,12 +24,12 @@
 namespace belay {
 namespace {
 
-constexpr size_t kMostPlannedArrays = 8;
+constexpr size_t kMaxPlannedArrays = 8;
 // Who lists objects looks at this first.
-constexpr int64_t kMostPathBytes = int64_t{32} << 20;
-constexpr size_t kMostFoundValues = 4;
-constexpr int64_t kMostPlannedBytes = int64_t{4} << 20;
-constexpr int64_t kMostPlannedChunks = 4096;
+constexpr int64_t kMaxPathBytes = int64_t{32} << 20;
+constexpr size_t kMaxFoundValues = 4;
+constexpr int64_t kMaxPlannedBytes = int64_t{4} << 20;
+constexpr int64_t kMaxPlannedChunks = 4096;
 
 template <typename T>
 constexpr bool kIsText = std::is_same_v<T, std::string>;
@@ -72,11 +72,11 @@ void PutDigest(h5::FileReader& reader, std::string& file,
 void PlanArray(const SavedCheckpoint& saved, size_t array,
                const ArrayEntry& entry) {
   const StoredArray& stored = saved.arrays[array];
-  if (ArrayBytes(stored) > kMostPlannedBytes) return;
+  if (ArrayBytes(stored) > kMaxPlannedBytes) return;
   for (const StoredDataset& dataset : entry.datasets) {
     if (dataset.chunk.empty()) continue;
     const StatusOr<int64_t> chunks = CheckedNumElements(ChunkGrid(dataset));
-    if (!chunks.ok() || *chunks > kMostPlannedChunks) return;
+    if (!chunks.ok() || *chunks > kMaxPlannedChunks) return;
   }
   RankShards rank;
   rank.shards.push_back({.key = stored.key,
@@ -110,7 +110,7 @@ void CheckValues(const SavedCheckpoint& saved) {
   const std::vector<StoredValue> all = AllValues(saved);
   Require(ValuesAlone(saved).size() <= all.size(),
           "values that stand alone are some of all");
-  for (size_t i = 0; i < all.size() && i < kMostFoundValues; ++i) {
+  for (size_t i = 0; i < all.size() && i < kMaxFoundValues; ++i) {
     Require(HasValue(saved, all[i].key), "a value that is listed is there");
     const StatusOr<std::vector<StoredValue>> found =
         FindValues(saved, {all[i].key}, {"none"});
@@ -187,7 +187,7 @@ void CheckIndex(const SavedCheckpoint& saved) {
   Require(AreSame(before, *again), "an index comes back as it was");
   const StatusOr<ObjectGraph> graph =
       FromStoredGraph(saved.graph, saved.arrays, saved.values);
-  if (graph.ok() && PathBytes(*graph) <= kMostPathBytes) {
+  if (graph.ok() && PathBytes(*graph) <= kMaxPathBytes) {
     Require(ListObjects(*graph).size() == graph->nodes.size(),
             "each object is listed");
   }
@@ -199,7 +199,7 @@ void CheckIndex(const SavedCheckpoint& saved) {
   Require(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(),
           "no two arrays have the same path");
   const std::vector<ArrayEntry> entries = ArrayEntries(saved);
-  for (size_t i = 0; i < entries.size() && i < kMostPlannedArrays; ++i) {
+  for (size_t i = 0; i < entries.size() && i < kMaxPlannedArrays; ++i) {
     PlanArray(saved, i, entries[i]);
   }
 }

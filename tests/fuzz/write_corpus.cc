@@ -29,7 +29,7 @@
 namespace belay {
 namespace {
 
-constexpr size_t kMostBytes = 20 * 1000;
+constexpr size_t kMaxBytes = 20 * 1000;
 
 // Inputs of one target, numbered.
 void WriteInputs(const std::filesystem::path& corpus, const char* target,
@@ -37,7 +37,7 @@ void WriteInputs(const std::filesystem::path& corpus, const char* target,
   std::filesystem::create_directories(corpus / target);
   int number = 0;
   for (const std::string& input : inputs) {
-    if (input.size() > kMostBytes) continue;
+    if (input.size() > kMaxBytes) continue;
     std::ofstream file(corpus / target / absl::StrCat(++number, ".bin"),
                        std::ios::binary);
     file << input;

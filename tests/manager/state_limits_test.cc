@@ -59,7 +59,7 @@ TEST(StateLimitsTest, AnotherPrefixIsPrintedOnOneLine) {
 // What cannot be read again is not written.
 TEST(StateLimitsTest, LengthHasAnEnd) {
   ManagerState state{.steps = {{.step = 1, .metrics = Metrics()}}};
-  (*state.steps[0].metrics)[std::string(kMostStateBytes, 'm')] = 1;
+  (*state.steps[0].metrics)[std::string(kMaxStateBytes, 'm')] = 1;
   const Status status = StateText(state, "step").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),

@@ -197,7 +197,7 @@ BAD = [
     ({"src/a/a.h": "struct Apple {};\n",
       "src/a/b.h": "void Use(const Apple& apple);\n"},
      "src/a/b.h: uses Apple and does not reach src/a/a.h"),
-    ({"src/a/a.h": "int Eat(int n);\ninline constexpr int kMost = 3;\n",
+    ({"src/a/a.h": "int Eat(int n);\ninline constexpr int kMax = 3;\n",
       "tests/b_test.cc": "TEST(B, C) { EXPECT_EQ(Eat(1), 1); }\n"},
      "tests/b_test.cc: uses Eat and does not reach src/a/a.h"),
     ({"cmake/BelayLayers.cmake": "set(BELAY_COMMON_HEADERS\n  <map> <regex>)\n"},

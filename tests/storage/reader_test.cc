@@ -209,7 +209,7 @@ TEST_F(ReaderTest, AFileThatEndsAmongSmallOrdersIsDataLoss) {
 
 TEST_F(ReaderTest, WhatIsSlowToReadInPlaceIsStaged) {
   constexpr int64_t kRows = 100, kColumns = 10'000;
-  constexpr int64_t kMostTileBytes = int64_t{512} << 10;
+  constexpr int64_t kMaxTileBytes = int64_t{512} << 10;
   const Box box = WholeBox({kRows, kColumns});
   const Box columns = {{0, 1000}, {kRows, 6000}};
   for (const int64_t place : {0, 1, 100, 4090}) {
@@ -241,7 +241,7 @@ TEST_F(ReaderTest, WhatIsSlowToReadInPlaceIsStaged) {
                     std::ssize(memory) - NumElements(part.shape));
           const int64_t row = part.shape[1];
           EXPECT_EQ(counts_.staged_bytes,
-                    stages && ahead == 16 ? kMostTileBytes / row * row : 0);
+                    stages && ahead == 16 ? kMaxTileBytes / row * row : 0);
         }
       }
     }

@@ -14,7 +14,7 @@ std::vector<std::string> LinesOf(const StoredPiece& piece,
   const ArrayInfo array{
       .key = "w", .shape = {4, 6}, .args = "", .layout = layout};
   std::vector<std::string> lines;
-  int64_t boxes_left = kMostBoxes;
+  int64_t boxes_left = kMaxBoxes;
   for (const HeldShard& shard : ShardsOf(piece, array, boxes_left)) {
     lines.push_back(BoxText(shard.box) + " " + DevicesText(shard.devices));
   }

@@ -117,9 +117,9 @@ Problem ParseList(std::string_view field, List& list) {
 // The number of a layer or an expert, of which there are not that many.
 template <typename Number>
 Problem ParseCounted(std::string_view field, Number& number) {
-  constexpr int64_t kMost = 1 << 20;
+  constexpr int64_t kMax = 1 << 20;
   Problem problem = ParseNumber(field, number);
-  if (!problem && number > kMost) problem = "a number up to 1048576";
+  if (!problem && number > kMax) problem = "a number up to 1048576";
   return problem;
 }
 

@@ -65,8 +65,8 @@ Status ParsePart(std::string_view text, std::string_view part,
   }
   for (const Degree& degree : kDegrees) {
     if (degree.name != name) continue;
-    if (value < 1 || value > kMostRanks) {
-      return Mistake(text, Cat("need ", name, "=1 to ", name, "=", kMostRanks,
+    if (value < 1 || value > kMaxRanks) {
+      return Mistake(text, Cat("need ", name, "=1 to ", name, "=", kMaxRanks,
                                ", found \"", part, "\""));
     }
     result.*degree.value = value;
@@ -81,8 +81,8 @@ Status CheckTogether(std::string_view text, const Parallelism& result) {
   for (const Degree& degree : kDegrees) {
     if (degree.name == "ep") continue;
     ranks *= result.*degree.value;  // both are at most 2^20
-    if (ranks > kMostRanks) {
-      return Mistake(text, Cat("too many ranks (need at most ", kMostRanks,
+    if (ranks > kMaxRanks) {
+      return Mistake(text, Cat("too many ranks (need at most ", kMaxRanks,
                                ", found ", ranks, " or more)"));
     }
   }

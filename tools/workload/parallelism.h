@@ -27,7 +27,7 @@ struct Parallelism {
 };
 
 // The most ranks that are simulated.
-inline constexpr int64_t kMostRanks = int64_t{1} << 20;
+inline constexpr int64_t kMaxRanks = int64_t{1} << 20;
 
 // Reads "tp=8,pp=4,dp=16,zero=1"; what is not named is 1, and zero 0.
 // Errors: InvalidArgument - names the part that is wrong.

@@ -178,7 +178,7 @@ void belay_fields_free(belay_fields** fields);
 // The rows of an array that a rank holds: what a row is, how many there are and
 // where they lie. What is 0 or null is not given.
 //
-//   belay_rows rows = {.dtype = BELAY_F64, .count = &n, .capacity = kMost,
+//   belay_rows rows = {.dtype = BELAY_F64, .count = &n, .capacity = kMax,
 //                      .data = mass};
 //   belay_state_add_rows(state, "mass", &rows);
 typedef struct belay_rows {

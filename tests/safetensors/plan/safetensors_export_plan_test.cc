@@ -113,13 +113,13 @@ TEST(ExportPlanTest, TooManyWindowsAreRefused) {
       PlanExport(plan, 4, 4096).status(),
       absl::InvalidArgumentError(absl::StrCat(
           "max_bytes_in_flight is too small for an export of ", all,
-          " bytes (need at least ", all / kMostWindows + 1, ", found 4096)")));
+          " bytes (need at least ", all / kMaxWindows + 1, ", found 4096)")));
 }
 
 // The smallest windows that are named as the least are taken.
 TEST(ExportPlanTest, TheLeastBytesInFlightAreEnough) {
   FilePlan plan;
-  plan.files.push_back({.bytes = 4 * kMostWindows + 1});
+  plan.files.push_back({.bytes = 4 * kMaxWindows + 1});
   EXPECT_FALSE(PlanExport(plan, 1, 3).ok());
   EXPECT_TRUE(PlanExport(plan, 1, 5).ok());
 }
