@@ -180,8 +180,9 @@ class CheckpointManager {
   StatusOr<bool> ShouldSave(std::optional<int64_t> step = std::nullopt);
 
   // Returns why the job must stop, if it must, as the ranks agreed in
-  // ShouldSave or Save. Local. Equal on all ranks; once set, it stays. Call it
-  // after Save, then end the program with kStoppedExitCode.
+  // ShouldSave or Save. Local. Equal on all ranks; once set, it stays, also
+  // after Close. Call it after Save, then end the program with
+  // kStoppedExitCode.
   std::optional<StopReason> ShouldStop() const;
 
   // Saves a step if the rules ask for it, and deletes steps that no rule keeps.
@@ -226,8 +227,7 @@ class CheckpointManager {
   // Waits as Wait does, and releases the lease and everything else, also after
   // an error. Collective. Does nothing if it was called before.
   // Errors: those of Save; the failure of the save that has ended, also if it
-  // is
-  //   tolerated.
+  //   is tolerated.
   Status Close();
 
   // Restores the newest step that can be restored. Collective. `options` must
@@ -319,6 +319,7 @@ class CheckpointManager {
   static StatusOr<CheckpointManager> Begin(std::unique_ptr<Impl> impl);
 
   std::unique_ptr<Impl> impl_;
+  std::optional<StopReason> stop_reason_;  // after Close
 };
 
 }  // namespace belay

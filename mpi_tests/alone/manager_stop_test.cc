@@ -149,6 +149,8 @@ TEST_F(ManagerStopTest, TheTimeLimit) {
   // 20 s and two steps of 5 s before the end the ranks are told: after 70 s.
   EXPECT_EQ(ReasonOf(*manager), "the time limit in 30 s");
   EXPECT_THAT(saved_at, ElementsAre(0, 15));
+  EXPECT_EQ(manager->Close(), absl::OkStatus());
+  EXPECT_EQ(ReasonOf(*manager), "the time limit in 30 s");
 }
 
 TEST_F(ManagerStopTest, LongSavesAreBegunEarly) {

@@ -181,10 +181,12 @@ class StateManager {
     CompareCall("close");
     const StatusOr<std::optional<ManagedSave>> ended =
         WithoutLock([&] { return manager_->Wait(); });
+    const Status closed = WithoutLock([&] { return manager_->Close(); });
     Abandon();
     Unlocked([&] { return comm_.Close(); });
     ThrowIfError(ended.status());
     if (*ended && (*ended)->failure) ThrowIfError(*(*ended)->failure);
+    ThrowIfError(closed);
     return *ended ? ManagedSaveOf(**ended) : py::none();
   }
 

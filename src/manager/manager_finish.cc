@@ -264,6 +264,7 @@ Status CheckpointManager::Close() {
     }
     status.Update(ended.status());
   }
+  stop_reason_ = impl_->stopping_.reason;
   impl_.reset();
   return status;
 }

@@ -378,8 +378,7 @@ StatusOr<bool> CheckpointManager::ShouldSave(std::optional<int64_t> step) {
 }
 
 std::optional<StopReason> CheckpointManager::ShouldStop() const {
-  if (impl_ == nullptr) return std::nullopt;
-  return impl_->stopping_.reason;
+  return impl_ == nullptr ? stop_reason_ : impl_->stopping_.reason;
 }
 
 }  // namespace belay
