@@ -10,12 +10,26 @@
 #include "comm_fixture.h"
 #include "core/fault.h"
 #include "mpi_test.h"
+#include "pipeline/stages.h"
 
 namespace belay::collective_test {
 namespace {
 
 using testing::WorldRank;
 using testing::WorldSize;
+
+// Finds no memory on the last rank, once rank 0 has sent it.
+struct LargeValue {
+  std::string text;
+};
+
+template <typename Archive>
+void Fields(Archive& archive, LargeValue& value) {
+  archive(value.text);
+  if (std::is_same_v<Archive, WireReader> && WorldRank() == WorldSize() - 1) {
+    throw std::bad_alloc();
+  }
+}
 
 class Collective : public testing::CommFixture {};
 
@@ -337,6 +351,16 @@ std::vector<Operation> AllOperations() {
        },
        {"MPI_Iallreduce"}},
   };
+}
+
+TEST_F(Collective, ValueTooLargeForOneRank) {
+  CommContext context = NewContext();
+  const auto large = ShareFromRoot<LargeValue>(
+      context, [] { return StatusOr<LargeValue>({std::string(1 << 20, 'x')}); },
+      "a large value");
+  EXPECT_EQ(large.status(),
+            absl::ResourceExhaustedError(absl::StrCat(
+                "no memory for a large value ", RankOf(WorldSize() - 1))));
 }
 
 TEST_F(Collective, EveryFaultOnEveryRankIsAgreed) {

@@ -86,7 +86,14 @@ Agreed<T> ShareFromRoot(CommContext& context, const Make& make,
           return Encode(value);
         });
       }));
-  return DecodeFromRoot<T>(bytes);
+  // The copy of a large value may not fit on some ranks.
+  constexpr size_t kSmallBytes = size_t{1} << 16;
+  if (bytes.size() <= kSmallBytes) return DecodeFromRoot<T>(bytes);
+  return AgreeOn(context, CatchBadAlloc(what, [&]() -> StatusOr<T> {
+                   std::optional<T> value = Decode<T>(bytes);
+                   if (!value) return DifferentCalls();
+                   return *std::move(value);
+                 }));
 }
 
 // Checks that the communicator is open; otherwise nothing can be agreed.
