@@ -116,9 +116,12 @@ Status UsePlugins(std::string_view kinds,
   const std::optional<int64_t> mask =
       ParseDigits(kinds, std::numeric_limits<unsigned>::max());
   if (!mask) return absl::InvalidArgumentError("no kinds of plugins");
-  // Here HDF5 could load one before it is told.
+  // HDF5 loads what the environment names before it is told.
   constexpr char kPreload[] = "HDF5_PLUGIN_PRELOAD";
   if (*mask == 0) ::setenv(kPreload, H5PL_NO_PLUGIN, 1);
+  constexpr int64_t kConnectors = 2, kDrivers = 4;  // since HDF5 1.12 and 1.14
+  if ((*mask & kConnectors) == 0) ::unsetenv("HDF5_VOL_CONNECTOR");
+  if ((*mask & kDrivers) == 0) ::unsetenv("HDF5_DRIVER");
   InitLibrary();
   BELAY_RETURN_IF_ERROR(
       Check(H5PLset_loading_state(static_cast<unsigned>(*mask)), "limit",
