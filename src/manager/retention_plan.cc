@@ -109,13 +109,14 @@ StatusOr<Flags> KeepBest(const Records& steps, const Judge& judge,
     flags.assign(steps.size(), true);
     for (const auto& [value, i] : judged) flags[i] = false;
   }
-  std::stable_sort(
-      judged.begin(), judged.end(), [&](const auto& a, const auto& b) {
-        if (std::isnan(a.first) || std::isnan(b.first)) {
-          return std::isnan(a.first) && !std::isnan(b.first);
-        }
-        return options.reverse ? a.first > b.first : a.first < b.first;
-      });
+  std::stable_sort(judged.begin(), judged.end(),
+                   [&](const auto& a, const auto& b) {
+                     if (std::isnan(a.first) || std::isnan(b.first)) {
+                       return std::isnan(a.first) && !std::isnan(b.first);
+                     }
+                     return options.mode == BestMode::kMin ? a.first > b.first
+                                                           : a.first < b.first;
+                   });
   const auto kept = std::min<size_t>(*options.n, judged.size());
   for (size_t i = judged.size() - kept; i < judged.size(); ++i) {
     flags[judged[i].second] = true;
@@ -125,20 +126,21 @@ StatusOr<Flags> KeepBest(const Records& steps, const Judge& judge,
 
 PreservationPolicy BestBy(Judge judge, const std::string& metric,
                           const BestNOptions& options) {
-  return {.description = "BestN",
-          .parameters = {{"metric", metric},
-                         {"n", Text(options.n)},
-                         {"reverse", options.reverse ? "true" : "false"},
-                         {"keep_checkpoints_without_metrics",
-                          options.keep_checkpoints_without_metrics ? "true"
-                                                                   : "false"}},
-          .keep = [judge = std::move(judge), options](
-                      const Records& steps, double) -> StatusOr<Flags> {
-            if (!judge) {
-              return absl::InvalidArgumentError("no function for the metrics");
-            }
-            return KeepBest(steps, judge, options);
-          }};
+  return {
+      .description = "BestN",
+      .parameters = {{"metric", metric},
+                     {"n", Text(options.n)},
+                     {"mode", options.mode == BestMode::kMin ? "min" : "max"},
+                     {"keep_checkpoints_without_metrics",
+                      options.keep_checkpoints_without_metrics ? "true"
+                                                               : "false"}},
+      .keep = [judge = std::move(judge), options](const Records& steps,
+                                                  double) -> StatusOr<Flags> {
+        if (!judge) {
+          return absl::InvalidArgumentError("no function for the metrics");
+        }
+        return KeepBest(steps, judge, options);
+      }};
 }
 
 }  // namespace
@@ -356,7 +358,7 @@ PreservationPolicy MakePolicy(const RetentionPolicy& retention) {
     rules.push_back(EveryNSeconds(*retention.keep_time_interval));
   }
   const BestNOptions best{.n = retention.max_to_keep,
-                          .reverse = retention.best_mode == BestMode::kMin,
+                          .mode = retention.best_mode,
                           .keep_checkpoints_without_metrics =
                               retention.keep_checkpoints_without_metrics};
   rules.push_back(HasBest(retention) ? BestPolicy(retention, best)
@@ -371,7 +373,7 @@ StatusOr<std::optional<int64_t>> FindBest(
   std::vector<StepRecord> with_room = records;
   with_room.insert(with_room.begin(), StepRecord{.step = -1});
   const BestNOptions best{.n = 1,
-                          .reverse = retention.best_mode == BestMode::kMin,
+                          .mode = retention.best_mode,
                           .keep_checkpoints_without_metrics = false};
   BELAY_ASSIGN_OR_RETURN(
       const std::vector<bool> kept,

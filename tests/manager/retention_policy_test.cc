@@ -153,17 +153,17 @@ TEST(RetentionPolicyTest, CustomSteps) {
 }
 
 TEST(RetentionPolicyTest, BestN) {
-  EXPECT_THAT(Kept(BestN("loss", {.n = 1, .reverse = true}),
+  EXPECT_THAT(Kept(BestN("loss", {.n = 1, .mode = BestMode::kMin}),
                    WithLoss({7, {}, 4, {}, 5})),
               ElementsAre(1, 2, 3));
   EXPECT_THAT(Kept(BestN("loss", {.n = 4,
-                                  .reverse = true,
+                                  .mode = BestMode::kMin,
                                   .keep_checkpoints_without_metrics = false}),
                    WithLoss({5, {}, 4, {}, 7})),
               ElementsAre(0, 2, 4));
   const auto steps = WithLoss({5, 2, 4, 3, 7});
   EXPECT_THAT(Kept(BestN("loss", {.n = 2}), steps), ElementsAre(0, 4));
-  EXPECT_THAT(Kept(BestN("loss", {.n = 2, .reverse = true}), steps),
+  EXPECT_THAT(Kept(BestN("loss", {.n = 2, .mode = BestMode::kMin}), steps),
               ElementsAre(1, 3));
   EXPECT_THAT(Kept(BestN("loss", {.n = 0}), steps), ElementsAre());
   EXPECT_THAT(Kept(BestN("loss", {}), steps), ElementsAre(0, 1, 2, 3, 4));
@@ -184,14 +184,14 @@ TEST(RetentionPolicyTest, BestNWithFewSteps) {
 TEST(RetentionPolicyTest, OfEquallyGoodStepsTheLaterStay) {
   const auto steps = WithLoss({1, 2, 2, 2, 1});
   EXPECT_THAT(Kept(BestN("loss", {.n = 2}), steps), ElementsAre(2, 3));
-  EXPECT_THAT(Kept(BestN("loss", {.n = 1, .reverse = true}), steps),
+  EXPECT_THAT(Kept(BestN("loss", {.n = 1, .mode = BestMode::kMin}), steps),
               ElementsAre(4));
 }
 
 TEST(RetentionPolicyTest, WhatIsNotANumberIsWorst) {
   const auto steps = WithLoss({NAN, 1, NAN, -INFINITY, INFINITY});
   EXPECT_THAT(Kept(BestN("loss", {.n = 3}), steps), ElementsAre(1, 3, 4));
-  EXPECT_THAT(Kept(BestN("loss", {.n = 1, .reverse = true}), steps),
+  EXPECT_THAT(Kept(BestN("loss", {.n = 1, .mode = BestMode::kMin}), steps),
               ElementsAre(3));
 }
 
@@ -200,7 +200,7 @@ TEST(RetentionPolicyTest, AnotherMetricIsNone) {
               ElementsAre(0, 1));
   EXPECT_THAT(
       Kept(BestN("accuracy", {.n = 1,
-                              .reverse = false,
+                              .mode = BestMode::kMax,
                               .keep_checkpoints_without_metrics = false}),
            WithLoss({1, 2})),
       ElementsAre());
@@ -223,10 +223,11 @@ TEST(RetentionPolicyTest, LatestDuration) {
 
 TEST(RetentionPolicyTest, AnyOfPolicies) {
   const auto steps = WithLoss({5, 2, 4, 3, 7, 10, 11, 9, 8, 6, 12, 1});
-  EXPECT_THAT(Kept(AnyOfPolicies({BestN("loss", {.n = 2, .reverse = true}),
-                                  EveryNSteps(4), CustomSteps({0, 3})}),
-                   steps),
-              ElementsAre(0, 1, 3, 4, 8, 11));
+  EXPECT_THAT(
+      Kept(AnyOfPolicies({BestN("loss", {.n = 2, .mode = BestMode::kMin}),
+                          EveryNSteps(4), CustomSteps({0, 3})}),
+           steps),
+      ElementsAre(0, 1, 3, 4, 8, 11));
 }
 
 TEST(RetentionPolicyTest, AUsersOwnPolicy) {

@@ -95,11 +95,16 @@ PreservationPolicy EveryNStepsClosest(
 // Keeps these steps. Local.
 PreservationPolicy CustomSteps(const std::vector<int64_t>& steps);
 
+// How metrics rate a step.
+enum class BestMode : uint8_t {
+  kMax = 0,  // larger is better
+  kMin = 1,
+};
+
 struct BestNOptions {
   // Unset: all.
   std::optional<int64_t> n = std::nullopt;
-  // Smaller is better.
-  bool reverse = false;
+  BestMode mode = BestMode::kMax;
   // Also keeps all steps without metrics. n = 0 keeps nothing, not even these.
   bool keep_checkpoints_without_metrics = true;
 };
@@ -122,12 +127,6 @@ PreservationPolicy LatestDuration(double seconds);
 // Keeps what at least one of the policies keeps. Local.
 // Errors, when applied: theirs; InvalidArgument - there are none.
 PreservationPolicy AnyOfPolicies(std::vector<PreservationPolicy> policies);
-
-// How metrics rate a step.
-enum class BestMode : uint8_t {
-  kMax = 0,  // larger is better
-  kMin = 1,
-};
 
 // Which steps a manager keeps: those that any of these rules keeps.
 struct RetentionPolicy {
