@@ -18,7 +18,6 @@
 #include "pipeline/stages.h"
 #include "restore/restore_stages.h"
 #include "state/array_access.h"
-#include "state/memory_layout.h"
 #include "state/stored_answer.h"
 
 namespace belay {
@@ -268,8 +267,8 @@ Agreed<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreFrame& frame,
 
 // Checks options that are invalid only for objects.
 Status CheckOptions(const std::string& path, const RestoreOptions& options) {
-  return AddPrefix(Cat("restore \"", path, "\": "),
-                   CheckMismatchPoliciesToObjects(options));
+  return AddPrefix(CheckMismatchPoliciesToObjects(options), "restore \"", path,
+                   "\"");
 }
 
 // Restores nothing from an empty path. Collective; agreed.

@@ -10,8 +10,8 @@
 #include "core/status_macros.h"
 #include "graph/graph_match.h"
 #include "plan/shards.h"
-#include "state/memory_layout.h"
 #include "state/rank_rows.h"
+#include "state/struct_fields.h"
 
 namespace belay {
 

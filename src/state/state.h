@@ -1,4 +1,4 @@
-// Access to the members of a State.
+// Access to the members of a State; the shards of a variable.
 
 #ifndef BELAY_STATE_STATE_H_
 #define BELAY_STATE_STATE_H_
@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "belay/sharded_variable.h"
 #include "belay/state.h"
 
 namespace belay {
@@ -49,6 +51,15 @@ struct OwnedObjects {
     state.kept_ = std::move(objects);
   }
 };
+
+// Returns a shard for each component with elements.
+std::vector<Shard> ShardsOfVariable(std::string_view key,
+                                    const ShardedVariable& variable);
+
+// Makes the shard of a component ask the variable for its address, as the
+// variable may be assigned to or swapped. A variable that has other components
+// by then has no memory for the shard. The result must outlive the shard.
+std::shared_ptr<void> FollowVariable(ShardedVariable& variable, Shard& shard);
 
 }  // namespace belay
 

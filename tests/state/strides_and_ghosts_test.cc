@@ -1,4 +1,4 @@
-#include "state/memory_layout.h"
+#include "state/strides_and_ghosts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "belay/state.h"
 
-namespace belay::memory_layout_test {
+namespace belay::strides_and_ghosts_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -25,13 +25,13 @@ int64_t FirstOf(const Shard& shard, const std::vector<double>& memory) {
 TEST(MemoryLayoutTest, GhostCellsLieAround) {
   std::vector<double> memory(5 * 7);
   Shard shard = ShardOf({9, 9}, {{2, 3}, {2, 4}});
-  ASSERT_EQ(TakeMemory({memory, {.before = {1, 2}, .after = {2, 1}}}, shard),
+  ASSERT_EQ(SetMemory({memory, {.before = {1, 2}, .after = {2, 1}}}, shard),
             absl::OkStatus());
   EXPECT_EQ(FirstOf(shard, memory), 1 * 7 + 2);
   EXPECT_EQ(shard.strides, (Shape{7, 1}));
   EXPECT_EQ(shard.ghosts, nullptr);  // a save and a restore leave them alone
   Shard as_before = ShardOf({9, 9}, {{2, 3}, {3, 3}});
-  ASSERT_EQ(TakeMemory({memory, {.before = {1, 2}}}, as_before),
+  ASSERT_EQ(SetMemory({memory, {.before = {1, 2}}}, as_before),
             absl::OkStatus());
   EXPECT_EQ(FirstOf(as_before, memory), 1 * 7 + 2);
 }
@@ -40,12 +40,12 @@ TEST(MemoryLayoutTest, OtherOrdersAndStrides) {
   std::vector<double> memory(100);
   Shard fortran = ShardOf({3, 4}, {{0, 0}, {3, 4}});
   memory.resize(12);
-  ASSERT_EQ(TakeMemory({memory, {.order = AxisOrder::kColumnMajor}}, fortran),
+  ASSERT_EQ(SetMemory({memory, {.order = AxisOrder::kColumnMajor}}, fortran),
             absl::OkStatus());
   EXPECT_EQ(fortran.strides, (Shape{1, 3}));
   memory.resize(100);
   Shard apart = ShardOf({3, 4}, {{0, 0}, {3, 4}});
-  ASSERT_EQ(TakeMemory({memory, {.before = {1, 0}, .strides = {16, 2}}}, apart),
+  ASSERT_EQ(SetMemory({memory, {.before = {1, 0}, .strides = {16, 2}}}, apart),
             absl::OkStatus());
   EXPECT_EQ(FirstOf(apart, memory), 16);
   EXPECT_EQ(apart.strides, (Shape{16, 2}));
@@ -55,7 +55,7 @@ TEST(MemoryLayoutTest, OtherOrdersAndStrides) {
 TEST(MemoryLayoutTest, WhatIsDenseHasNoStrides) {
   std::vector<double> memory(4 * 5);
   Shard rows = ShardOf({9, 5}, {{2, 0}, {2, 5}});
-  ASSERT_EQ(TakeMemory({memory, {.before = {1, 0}}}, rows), absl::OkStatus());
+  ASSERT_EQ(SetMemory({memory, {.before = {1, 0}}}, rows), absl::OkStatus());
   EXPECT_EQ(FirstOf(rows, memory), 5);
   EXPECT_TRUE(rows.strides.empty());
 }
@@ -64,7 +64,7 @@ TEST(MemoryLayoutTest, Mistakes) {
   std::vector<double> memory(12);
   const auto error = [&](const MemoryLayout& layout) {
     Shard shard = ShardOf({9, 9}, {{0, 0}, {3, 4}});
-    return std::string(TakeMemory({memory, layout}, shard).message());
+    return std::string(SetMemory({memory, layout}, shard).message());
   };
   EXPECT_EQ(
       error({.before = {1, 1}}),
@@ -107,9 +107,8 @@ TEST(MemoryLayoutTest, Mistakes) {
 TEST(MemoryLayoutTest, GhostCellsInsideTheArrayAreFilled) {
   std::vector<double> memory(4 * 6);
   Shard shard = ShardOf({9, 9}, {{0, 5}, {2, 4}});
-  ASSERT_EQ(
-      TakeMemory({memory, {.before = {1, 1}, .fill_ghosts = true}}, shard),
-      absl::OkStatus());
+  ASSERT_EQ(SetMemory({memory, {.before = {1, 1}, .fill_ghosts = true}}, shard),
+            absl::OkStatus());
   const std::vector<Shard> parts = WithGhostCells(shard).value();
   ASSERT_EQ(parts.size(), 1);
   EXPECT_EQ(parts[0].box, (Box{{0, 4}, {3, 5}}));
@@ -119,12 +118,12 @@ TEST(MemoryLayoutTest, GhostCellsInsideTheArrayAreFilled) {
 TEST(MemoryLayoutTest, PeriodicAxesGoOnAtTheirOtherEnd) {
   std::vector<double> memory(12);
   Shard shard = ShardOf({9}, {{7}, {2}});
-  ASSERT_EQ(TakeMemory({memory,
-                        {.before = {4},
-                         .after = {6},
-                         .fill_ghosts = true,
-                         .periodic = {true}}},
-                       shard),
+  ASSERT_EQ(SetMemory({memory,
+                       {.before = {4},
+                        .after = {6},
+                        .fill_ghosts = true,
+                        .periodic = {true}}},
+                      shard),
             absl::OkStatus());
   const std::vector<Shard> parts = WithGhostCells(shard).value();
   ASSERT_EQ(parts.size(), 2);
@@ -136,7 +135,7 @@ TEST(MemoryLayoutTest, PeriodicAxesGoOnAtTheirOtherEnd) {
   std::vector<double> many(20001);
   Shard one = ShardOf({1}, {{0}, {1}});
   ASSERT_EQ(
-      TakeMemory(
+      SetMemory(
           {many, {.before = {10000}, .fill_ghosts = true, .periodic = {true}}},
           one),
       absl::OkStatus());
@@ -147,4 +146,4 @@ TEST(MemoryLayoutTest, PeriodicAxesGoOnAtTheirOtherEnd) {
 }
 
 }  // namespace
-}  // namespace belay::memory_layout_test
+}  // namespace belay::strides_and_ghosts_test
