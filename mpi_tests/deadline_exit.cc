@@ -66,7 +66,7 @@ void Run(const belay::Comm& comm, std::string_view name) {
   if (name == "writers_sleep") {
     // The first of many rounds: what the ranks do stays known.
     (void)belay::Agree(context, absl::OkStatus());
-    context.deadline.GoOn();
+    context.deadline.Restart();
   }
   if (IsLate(name, context.rank(), context.size())) sleep(20);
   (void)belay::Agree(context, absl::OkStatus());

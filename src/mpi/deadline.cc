@@ -426,7 +426,7 @@ void Deadline::Enter(std::string_view stage,
   impl_->start = Clock::now();
 }
 
-void Deadline::GoOn() {
+void Deadline::Restart() {
   std::lock_guard<std::mutex> lock(impl_->mutex);
   impl_->start = Clock::now();
 }

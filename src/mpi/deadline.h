@@ -55,7 +55,7 @@ class Deadline {
   void Enter(std::string_view stage, std::span<const std::string> work = {});
 
   // Restarts the time in the same stage, which goes on.
-  void GoOn();
+  void Restart();
 
   // Counts a collective that has begun and for which Wait is to wait.
   void CountCollective();

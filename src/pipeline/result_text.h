@@ -15,7 +15,7 @@
 #include "core/agreed.h"
 #include "core/element_conversion.h"
 #include "mpi/collective.h"
-#include "storage/staging.h"
+#include "storage/conversion_buffer.h"
 
 namespace belay {
 

@@ -17,8 +17,8 @@
 #include "state/stored_answer.h"
 #include "state/transform.h"
 #include "state/value_listing.h"
+#include "storage/conversion_buffer.h"
 #include "storage/reader.h"
-#include "storage/staging.h"
 #include "storage/verify.h"
 
 namespace belay {

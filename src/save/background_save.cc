@@ -97,7 +97,7 @@ BackgroundSaver::~BackgroundSaver() {
   // The program may destroy the values now.
   under_way_->WaitForCopy();
   // A commit that has begun must not be overtaken by another save of the step.
-  if (under_way_->doing == SaveUnderWay::Doing::kCommitting) {
+  if (under_way_->thread_work == SaveUnderWay::ThreadWork::kCommitting) {
     thread_.Finish();
     TakeResult();
   }
@@ -379,7 +379,7 @@ void BackgroundSaver::EndSnapshot(SaveUnderWay& save) {
 
 void BackgroundSaver::StartFlush() {
   SaveUnderWay& save = *under_way_;
-  save.doing = SaveUnderWay::Doing::kWriting;
+  save.thread_work = SaveUnderWay::ThreadWork::kWriting;
   SaveUnderWay* const copied = save.is_snapshot_due ? &save : nullptr;
   if (copied != nullptr) {
     save.snapshot.before_tile = [flush = save.flush, progress = save.progress] {

@@ -52,7 +52,12 @@ Vote FromWord(uint64_t word);
 
 // A save from its snapshot to its end.
 struct SaveUnderWay {
-  enum class Doing : uint8_t { kNothing, kWriting, kReadingBack, kCommitting };
+  enum class ThreadWork : uint8_t {
+    kNone,
+    kWriting,
+    kReadingBack,
+    kCommitting
+  };
 
   SaveTarget target;
   SaveOptions options;  // `cache` is set, but may have expired
@@ -75,7 +80,7 @@ struct SaveUnderWay {
   std::shared_ptr<FlushProgress> progress = std::make_shared<FlushProgress>();
   std::shared_ptr<StepInProgress> step;
   // Work of the thread, and vote of this rank.
-  Doing doing = Doing::kNothing;
+  ThreadWork thread_work = ThreadWork::kNone;
   Vote mine;
   Status status;
   Status refused;  // why all ranks give it up; equal on all ranks
@@ -175,7 +180,7 @@ class BackgroundSaver {
   // Takes note of what the thread has finished since.
   void TakeResult();
   // Begins what a vote of all ranks asks for.
-  void GoOn(const Vote& all);
+  void StartNext(const Vote& all);
   // Rank 0 only.
   void BeginCommit(bool is_read_back);
   // Takes the vote that was begun last. Collective.

@@ -89,17 +89,17 @@ Status OfBackground(const std::string& path, const Status& status) {
 }  // namespace
 
 void BackgroundSaver::TakeResult() {
-  using Doing = SaveUnderWay::Doing;
+  using ThreadWork = SaveUnderWay::ThreadWork;
   SaveUnderWay& save = *under_way_;
-  if (save.doing == Doing::kNothing || !thread_.IsIdle()) return;
+  if (save.thread_work == ThreadWork::kNone || !thread_.IsIdle()) return;
   if (save.is_snapshot_due && thread_.result().ok()) return;
-  const Doing done = std::exchange(save.doing, Doing::kNothing);
+  const ThreadWork done = std::exchange(save.thread_work, ThreadWork::kNone);
   save.status = thread_.result();
   if (!save.status.ok()) {
     save.mine.failed = true;
-  } else if (done == Doing::kWriting && !save.options.read_back) {
+  } else if (done == ThreadWork::kWriting && !save.options.read_back) {
     save.mine.phase = FlushPhase::kWritten;
-  } else if (done != Doing::kCommitting) {
+  } else if (done != ThreadWork::kCommitting) {
     save.mine.phase = FlushPhase::kReadBack;
   } else {
     save.mine.wants_read_back |= save.progress->has_holes;
@@ -107,12 +107,12 @@ void BackgroundSaver::TakeResult() {
   }
 }
 
-void BackgroundSaver::GoOn(const Vote& all) {
-  using Doing = SaveUnderWay::Doing;
+void BackgroundSaver::StartNext(const Vote& all) {
+  using ThreadWork = SaveUnderWay::ThreadWork;
   SaveUnderWay& save = *under_way_;
-  if (save.doing != Doing::kNothing || save.mine.failed) return;
+  if (save.thread_work != ThreadWork::kNone || save.mine.failed) return;
   if (all.wants_read_back && save.mine.phase < FlushPhase::kReadBack) {
-    save.doing = Doing::kReadingBack;
+    save.thread_work = ThreadWork::kReadingBack;
     save.progress->comparing.Begin(*save.flush);
     thread_.Begin([flush = save.flush, progress = save.progress] {
       return ReadBackSnapshot(*flush, *progress);
@@ -131,7 +131,7 @@ void BackgroundSaver::GoOn(const Vote& all) {
 
 void BackgroundSaver::BeginCommit(bool is_read_back) {
   SaveUnderWay& save = *under_way_;
-  save.doing = SaveUnderWay::Doing::kCommitting;
+  save.thread_work = SaveUnderWay::ThreadWork::kCommitting;
   const auto commit = [step = save.step, progress = save.progress, is_read_back,
                        files = save.prepared.plan.saved.files]() -> Status {
     BELAY_ASSIGN_OR_RETURN(const bool has_holes, HasHoles(step->target, files));
@@ -189,7 +189,8 @@ void BackgroundSaver::Help(absl::FunctionRef<bool()> goes_on) {
   Deadline deadline(comm(), save.options.deadline_seconds,
                     absl::StrFormat("save \"%s\"", save.target.path));
   deadline.Enter("flush");
-  while (goes_on() && HelpFlush(*save.flush, *save.progress)) deadline.GoOn();
+  while (goes_on() && HelpFlush(*save.flush, *save.progress))
+    deadline.Restart();
 }
 
 Status BackgroundSaver::HelpUntilVoted() {
@@ -228,7 +229,7 @@ Vote BackgroundSaver::MyVote() {
 Agreed<std::optional<SaveResult>> BackgroundSaver::Take(const Vote& all) {
   if (all.failed || all.committed) return End(all);
   TakeResult();
-  GoOn(all);
+  StartNext(all);
   return std::nullopt;
 }
 
@@ -302,7 +303,8 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
 void BackgroundSaver::CheckStalled() {
   SaveUnderWay& save = *under_way_;
   // Going on to another task counts as progress, too.
-  const int64_t progress = node_->ticks() + static_cast<int64_t>(save.doing);
+  const int64_t progress =
+      node_->ticks() + static_cast<int64_t>(save.thread_work);
   const double limit = save.options.deadline_seconds;
   const bool is_stuck =
       save.watch.IsStuck(std::chrono::steady_clock::now(), progress, limit);

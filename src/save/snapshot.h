@@ -72,7 +72,7 @@ struct Snapshot {
 // checksums. Without room, writes them to the file at once and reads them back,
 // because there is no copy to compare them with later.
 // Errors: those of
-// Staging, of PosixFile and of `before_tile`; DataLoss - what
+// ConversionBuffer, of PosixFile and of `before_tile`; DataLoss - what
 //   was read back is not what was written.
 Status TakeSnapshot(const WriteJob& job, Snapshot& snapshot,
                     WriteCounts& counts);

@@ -188,7 +188,7 @@ class Reading {
       if (order.position < 0) BELAY_RETURN_IF_ERROR(Read(order));
     }
     BELAY_RETURN_IF_ERROR(ReadWaiting());
-    counts_.staged_bytes = staging_.most_bytes();
+    counts_.staged_bytes = buffer_.most_bytes();
     return files_.Close();
   }
 
@@ -263,12 +263,12 @@ class Reading {
     ShardMemory memory = OwnMemory(formed_, shard);
     const bool is_staged = IsStaged(formed_, shard);
     if (is_staged || IsSlow(order, tile, memory)) {
-      const Status status = staging_.Start(
+      const Status status = buffer_.Start(
           StoredBytes(formed_, shard, tile), job_.shards[shard].key,
           FileOffset(tile, order.extent, StoredElementSize(formed_, shard)));
       // Memory that is only slow can be read into directly.
       if (is_staged) BELAY_RETURN_IF_ERROR(status);
-      if (status.ok()) memory = RoomFor(formed_, shard, tile, staging_);
+      if (status.ok()) memory = RoomFor(formed_, shard, tile, buffer_);
     }
     BELAY_RETURN_IF_ERROR(files_.ReadInto(memory, tile, order));
     sums_.Add(memory, tile, order.first_block);
@@ -287,7 +287,7 @@ class Reading {
   FormedShards formed_;
   DataFiles files_;
   ReadSums sums_;
-  Staging staging_;
+  ConversionBuffer buffer_;
   std::vector<Waiting> waiting_;
   int64_t waiting_bytes_ = 0;
   const char* first_ = nullptr;  // of the memory of all that wait
@@ -371,7 +371,7 @@ class Delivering {
     Portions sends(job_.transits.sends, count);
     Portions receives(job_.transits.receives, count);
     for (int64_t at = 0; at < job_.stream_bytes; at += job_.portion_bytes) {
-      context_.deadline.GoOn();  // a long restore is no hang
+      context_.deadline.Restart();  // a long restore is no hang
       portion_ = {at, at + job_.portion_bytes};
       orders.ForEachIn(portion_, [&](const ReadOrder& order, Range range) {
         if (status.ok()) status = Read(order, range);

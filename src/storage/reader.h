@@ -8,9 +8,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "mpi/shared_memory.h"
 #include "plan/shared_targets.h"
+#include "storage/conversion_buffer.h"
 #include "storage/file_system.h"
 #include "storage/filtered_reader.h"
-#include "storage/staging.h"
 
 namespace belay {
 

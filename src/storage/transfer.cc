@@ -66,7 +66,7 @@ class PartWriter {
 // Cuts the orders into tiles and calls `visit` with each, and with the memory
 // that holds it as it is stored, until it fails.
 Status ForEachStagedTile(
-    const WriteJob& job, int64_t tile_bytes, Staging& staging,
+    const WriteJob& job, int64_t tile_bytes, ConversionBuffer& staging,
     absl::FunctionRef<Status(const WriteOrder&, const Box&, const ShardMemory&)>
         visit) {
   const FormedShards formed{job.shards, job.forms, job.losses};
@@ -136,7 +136,7 @@ Status HandOverParts(const WriteJob& job, int64_t tile_bytes,
                      const PartRoom& room) {
   JoinedSegments<const std::byte> segments(sink);
   Checksummer sum(job.registers);
-  Staging staging;
+  ConversionBuffer staging;
   const auto hand_over_tile = [&](const WriteOrder& order, const Box& tile,
                                   const ShardMemory& memory) -> Status {
     BELAY_ASSIGN_OR_RETURN(const bool is_copied,
@@ -172,8 +172,8 @@ Status ReadBack(const WriteJob& job) {
   if (job.writes.orders.empty()) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(job.path, PosixFile::Mode::kRead));
-  Staging staging;
-  Staging room;
+  ConversionBuffer staging;
+  ConversionBuffer room;
   const auto compare = [&](std::string_view key, const char* data,
                            int64_t offset, int64_t bytes) -> Status {
     BELAY_RETURN_IF_ERROR(room.Start(bytes, key, offset));
@@ -319,7 +319,7 @@ class PortionReader {
   const PortionLimits limits_;
   FormedShards formed_;
   Checksummer sum_;
-  Staging staging_;
+  ConversionBuffer staging_;
   size_t next_order_ = 0;
   std::vector<Box> tiles_;  // of the next order
   size_t next_tile_ = 0;
@@ -349,7 +349,7 @@ Agreed<> WriteRounds(CommContext& context, const WriteJob& job, MpiFile& file,
   if (job.meanwhile) meanwhile = [&] { first.Update(job.meanwhile()); };
   PortionReader portions(job);
   for (int64_t round = 0; round < job.rounds; ++round) {
-    context.deadline.GoOn();  // a long save is no hang
+    context.deadline.Restart();  // a long save is no hang
     StatusOr<Segments> found = portions.Next(round);
     first.Update(found.status());
     const Segments segments = std::move(found).value_or(Segments());
@@ -496,7 +496,7 @@ class Orders {
   const WriteJob& job_;
   FormedShards formed_;
   Checksummer sum_;
-  Staging staging_;
+  ConversionBuffer staging_;
   Status status_;
   size_t next_ = 0;
 };
@@ -543,7 +543,7 @@ Agreed<> WriteDatasets(CommContext& context, const h5::Handle& file,
 }
 
 Status CompareOrder(const WriteJob& job, const WriteOrder& order,
-                    const h5::Handle& file, Staging& staging,
+                    const h5::Handle& file, ConversionBuffer& staging,
                     std::string& buffer) {
   const FormedShards formed{job.shards, job.forms};
   const h5::DatasetSpec& spec = (*job.datasets)[order.dataset];
@@ -622,7 +622,7 @@ Agreed<> WriteWithHdf5(CommContext& context, const WriteJob& job,
 Status ReadBackFiltered(const WriteJob& job) {
   if (job.writes.orders.empty()) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(job.path));
-  Staging staging;
+  ConversionBuffer staging;
   std::string buffer;
   for (const WriteOrder& order : job.writes.orders) {
     BELAY_RETURN_IF_ERROR(CatchBadAlloc("elements to read back", [&] {
@@ -975,7 +975,7 @@ Agreed<> WriteRounds(CommContext& context, TwoPhaseRun& run,
   PortionReader portions(run.job, LimitPortions(run.job.memory));
   for (int64_t round = 0; round < run.job.rounds; ++round) {
     for (bool more = true; more;) {
-      context.deadline.GoOn();  // a long save is no hang
+      context.deadline.Restart();  // a long save is no hang
       Segments mine;
       run.first.Update(CatchBadAlloc("a list of segments", [&]() -> Status {
         BELAY_ASSIGN_OR_RETURN(mine, portions.Next(round));

@@ -1,5 +1,3 @@
-#include "storage/file_lock.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,6 +8,7 @@
 
 #include "directory_fixture.h"
 #include "manager/manager_files.h"
+#include "storage/file_lock.h"
 
 namespace belay::pins_test {
 namespace {

@@ -1,6 +1,7 @@
-// Staging: values that are stored with another dtype are converted part by
-// part, on their way between the program's memory and a file. Values that are
-// not dense in memory, or slow to read in place, take the same way.
+// Values that are stored with another dtype are converted part by part in a
+// buffer, on their way between the program's memory and a file. Values that are
+// not dense in memory, or slow to read in place, take the same way. Such values
+// are "staged" below.
 //
 //   save:     program's shard -> StageForSave: one order or tile -> file
 //   restore:  file -> RoomFor: one tile -> HandOver -> program's shard
@@ -8,8 +9,8 @@
 // At most the bytes of one transfer are staged at a time, so that a large state
 // needs no more memory than a small one.
 
-#ifndef BELAY_STORAGE_STAGING_H_
-#define BELAY_STORAGE_STAGING_H_
+#ifndef BELAY_STORAGE_CONVERSION_BUFFER_H_
+#define BELAY_STORAGE_CONVERSION_BUFFER_H_
 
 #include <algorithm>
 #include <span>
@@ -56,7 +57,7 @@ int64_t StagedBytes(const FormedShards& formed, int32_t shard, const Box& part);
 
 // Memory for parts in the dtype that is stored, used again and again. Up to two
 // pages more than is asked for are used.
-class Staging {
+class ConversionBuffer {
  public:
   // Makes room for `bytes`, and drops earlier elements. The room lies
   // in its pages as bytes at `file_offset` do (storage/file_system.h).
@@ -79,21 +80,21 @@ class Staging {
 
 // Makes room for the orders of one round, which come first of these, but for no
 // more than `most_bytes`: what is handed over at a time.
-// Errors: those of Staging::Start.
+// Errors: those of ConversionBuffer::Start.
 Status StartRound(const FormedShards& formed,
                   std::span<const WriteOrder> orders, int64_t most_bytes,
-                  Staging& staging);
+                  ConversionBuffer& buffer);
 
 // Returns where the elements of `part` lie as they are stored: converted or
-// gathered in `staging`, or the shard's own memory. Requires room for
+// gathered in `buffer`, or the shard's own memory. Requires room for
 // StagedBytes.
 ShardMemory StageForSave(const FormedShards& formed, int32_t shard,
-                         const Box& part, Staging& staging);
+                         const Box& part, ConversionBuffer& buffer);
 
-// Returns room in `staging` for the elements of `part` as they are stored.
+// Returns room in `buffer` for the elements of `part` as they are stored.
 // Requires that their bytes are left.
 ShardMemory RoomFor(const FormedShards& formed, int32_t shard, const Box& part,
-                    Staging& staging);
+                    ConversionBuffer& buffer);
 
 // Once `part` has been read there: copies it into the shard's own memory, as
 // the dtype that it has there; nothing if it was read in place.
@@ -102,4 +103,4 @@ void HandOver(const FormedShards& formed, int32_t shard, const Box& part,
 
 }  // namespace belay
 
-#endif  // BELAY_STORAGE_STAGING_H_
+#endif  // BELAY_STORAGE_CONVERSION_BUFFER_H_

@@ -1,4 +1,4 @@
-#include "storage/staging.h"
+#include "storage/conversion_buffer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "sanitizers.h"
 #include "storage/file_system.h"
 
-namespace belay::staging_test {
+namespace belay::conversion_buffer_test {
 namespace {
 
 Shard MakeShard(DType dtype, const Shape& shape, const Box& box, void* data) {
@@ -24,7 +24,7 @@ Shard MakeShard(DType dtype, const Shape& shape, const Box& box, void* data) {
           .data = data};
 }
 
-TEST(StagingTest, WhatIsStoredAsItIsKeepsItsMemory) {
+TEST(ConversionBufferTest, WhatIsStoredAsItIsKeepsItsMemory) {
   std::vector<float> floats(12);
   std::string text = "four";
   const std::vector<Shard> shards = {
@@ -34,7 +34,7 @@ TEST(StagingTest, WhatIsStoredAsItIsKeepsItsMemory) {
   // corner.
   const std::vector<StoredForm> forms = {{DType::kF32, {4, 2}},
                                          {DType::kString, {}}};
-  Staging staging;
+  ConversionBuffer buffer;
   for (const FormedShards& formed :
        {FormedShards{shards, {}}, FormedShards{shards, forms}}) {
     const Shape stored = formed.forms.empty() ? Shape{6, 2} : Shape{4, 2};
@@ -42,29 +42,29 @@ TEST(StagingTest, WhatIsStoredAsItIsKeepsItsMemory) {
     EXPECT_EQ(StagedBytes(formed, 0, part), 0);
     EXPECT_EQ(StoredElementSize(formed, 0), 4);
     for (const ShardMemory& memory :
-         {StageForSave(formed, 0, part, staging), OwnMemory(formed, 0)}) {
+         {StageForSave(formed, 0, part, buffer), OwnMemory(formed, 0)}) {
       EXPECT_EQ(memory.data, reinterpret_cast<char*>(floats.data()));
       EXPECT_EQ(memory.element_size, 4);
       EXPECT_EQ(memory.box, shards[0].box);
       EXPECT_EQ(memory.array, stored);
     }
-    const ShardMemory words = StageForSave(formed, 1, {{1}, {2}}, staging);
+    const ShardMemory words = StageForSave(formed, 1, {{1}, {2}}, buffer);
     EXPECT_EQ(words.data, text.data());
     EXPECT_EQ(words.array, Shape({4}));
   }
-  EXPECT_EQ(staging.most_bytes(), 0);
+  EXPECT_EQ(buffer.most_bytes(), 0);
 }
 
-TEST(StagingTest, PartsOfARoundLieSideBySide) {
+TEST(ConversionBufferTest, PartsOfARoundLieSideBySide) {
   std::vector<float> floats = {1, -2.5f, 3.00390625f, 1e-45f};
   const std::vector<Shard> shards = {
       MakeShard(DType::kF32, {8, 2}, {{4, 0}, {2, 2}}, floats.data())};
   const std::vector<StoredForm> forms = {{DType::kBF16, {8, 2}}};
   const FormedShards formed{shards, forms};
-  Staging staging;
-  ASSERT_TRUE(staging.Start(8, "w").ok());
-  const ShardMemory right = StageForSave(formed, 0, {{4, 1}, {2, 1}}, staging);
-  const ShardMemory left = StageForSave(formed, 0, {{4, 0}, {2, 1}}, staging);
+  ConversionBuffer buffer;
+  ASSERT_TRUE(buffer.Start(8, "w").ok());
+  const ShardMemory right = StageForSave(formed, 0, {{4, 1}, {2, 1}}, buffer);
+  const ShardMemory left = StageForSave(formed, 0, {{4, 0}, {2, 1}}, buffer);
   EXPECT_EQ(left.data, right.data + 4);
   EXPECT_EQ(left.element_size, 2);
   EXPECT_EQ(left.box, (Box{{4, 0}, {2, 1}}));
@@ -75,7 +75,7 @@ TEST(StagingTest, PartsOfARoundLieSideBySide) {
   EXPECT_EQ(floats[1], -2.5f);
 }
 
-TEST(StagingTest, ARoundGetsRoomForWhatIsConvertedInIt) {
+TEST(ConversionBufferTest, ARoundGetsRoomForWhatIsConvertedInIt) {
   const std::vector<Shard> shards = {
       MakeShard(DType::kF32, {100}, {{0}, {100}}, nullptr),
       MakeShard(DType::kI32, {100}, {{0}, {100}}, nullptr)};
@@ -88,11 +88,11 @@ TEST(StagingTest, ARoundGetsRoomForWhatIsConvertedInIt) {
   const std::vector<WriteOrder> orders = {order(0, 3, 10), order(1, 3, 50),
                                           order(0, 3, 5), order(0, 4, 100)};
   const auto room = [&](size_t first, int64_t most_bytes) {
-    Staging staging;
-    EXPECT_TRUE(StartRound(formed, std::span(orders).subspan(first), most_bytes,
-                           staging)
-                    .ok());
-    return staging.most_bytes();
+    ConversionBuffer buffer;
+    EXPECT_TRUE(
+        StartRound(formed, std::span(orders).subspan(first), most_bytes, buffer)
+            .ok());
+    return buffer.most_bytes();
   };
   EXPECT_EQ(room(0, INT64_MAX), 120);
   EXPECT_EQ(room(0, 100), 100);
@@ -101,25 +101,25 @@ TEST(StagingTest, ARoundGetsRoomForWhatIsConvertedInIt) {
   EXPECT_EQ(room(4, INT64_MAX), 0);
 }
 
-TEST(StagingTest, MemoryIsUsedAgain) {
-  Staging staging;
-  ASSERT_TRUE(staging.Start(1000, "w").ok());
-  const char* const memory = staging.Take(600);
-  EXPECT_EQ(staging.Take(400), memory + 600);
-  ASSERT_TRUE(staging.Start(1000, "w").ok());
-  EXPECT_EQ(staging.Take(1), memory);
-  ASSERT_TRUE(staging.Start(10, "w").ok());
-  EXPECT_EQ(staging.Take(10), memory);
-  ASSERT_TRUE(staging.Start(2000, "w").ok());
-  EXPECT_EQ(staging.most_bytes(), 2000);
+TEST(ConversionBufferTest, MemoryIsUsedAgain) {
+  ConversionBuffer buffer;
+  ASSERT_TRUE(buffer.Start(1000, "w").ok());
+  const char* const memory = buffer.Take(600);
+  EXPECT_EQ(buffer.Take(400), memory + 600);
+  ASSERT_TRUE(buffer.Start(1000, "w").ok());
+  EXPECT_EQ(buffer.Take(1), memory);
+  ASSERT_TRUE(buffer.Start(10, "w").ok());
+  EXPECT_EQ(buffer.Take(10), memory);
+  ASSERT_TRUE(buffer.Start(2000, "w").ok());
+  EXPECT_EQ(buffer.most_bytes(), 2000);
 }
 
-TEST(StagingTest, RoomLiesInItsPagesAsTheFileDoes) {
-  Staging staging;
+TEST(ConversionBufferTest, RoomLiesInItsPagesAsTheFileDoes) {
+  ConversionBuffer buffer;
   for (const int64_t bytes : {100, 5000, 70'000, 300}) {
     for (const int64_t offset : {0, 1, 16, 4095, 4096, 1'000'000'007}) {
-      ASSERT_TRUE(staging.Start(bytes, "w", offset).ok());
-      char* const memory = staging.Take(bytes);
+      ASSERT_TRUE(buffer.Start(bytes, "w", offset).ok());
+      char* const memory = buffer.Take(bytes);
       std::fill_n(memory, bytes, 'x');
       const auto address = reinterpret_cast<uintptr_t>(memory);
       EXPECT_EQ(static_cast<int64_t>(address % kPlaces), offset % kPlaces);
@@ -127,10 +127,10 @@ TEST(StagingTest, RoomLiesInItsPagesAsTheFileDoes) {
   }
 }
 
-TEST(StagingTest, NoMemoryIsAnError) {
+TEST(ConversionBufferTest, NoMemoryIsAnError) {
   if (!testing::kCanRunOutOfMemory) GTEST_SKIP() << testing::kEndsWithoutMemory;
-  Staging staging;
-  const Status status = staging.Start(int64_t{1} << 61, "w");
+  ConversionBuffer buffer;
+  const Status status = buffer.Start(int64_t{1} << 61, "w");
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message(),
             "no memory for 2305843009213693952 bytes to stage \"w\"");
@@ -170,9 +170,9 @@ void RestoreByTiles(const FormedShards& formed, Rng& rng) {
   const Box part = StoredPart(formed.shards[0].box, form.shape);
   EXPECT_EQ(CheckBox(part, form.shape), absl::OkStatus());
   ForEachTile(part, Draw(rng, 1, 9), [&](const Box& tile) {
-    Staging staging;
-    ASSERT_TRUE(staging.Start(StoredBytes(formed, 0, tile), "w").ok());
-    const ShardMemory memory = RoomFor(formed, 0, tile, staging);
+    ConversionBuffer buffer;
+    ASSERT_TRUE(buffer.Start(StoredBytes(formed, 0, tile), "w").ok());
+    const ShardMemory memory = RoomFor(formed, 0, tile, buffer);
     const Shard read =
         MakeShard(form.dtype, form.shape, memory.box, memory.data);
     for (const Position& element : Elements(tile)) {
@@ -182,7 +182,7 @@ void RestoreByTiles(const FormedShards& formed, Rng& rng) {
   });
 }
 
-TEST(StagingTest, HandsOverEveryElementThatIsStored) {
+TEST(ConversionBufferTest, HandsOverEveryElementThatIsStored) {
   constexpr DType kDTypes[] = {DType::kF32, DType::kBF16, DType::kF64,
                                DType::kI16, DType::kU8,   DType::kF8E4M3};
   constexpr double kUntouched = 64;
@@ -215,7 +215,7 @@ TEST(StagingTest, HandsOverEveryElementThatIsStored) {
 }
 
 // What a save stages is what a restore of the same form reads.
-TEST(StagingTest, StagesForSaveWhatLiesInThePart) {
+TEST(ConversionBufferTest, StagesForSaveWhatLiesInThePart) {
   Rng rng(12);
   for (int round = 0; round < 2000; ++round) {
     const Shape shape = DrawShape(rng, 4, 6);
@@ -229,9 +229,9 @@ TEST(StagingTest, StagesForSaveWhatLiesInThePart) {
     const StoredForm form = {DType::kI16, shape};
     const FormedShards formed{std::span(&own, 1), std::span(&form, 1)};
     ForEachTile(box, Draw(rng, 1, 9), [&](const Box& part) {
-      Staging staging;
-      ASSERT_TRUE(staging.Start(StagedBytes(formed, 0, part), "w").ok());
-      const ShardMemory staged = StageForSave(formed, 0, part, staging);
+      ConversionBuffer buffer;
+      ASSERT_TRUE(buffer.Start(StagedBytes(formed, 0, part), "w").ok());
+      const ShardMemory staged = StageForSave(formed, 0, part, buffer);
       const Shard copy = MakeShard(DType::kI16, shape, part, staged.data);
       const std::vector<Position> inside = Elements(part);
       for (size_t i = 0; i < inside.size(); ++i) {
@@ -242,4 +242,4 @@ TEST(StagingTest, StagesForSaveWhatLiesInThePart) {
 }
 
 }  // namespace
-}  // namespace belay::staging_test
+}  // namespace belay::conversion_buffer_test

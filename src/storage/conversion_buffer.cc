@@ -1,4 +1,4 @@
-#include "storage/staging.h"
+#include "storage/conversion_buffer.h"
 
 #include "core/catch_exceptions.h"
 #include "core/checksum.h"
@@ -81,8 +81,8 @@ int64_t StagedBytes(const FormedShards& formed, int32_t shard,
   return IsStaged(formed, shard) ? StoredBytes(formed, shard, part) : 0;
 }
 
-Status Staging::Start(int64_t bytes, std::string_view key,
-                      int64_t file_offset) {
+Status ConversionBuffer::Start(int64_t bytes, std::string_view key,
+                               int64_t file_offset) {
   taken_ = file_offset % kPlaces;
   if (bytes == 0 || bytes <= size_) return absl::OkStatus();
   return CatchBadAlloc(Cat(bytes, " bytes to stage \"", key, "\""), [&] {
@@ -97,7 +97,7 @@ Status Staging::Start(int64_t bytes, std::string_view key,
   });
 }
 
-char* Staging::Take(int64_t bytes) {
+char* ConversionBuffer::Take(int64_t bytes) {
   char* const next = page_ + taken_;
   taken_ += bytes;
   return next;
@@ -105,7 +105,7 @@ char* Staging::Take(int64_t bytes) {
 
 Status StartRound(const FormedShards& formed,
                   std::span<const WriteOrder> orders, int64_t most_bytes,
-                  Staging& staging) {
+                  ConversionBuffer& buffer) {
   int64_t bytes = 0;
   std::string_view key;
   for (const WriteOrder& order : orders) {
@@ -114,21 +114,21 @@ Status StartRound(const FormedShards& formed,
     bytes += StagedBytes(formed, order.shard, order.box);
     if (key.empty()) key = formed.shards[order.shard].key;
   }
-  return staging.Start(std::min(bytes, most_bytes), key);
+  return buffer.Start(std::min(bytes, most_bytes), key);
 }
 
 ShardMemory RoomFor(const FormedShards& formed, int32_t shard, const Box& part,
-                    Staging& staging) {
-  return {.data = staging.Take(StoredBytes(formed, shard, part)),
+                    ConversionBuffer& buffer) {
+  return {.data = buffer.Take(StoredBytes(formed, shard, part)),
           .element_size = StoredElementSize(formed, shard),
           .box = part,
           .array = StoredArrayShape(formed, shard)};
 }
 
 ShardMemory StageForSave(const FormedShards& formed, int32_t shard,
-                         const Box& part, Staging& staging) {
+                         const Box& part, ConversionBuffer& buffer) {
   if (!IsStaged(formed, shard)) return OwnMemory(formed, shard);
-  ShardMemory staged = RoomFor(formed, shard, part, staging);
+  ShardMemory staged = RoomFor(formed, shard, part, buffer);
   const Shard& own = formed.shards[shard];
   const auto* source = static_cast<const char*>(own.data);
   const Shape dense;
