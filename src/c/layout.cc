@@ -112,8 +112,7 @@ int belay_state_add_laid_out(belay_state* state, const char* key, int dtype,
     BELAY_ASSIGN_OR_RETURN(const DType type, DTypeOf(name, dtype));
     const StatusOr<Layout> laid_out = LayoutOf(layout);
     if (!laid_out.ok()) {
-      return belay::AddPrefix(belay::Cat("add \"", name, "\": "),
-                              laid_out.status());
+      return belay::AddPrefix(laid_out.status(), "add \"", name, "\"");
     }
     BELAY_ASSIGN_OR_RETURN(const auto whole,
                            NumbersOf(name, "global_shape", ndim, global_shape));

@@ -135,8 +135,7 @@ StatusOr<SliceSpec> ParseSliceSpecOrCause(std::string_view text) {
 StatusOr<int64_t> CheckedNumElements(const Shape& shape) {
   StatusOr<int64_t> count = NumElementsOrCause(shape);
   if (count.ok()) return count;
-  return AddPrefix(Cat("check shape \"", ShapeText(shape), "\": "),
-                   count.status());
+  return AddPrefix(count.status(), "check shape \"", ShapeText(shape), "\"");
 }
 
 int64_t NumElements(const Shape& shape) {
@@ -160,7 +159,7 @@ bool IsEmpty(const Box& box) {
 Status CheckBox(const Box& box, const Shape& shape) {
   const Status cause = CheckBoxCause(box, shape);
   if (cause.ok()) return cause;
-  return AddPrefix(Cat("check box \"", BoxText(box), "\": "), cause);
+  return AddPrefix(cause, "check box \"", BoxText(box), "\"");
 }
 
 std::optional<Box> Intersect(const Box& a, const Box& b) {
@@ -233,7 +232,7 @@ std::string FormatSliceSpec(const Shape& full_shape, const Box& box) {
 StatusOr<SliceSpec> ParseSliceSpec(std::string_view text) {
   StatusOr<SliceSpec> spec = ParseSliceSpecOrCause(StripBlanks(text));
   if (spec.ok()) return spec;
-  return AddPrefix(Cat("parse slice spec \"", text, "\": "), spec.status());
+  return AddPrefix(spec.status(), "parse slice spec \"", text, "\"");
 }
 
 }  // namespace belay

@@ -87,8 +87,8 @@ std::string DeviceText(const DeviceSpec& device) {
 StatusOr<DeviceSpec> ParseDevice(std::string_view text) {
   DeviceSpec device;
   for (std::string_view part : Split(text, '/')) {
-    BELAY_RETURN_IF_ERROR(AddPrefix(Cat("parse device \"", text, "\": "),
-                                    ParsePart(part, device)));
+    BELAY_RETURN_IF_ERROR(
+        AddPrefix(ParsePart(part, device), "parse device \"", text, "\""));
   }
   return device;
 }

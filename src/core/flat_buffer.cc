@@ -109,8 +109,7 @@ StatusOr<std::vector<FlatBox>> BoxesOfFlatRange(
   for (size_t i = 0; i < pieces.size(); ++i) {
     StatusOr<Box> box = FindBox(pieces[i]);
     const auto named = [&](const Status& cause) {
-      return AddPrefix(Cat("cut a flat buffer: \"", pieces[i].key, "\": "),
-                       cause);
+      return AddPrefix(cause, "cut a flat buffer: \"", pieces[i].key, "\"");
     };
     if (!box.ok()) return named(box.status());
     const int64_t elements = NumElements(box->shape);

@@ -199,9 +199,8 @@ StatusOr<Selection> Select(const Shape& shape, const Index& index) {
       IsMask(index) ? SelectByMask(shape, std::get<const Tensor*>(index[0]))
                     : SelectByItems(shape, index);
   if (selection.ok()) return selection;
-  return AddPrefix(
-      Cat("index ", ShapeText(shape), " by \"", IndexText(index), "\": "),
-      selection.status());
+  return AddPrefix(selection.status(), "index ", ShapeText(shape), " by \"",
+                   IndexText(index), "\"");
 }
 
 int64_t NumRows(const Selection& selection) {

@@ -134,10 +134,6 @@ std::string PrintableLine(std::string_view text) {
   return absl::StrReplaceAll(PrintableText(text), {{"\n", "\\n"}});
 }
 
-Status AddPrefix(std::string_view start, const Status& status) {
-  return Status(status.code(), Cat(start, status.message()));
-}
-
 Status PrintableStatus(const Status& status) {
   return Status(status.code(), PrintableLine(std::string(status.message())));
 }

@@ -84,8 +84,13 @@ inline std::string NameRanks(const std::vector<int>& ranks, size_t most) {
              JoinFirst(ranks, most, ", "));
 }
 
-// Returns an error with `start` before its message; OK stays OK.
-Status AddPrefix(std::string_view start, const Status& status);
+// Returns an error with the joined parts and ": " before its message. OK stays
+// OK, and makes no text.
+template <typename... Parts>
+Status AddPrefix(const Status& status, const Parts&... parts) {
+  if (status.ok()) return status;
+  return Status(status.code(), Cat(parts..., ": ", status.message()));
+}
 
 // The text as a terminal may show it. Names in files are written by strangers:
 // characters that control a terminal or turn the direction of text, and bytes

@@ -12,7 +12,8 @@
 #include "core/status_macros.h"
 #include "core/wire.h"
 #include "plan/stored_objects.h"
-#include "state/memory_layout.h"
+#include "state/state.h"
+#include "state/strides_and_ghosts.h"
 #include "state/type_handlers.h"
 #include "state/value_listing.h"
 
@@ -140,7 +141,7 @@ Status TrackedValue::List(std::string_view key, int rank, State& state) const {
     return state.status();
   }
   const auto named = [&](const Status& cause) {
-    return cause.ok() ? cause : AddPrefix(Cat("add \"", key, "\": "), cause);
+    return AddPrefix(cause, "add \"", key, "\"");
   };
   for (const Piece& piece : pieces_) {
     const Memory& memory = piece.memory;
@@ -156,7 +157,7 @@ Status TrackedValue::List(std::string_view key, int rank, State& state) const {
     if (whole_) shard.replica = State::kReplicaIsRank;
     if (layout_.has_value()) shard.replica = layout_->Replica(rank);
     Status status = CheckBox(shard.box, global_shape_);
-    if (status.ok()) status = TakeMemory(memory, shard);
+    if (status.ok()) status = SetMemory(memory, shard);
     if (!status.ok()) return named(status);
     if (memory.function != nullptr) StayWhereFound(shard);
     if (takes_length_) shard.object_elements = -1;
@@ -653,9 +654,8 @@ Status FetchOpaqueStates(LiveGraph& live) {
     OpaqueState& opaque = *value.opaque;
     StatusOr<std::string> bytes = CatchExceptions(opaque.get);
     if (!bytes.ok()) {
-      return AddPrefix(
-          Cat("fetch state \"", live.GetAttribute(value).key, "\": "),
-          bytes.status());
+      return AddPrefix(bytes.status(), "fetch state \"",
+                       live.GetAttribute(value).key, "\"");
     }
     opaque.bytes = *std::move(bytes);
   }
@@ -668,8 +668,8 @@ Status HandOverOpaqueStates(const LiveGraph& live,
     const OpaqueState* opaque = live.values[keyed.value].opaque.get();
     if (opaque == nullptr) continue;
     BELAY_RETURN_IF_ERROR(AddPrefix(
-        Cat("hand over state \"", keyed.key, "\": "),
-        CatchExceptions([opaque] { return opaque->set(opaque->bytes); })));
+        CatchExceptions([opaque] { return opaque->set(opaque->bytes); }),
+        "hand over state \"", keyed.key, "\""));
   }
   return absl::OkStatus();
 }

@@ -20,12 +20,11 @@ std::string NameArguments(std::string_view start, const SaveArgsFor& one) {
 Status CheckSaveOptions(std::string_view start, const SaveOptions& options) {
   BELAY_RETURN_IF_ERROR(CheckRanges(start, options));
   BELAY_RETURN_IF_ERROR(
-      AddPrefix(Cat(start, ": "), CheckDescription(options.sharding_policy)));
-  BELAY_RETURN_IF_ERROR(
-      AddPrefix(Cat(start, ": "), CompileArgs(options.args).status()));
+      AddPrefix(CheckDescription(options.sharding_policy), start));
+  BELAY_RETURN_IF_ERROR(AddPrefix(CompileArgs(options.args).status(), start));
   for (const SaveArgsFor& one : options.args) {
-    BELAY_RETURN_IF_ERROR(AddPrefix(Cat(NameArguments(start, one), ": "),
-                                    h5::CheckCanWrite(one.args.filters)));
+    BELAY_RETURN_IF_ERROR(AddPrefix(h5::CheckCanWrite(one.args.filters),
+                                    NameArguments(start, one)));
   }
   return absl::OkStatus();
 }
@@ -34,8 +33,8 @@ Status CheckFiltersCanBeRead(std::string_view start,
                              const SaveOptions& options) {
   for (const SaveArgsFor& one : options.args) {
     if (h5::CanUndo(one.args.filters)) continue;
-    BELAY_RETURN_IF_ERROR(AddPrefix(Cat(NameArguments(start, one), ": "),
-                                    h5::CheckProgramCanRead(one.args.filters)));
+    BELAY_RETURN_IF_ERROR(AddPrefix(h5::CheckProgramCanRead(one.args.filters),
+                                    NameArguments(start, one)));
   }
   return absl::OkStatus();
 }

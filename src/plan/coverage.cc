@@ -54,9 +54,7 @@ Status CheckAgainstFirst(const HeldShard& first, const HeldShard& other) {
 }
 
 Status WithShard(const HeldShard& held, const Status& cause) {
-  if (cause.ok()) return cause;  // makes no text for each box
-  return AddPrefix(Cat("plan \"", held.info->key, "\": rank ", held.rank, ": "),
-                   cause);
+  return AddPrefix(cause, "plan \"", held.info->key, "\": rank ", held.rank);
 }
 
 // The same box twice with one replica number is two shards that overlap.

@@ -425,11 +425,10 @@ StatusOr<std::vector<Grouping>> ApplyToTasks(
   std::string violations;  // of all tasks
   for (const TaskPieces& pieces : tasks) {
     StatusOr<Grouping> made = CallGuarded(policy, pieces);
-    BELAY_RETURN_IF_ERROR(AddPrefix(
-        Cat(absl::StrFormat("policy \"%s\": task %s", policy.description,
-                            TaskText(pieces[0].device)),
-            ": "),
-        made.status()));
+    BELAY_RETURN_IF_ERROR(
+        AddPrefix(made.status(),
+                  absl::StrFormat("policy \"%s\": task %s", policy.description,
+                                  TaskText(pieces[0].device))));
     const Status valid =
         ValidateGroups(made->groups, pieces, policy.description);
     if (!valid.ok()) {

@@ -170,9 +170,8 @@ Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
             ? "; allow_shape_mismatch restores what both have in common"
             : ""));
   }
-  const Status cause = CheckBox(wanted.box, array.shape);
-  if (cause.ok()) return cause;
-  return AddPrefix(Cat("plan \"", array.key, "\": rank ", rank, ": "), cause);
+  return AddPrefix(CheckBox(wanted.box, array.shape), "plan \"", array.key,
+                   "\": rank ", rank);
 }
 
 // By rank and shard, the number of the array in the index.

@@ -162,10 +162,9 @@ Status CheckDevice(const DeviceSpec& device, int rank) {
 }
 
 Status NameShard(const Shard& shard, const Status& cause) {
-  if (cause.ok()) return cause;
-  return AddPrefix(Cat("list \"", shard.key, "\": device \"",
-                       DeviceText(shard.device), "\": "),
-                   cause);
+  if (cause.ok()) return cause;  // saves DeviceText
+  return AddPrefix(cause, "list \"", shard.key, "\": device \"",
+                   DeviceText(shard.device), "\"");
 }
 
 // Checks the devices. Returns the job that they name, or `job`.

@@ -480,8 +480,7 @@ StatusOr<std::vector<ConversionRule>> ReadConversionRules(
   for (const ArrayInfo& array : arrays) keys.push_back(array.key);
   StatusOr<std::vector<ConversionRule>> rules = ParseRules(text, keys);
   if (rules.ok()) return rules;
-  return PrintableStatus(
-      AddPrefix(Cat("convert \"", file, "\"", ": "), rules.status()));
+  return PrintableStatus(AddPrefix(rules.status(), "convert \"", file, "\""));
 }
 
 // --- Step pin ---
@@ -619,9 +618,9 @@ class ArrayVerifier {
     return TryForEachTile(
         box, kReadBytes / size, [&](const Box& tile) -> Status {
           const int64_t bytes = NumElements(tile.shape) * size;
-          BELAY_RETURN_IF_ERROR(staging_.Start(bytes, stored.key,
-                                               FileOffset(tile, extent, size)));
-          memory.data = staging_.Take(bytes);
+          BELAY_RETURN_IF_ERROR(
+              buffer_.Start(bytes, stored.key, FileOffset(tile, extent, size)));
+          memory.data = buffer_.Take(bytes);
           memory.box = tile;
           BELAY_RETURN_IF_ERROR(read(memory, tile));
           sum.Add(memory, tile, 0);
@@ -633,7 +632,7 @@ class ArrayVerifier {
   const SavedCheckpoint& saved_;
   const std::string& directory_;
   const std::function<void(int64_t)>& progress_;
-  Staging staging_;
+  ConversionBuffer buffer_;
   FilteredReader filtered_;
 };
 
@@ -704,7 +703,7 @@ Status AddWants(const StoredArray& array, const Layout& layout,
   for (int rank = 0; rank < num_ranks; ++rank) {
     StatusOr<Box> box = layout.LocalBox(array.shape, rank);
     if (!box.ok()) {
-      return AddPrefix(Cat("plan \"", array.key, "\": "), box.status());
+      return AddPrefix(box.status(), "plan \"", array.key, "\"");
     }
     wanted[rank].shards.push_back({.key = array.key,
                                    .dtype = array.dtype,

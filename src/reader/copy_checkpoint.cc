@@ -38,7 +38,7 @@ struct CopyRun {
 };
 
 Status CopyError(const CopyRun& run, const Status& status) {
-  return AddPrefix(Cat("copy \"", run.from, "\"", ": "), status);
+  return AddPrefix(status, "copy \"", run.from, "\"");
 }
 
 // Stage list. Collective; agreed.

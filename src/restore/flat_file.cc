@@ -5,8 +5,8 @@
 #include "core/status_macros.h"
 #include "core/strided_copy.h"
 #include "hdf5/guarded_file.h"
+#include "storage/conversion_buffer.h"
 #include "storage/posix_file.h"
-#include "storage/staging.h"
 
 namespace belay {
 namespace {
@@ -60,19 +60,19 @@ Status CheckFits(const Shard& shard, const StoredForm& form,
   if (!cause.empty()) {
     return absl::FailedPreconditionError(Cat(start, " ", cause));
   }
-  return AddPrefix(Cat(start, ": "), CheckBox(shard.box, shard.global_shape));
+  return AddPrefix(CheckBox(shard.box, shard.global_shape), start);
 }
 
 // Reads the stored part of a shard tile by tile, and converts each.
 Status ReadConverted(h5::GuardedFile& file, const FormedShards& formed,
-                     int32_t index, Staging& staging) {
+                     int32_t index, ConversionBuffer& buffer) {
   const StoredForm form = GetForm(formed, index);
   const Shard& shard = formed.shards[index];
   const auto read_tile = [&](const Box& tile) -> Status {
     // HDF5 needs dense memory even if only the shape differs.
     BELAY_RETURN_IF_ERROR(
-        staging.Start(StoredBytes(formed, index, tile), shard.key));
-    const ShardMemory staged = RoomFor(formed, index, tile, staging);
+        buffer.Start(StoredBytes(formed, index, tile), shard.key));
+    const ShardMemory staged = RoomFor(formed, index, tile, buffer);
     BELAY_RETURN_IF_ERROR(file.Read(shard.key, form.dtype, tile, staged.data));
     HandOver(formed, index, tile, staged);
     return absl::OkStatus();
@@ -82,7 +82,7 @@ Status ReadConverted(h5::GuardedFile& file, const FormedShards& formed,
 }
 
 Status ReadShard(h5::GuardedFile& file, const FormedShards& formed,
-                 int32_t index, Staging& staging) {
+                 int32_t index, ConversionBuffer& buffer) {
   const Shard& shard = formed.shards[index];
   if (shard.dtype == DType::kString) {
     BELAY_ASSIGN_OR_RETURN(*shard.text, file.ReadText(shard.key));
@@ -90,13 +90,13 @@ Status ReadShard(h5::GuardedFile& file, const FormedShards& formed,
   }
   if (IsStaged(formed, index) ||
       GetForm(formed, index) != StoredForm{shard.dtype, shard.global_shape}) {
-    return ReadConverted(file, formed, index, staging);
+    return ReadConverted(file, formed, index, buffer);
   }
   return file.Read(shard.key, shard.dtype, shard.box, shard.data);
 }
 
 Status ReadShards(const std::string& path, const FormedShards& formed,
-                  double deadline_seconds, Staging& staging) {
+                  double deadline_seconds, ConversionBuffer& buffer) {
   BELAY_ASSIGN_OR_RETURN(
       h5::GuardedFile file,
       h5::GuardedFile::Open(path, kPartOfDeadline * deadline_seconds));
@@ -108,7 +108,7 @@ Status ReadShards(const std::string& path, const FormedShards& formed,
     BELAY_RETURN_IF_ERROR(CheckFits(shard, GetForm(formed, i), found));
   }
   for (int32_t i = 0; i < count; ++i) {
-    BELAY_RETURN_IF_ERROR(ReadShard(file, formed, i, staging));
+    BELAY_RETURN_IF_ERROR(ReadShard(file, formed, i, buffer));
   }
   return absl::OkStatus();
 }
@@ -165,8 +165,7 @@ StatusOr<std::vector<FlatArray>> ListFile(const std::string& path,
 StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path,
                                               double deadline_seconds) {
   StatusOr<std::vector<FlatArray>> arrays = ListFile(path, deadline_seconds);
-  BELAY_RETURN_IF_ERROR(
-      AddPrefix(Cat("list \"", path, "\"", ": "), arrays.status()));
+  BELAY_RETURN_IF_ERROR(AddPrefix(arrays.status(), "list \"", path, "\""));
   return arrays;
 }
 
@@ -174,11 +173,11 @@ Status ReadFlatFile(const std::string& path, const std::vector<Shard>& shards,
                     const std::vector<StoredForm>& forms, int64_t* staged_bytes,
                     double deadline_seconds,
                     std::span<ConversionLosses> losses) {
-  Staging staging;
+  ConversionBuffer buffer;
   const Status status =
-      ReadShards(path, {shards, forms, losses}, deadline_seconds, staging);
-  if (staged_bytes != nullptr) *staged_bytes = staging.most_bytes();
-  return AddPrefix(Cat("restore \"", path, "\"", ": "), status);
+      ReadShards(path, {shards, forms, losses}, deadline_seconds, buffer);
+  if (staged_bytes != nullptr) *staged_bytes = buffer.most_bytes();
+  return AddPrefix(status, "restore \"", path, "\"");
 }
 
 }  // namespace belay

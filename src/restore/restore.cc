@@ -239,9 +239,9 @@ Agreed<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
                                const std::string& no_shared_memory) {
   PlannedReads planned;
   const auto plan = [&](const ListedRanks& listed) -> StatusOr<RootMessages> {
-    BELAY_RETURN_IF_ERROR(AddPrefix(
-        Cat(InMessages(opened), ": "),
-        PlanOnRoot(frame, opened, listed, no_shared_memory, planned)));
+    BELAY_RETURN_IF_ERROR(
+        AddPrefix(PlanOnRoot(frame, opened, listed, no_shared_memory, planned),
+                  InMessages(opened)));
     RootMessages messages{.common = Encode(planned)};
     for (const RankReads& reads : planned.plan.ranks) {
       messages.parts.push_back(Encode(reads));
@@ -312,8 +312,7 @@ Agreed<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
     const auto want = [&](const ListedRanks& listed) -> StatusOr<RootMessages> {
       const StatusOr<DividedWants> wants = WantOnRoot(
           frame, opened.saved, listed, Dividing::kNothing, result.conversions);
-      BELAY_RETURN_IF_ERROR(
-          AddPrefix(Cat(InMessages(opened), ": "), wants.status()));
+      BELAY_RETURN_IF_ERROR(AddPrefix(wants.status(), InMessages(opened)));
       return RootMessages();
     };
     BELAY_RETURN_IF_AGREED(AskForWanted(frame, shards, want));
@@ -511,9 +510,8 @@ Agreed<> CallOnOpen(RestoreFrame& frame, const OpenedStep& opened) {
       absl::IsUnimplemented(mine)) {
     mine = absl::FailedPreconditionError(mine.message());
   }
-  return Agree(
-      frame.context,
-      AddPrefix(Cat(InMessages(opened), kOnOpenWord.InProgram(), ": "), mine));
+  return Agree(frame.context,
+               AddPrefix(mine, InMessages(opened), kOnOpenWord.InProgram()));
 }
 
 // --- All stages ---

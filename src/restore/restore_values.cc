@@ -164,9 +164,8 @@ Status GiveComputedLengths(const StoredAnswer& answer,
         if (stored != nullptr) bytes.AddStored(key, *stored);
       }
       bytes.AddMade(*form);
-      BELAY_RETURN_IF_ERROR(
-          AddPrefix(Cat(NameComputed(value), ": "),
-                    bytes.Check("transforms that give lengths")));
+      BELAY_RETURN_IF_ERROR(AddPrefix(
+          bytes.Check("transforms that give lengths"), NameComputed(value)));
     }
     const ValuePart result{.dtype = form->dtype, .shape = form->shape};
     BELAY_RETURN_IF_ERROR(
@@ -187,11 +186,12 @@ Status ListComputed(const RestoreFrame& frame,
   for (size_t i = 0; i < values.size(); ++i) {
     values[i].shard = std::move(shards[i]);
     const std::string what = NameComputed(values[i]);
-    BELAY_RETURN_IF_ERROR(AddPrefix(Cat(what, ": "), CatchExceptions([&] {
+    BELAY_RETURN_IF_ERROR(AddPrefix(CatchExceptions([&] {
                                       return ListOne(
                                           frame, std::move(values[i]), answer,
                                           listed, mismatched);
-                                    })));
+                                    }),
+                                    what));
   }
   return absl::OkStatus();
 }
@@ -232,8 +232,8 @@ Agreed<> ComputeTogether(RestoreFrame& frame, std::string_view path,
   std::vector<LostValues> lost;
   for (ComputedListing& one : computed) {
     status.Update(
-        AddPrefix(Cat(NameComputed(one.value), ": "),
-                  CatchExceptions([&] { return FinishOne(one, lost); })));
+        AddPrefix(CatchExceptions([&] { return FinishOne(one, lost); }),
+                  NameComputed(one.value)));
   }
   std::vector<int64_t> has_lost = {
       std::any_of(lost.begin(), lost.end(),
@@ -380,9 +380,8 @@ Agreed<StoredAnswer> AskTogether(RestoreFrame& frame, const OpenedStep& opened,
     StatusOr<StoredAnswer> found =
         AnswerOnRoot(gathered, frame.options, opened);
     if (found.ok()) return found;
-    return AddPrefix(
-        Cat(absl::StrFormat("restore \"%s\"", opened.source.path), ": "),
-        found.status());
+    return AddPrefix(found.status(),
+                     absl::StrFormat("restore \"%s\"", opened.source.path));
   };
   return ShareFromRoot<StoredAnswer>(frame.context, answer);
 }

@@ -211,8 +211,7 @@ Status GiveLength(const StoredValue& stored, Shard& shard,
 namespace {
 
 Status Refuse(const std::string& key, const Status& cause) {
-  if (cause.ok()) return cause;
-  return AddPrefix(Cat("restore \"", key, "\": "), cause);
+  return AddPrefix(cause, "restore \"", key, "\"");
 }
 
 Status CheckArgs(const ArrayRestoreArgsFor& entry, int num_ranks) {

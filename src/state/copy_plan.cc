@@ -17,7 +17,7 @@
 #include "plan/stored_objects.h"
 #include "plan/stored_values.h"
 #include "state/conversion_rules.h"
-#include "state/memory_layout.h"
+#include "state/struct_fields.h"
 #include "state/transform.h"
 
 namespace belay {
@@ -413,7 +413,7 @@ class CopyPlanner {
           return found == forms.end() ? nullptr : &found->second;
         });
     if (!form.ok()) {
-      return AddPrefix(Cat("rule \"", made.key, "\": "), form.status());
+      return AddPrefix(form.status(), "rule \"", made.key, "\"");
     }
     made.form = *form;
     plan_.made.push_back(std::move(made));

@@ -17,7 +17,7 @@
 #include "core/text.h"
 #include "plan/shards.h"
 #include "plan/stored_values.h"
-#include "state/memory_layout.h"
+#include "state/struct_fields.h"
 
 namespace belay {
 
@@ -504,11 +504,11 @@ RowSpan CutEvenly(int64_t total, const std::vector<int32_t>& some, int rank,
 // Calls `ask`, which asks the program for ids.
 template <typename Ask>
 Status AskProgram(std::string_view operation, const IdBlock& block, Ask ask) {
-  return AddPrefix(Cat(operation, " \"", block.shard.key, "\": its ids: "),
-                   CatchExceptions([&] {
+  return AddPrefix(CatchExceptions([&] {
                      ask();
                      return absl::OkStatus();
-                   }));
+                   }),
+                   operation, " \"", block.shard.key, "\": its ids");
 }
 
 // Finds the block of a group of rows that another rank has sent.
@@ -936,9 +936,8 @@ StatusOr<std::vector<int32_t>> FindOwners(const Shard& shard, int num_ranks) {
     const StatusOr<int> owner =
         CatchExceptions([&] { return shard.rows->owner(row); });
     if (!owner.ok()) {
-      return AddPrefix(
-          Cat("restore \"", shard.key, "\": the function `owner`: "),
-          owner.status());
+      return AddPrefix(owner.status(), "restore \"", shard.key,
+                       "\": the function `owner`");
     }
     owners[i] = *owner;
     if (owners[i] >= 0 && owners[i] < num_ranks) continue;
@@ -1066,9 +1065,8 @@ StatusOr<RowSpan> ChooseRange(const FoundRows& found, const RankRows& rows,
   const StatusOr<int> named =
       CatchExceptions([&] { return rows.source(rank, num_ranks, saved); });
   if (!named.ok()) {
-    return AddPrefix(Cat("restore \"", GetStoredKey(found.id),
-                         "\": the function `source`: "),
-                     named.status());
+    return AddPrefix(named.status(), "restore \"", GetStoredKey(found.id),
+                     "\": the function `source`");
   }
   const int source = *named;
   if (source == -1) return RowSpan{.is_kept = rows.is_per_rank};
@@ -1162,8 +1160,8 @@ Status TakeFields(const FoundRows& found, Shard& shard) {
         Cat("restore \"", shard.key, "\": no structs are stored (found ",
             DTypeName(found.dtype), " ", ShapeText(found.shape), ")"));
   }
-  return TakeStoredFields(found.fields, found.shape[1],
-                          shard.rows->other_fields, shard);
+  return UseStoredFields(found.fields, found.shape[1], shard.rows->other_fields,
+                         shard);
 }
 
 // Returns null if nothing or a single number is stored; then the plan reports

@@ -8,7 +8,7 @@
 #include "belay/sharded_variable.h"
 #include "belay/state.h"
 #include "core/text.h"
-#include "state/memory_layout.h"
+#include "state/strides_and_ghosts.h"
 
 namespace belay {
 namespace {
@@ -22,10 +22,34 @@ constexpr ArrayAccess kTensorAccess = {
       return {tensor.data(), tensor.dtype(), tensor.shape()};
     }};
 
+struct ComponentPlace {
+  const ShardedVariable* variable;
+  DType dtype;
+  Shape shape;  // of the variable
+  Box box;
+};
+
+constexpr ArrayAccess kComponentAccess = {
+    .view = [](void* object) -> ArrayAccess::View {
+      const auto& place = *static_cast<const ComponentPlace*>(object);
+      const ShardedVariable& variable = *place.variable;
+      ArrayAccess::View view = {nullptr, place.dtype,
+                                Shape{NumElements(place.box.shape)}};
+      if (variable.dtype() != place.dtype || variable.shape() != place.shape) {
+        return view;
+      }
+      const Component& component = variable.components()[static_cast<size_t>(
+          variable.FindComponent(place.box.offset[0]))];
+      if (variable.ComponentBox(component) == place.box) {
+        view.data = component.data;
+      }
+      return view;
+    }};
+
 }  // namespace
 
 void State::AddMemory(Shard shard, const Memory& memory) {
-  if (const Status status = TakeMemory(memory, shard); !status.ok()) {
+  if (const Status status = SetMemory(memory, shard); !status.ok()) {
     AddError(shard.key, status);
   }
   if (memory.function != nullptr) functions_.push_back(memory.function);
@@ -138,7 +162,7 @@ void State::AddFlatRange(std::string_view prefix,
   }
   Shard whole{.global_shape = {std::max<int64_t>(0, end - begin)}};
   whole.box = WholeBox(whole.global_shape);
-  if (const Status status = TakeMemory(memory, whole); !status.ok()) {
+  if (const Status status = SetMemory(memory, whole); !status.ok()) {
     AddError(prefix, status);
   }
   StatusOr<std::vector<FlatBox>> boxes = BoxesOfFlatRange(pieces, begin, end);
@@ -206,7 +230,7 @@ void State::AddNull(std::string_view key) {
 }
 
 void State::AddError(std::string_view key, const Status& status) {
-  if (status_.ok()) status_ = AddPrefix(Cat("add \"", key, "\": "), status);
+  if (status_.ok()) status_ = AddPrefix(status, "add \"", key, "\"");
 }
 
 void State::AddText(std::string_view key, std::string* value) {
@@ -214,6 +238,31 @@ void State::AddText(std::string_view key, std::string* value) {
             .dtype = DType::kString,
             .replica = kReplicaIsRank,
             .text = value});
+}
+
+std::vector<Shard> ShardsOfVariable(std::string_view key,
+                                    const ShardedVariable& variable) {
+  std::vector<Shard> shards;
+  for (const Component& component : variable) {
+    Box box = variable.ComponentBox(component);
+    // Every rank may list a component without elements.
+    if (component.data == nullptr && !IsEmpty(box)) continue;
+    shards.push_back({.key = std::string(key),
+                      .dtype = variable.dtype(),
+                      .global_shape = variable.shape(),
+                      .box = std::move(box),
+                      .data = component.data});
+  }
+  return shards;
+}
+
+std::shared_ptr<void> FollowVariable(ShardedVariable& variable, Shard& shard) {
+  auto place = std::make_shared<ComponentPlace>(
+      ComponentPlace{&variable, shard.dtype, shard.global_shape, shard.box});
+  shard.object = place.get();
+  shard.access = &kComponentAccess;
+  shard.object_elements = NumElements(shard.box.shape);
+  return place;
 }
 
 }  // namespace belay

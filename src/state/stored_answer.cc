@@ -19,8 +19,8 @@
 #include "plan/plan.h"
 #include "plan/stored_values.h"
 #include "state/array_access.h"
-#include "state/memory_layout.h"
 #include "state/rank_rows.h"
+#include "state/strides_and_ghosts.h"
 #include "state/value_listing.h"
 
 namespace belay {
@@ -581,8 +581,7 @@ StoredForm FindTolerated(const ShardInfo& shard, const StoredArray& array,
 Status CheckWantedBox(const ShardInfo& shard, size_t rank) {
   Status status = CheckedNumElements(shard.global_shape).status();
   if (status.ok()) status = CheckBox(shard.box, shard.global_shape);
-  if (status.ok()) return status;
-  return AddPrefix(Cat("plan \"", shard.key, "\": rank ", rank, ": "), status);
+  return AddPrefix(status, "plan \"", shard.key, "\": rank ", rank);
 }
 
 }  // namespace

@@ -284,7 +284,7 @@ StatusOr<ArrayForm> ComputeForm(const Transform& transform, FindForm find) {
   }
   // The error of an inner transform names that already.
   if (form.ok() || form.status().message().rfind("in ", 0) == 0) return form;
-  return AddPrefix(Cat("in ", transform.ToString(), ": "), form.status());
+  return AddPrefix(form.status(), "in ", transform.ToString());
 }
 
 Transform TransformNode::Make(TransformNode node) {
@@ -774,9 +774,8 @@ class Planner {
     }
     for (size_t i = 0; i < forms.size(); ++i) {
       const Box& box = computed->boxes[i];
-      BELAY_RETURN_IF_ERROR(
-          AddPrefix(Cat("a box of ", node.inputs[i].ToString(), ": "),
-                    CheckBox(box, forms[i].shape)));
+      BELAY_RETURN_IF_ERROR(AddPrefix(CheckBox(box, forms[i].shape),
+                                      "a box of ", node.inputs[i].ToString()));
       BELAY_ASSIGN_OR_RETURN(Tensor input,
                              NewTensor(forms[i].dtype, box.shape));
       const TransformTarget into{.data = input.data(),

@@ -14,8 +14,8 @@
 #include "plan/stored_objects.h"
 #include "plan/stored_values.h"
 #include "state/array_access.h"
-#include "state/memory_layout.h"
 #include "state/state.h"
+#include "state/strides_and_ghosts.h"
 
 namespace belay {
 namespace {
@@ -33,9 +33,8 @@ Status HandlerError(const HandledValue& value, const Status& status,
       CatchExceptions([&] { return value.handler->typestr(); }).value_or("");
   // A handler that stands for another value has no typestr.
   if (name.empty()) name = TypeName(value.value.type);
-  return AddPrefix(
-      Cat(operation, " \"", value.key, "\" (handler \"", name, "\"): "),
-      status);
+  return AddPrefix(status, operation, " \"", value.key, "\" (handler \"", name,
+                   "\")");
 }
 
 // Returns the stored value with a key.
