@@ -23,7 +23,7 @@ _INCLUDE = re.compile(r'^[ \t]*#include ["<]([^">]+)[">]', re.M)
 _EXPORTS = [re.compile(pattern, re.M) for pattern in (
     r"^(?:struct|class|enum class|enum) (\w+)", r"^using (\w+) =",
     r"^(?:inline )*(?:constexpr|constinit|const) [^=;(]*?(\w+)\b[^=({;]*[={]",
-    r"^(?!return|using|struct|class|enum|template|namespace|friend)"
+    r"^(?! |return|using|struct|class|enum|template|namespace|friend)"
     r"[\w:<>,&*\[\] ]+?[ &*](\w+)\(")]
 # What a file may mean by a name instead: something that it declares anywhere.
 _DECLARED = re.compile(
@@ -206,6 +206,8 @@ BAD = [
 GOOD = [
     {"src/a/a.h": "#include <string>\n// Says std::vector.\nstd::string A();\n",
      "src/a/a.cc": '#include "a/a.h"\nstd::string_view a = "std::map";\n'},
+    {"src/a/a.h": "template <typename T>\nT Make() {\n  return Status(1);\n}\n",
+     "src/b/b.h": "Status Do();\n"},
     {"src/a/a.h": "struct Apple {};\nint Eat(int n);\n",
      "src/a/b.h": '#include "a/a.h"\n',
      "src/a/b.cc": '#include "a/b.h"\nApple a;\nint n = Eat(2);\n',
