@@ -28,6 +28,19 @@ class StepsTest(ToolCase):
             (code, [step["sound"] for step in json.loads(out)["steps"]]),
             (1, [False, True]))
 
+    def test_verify_tells_of_a_step_under_the_number_of_another(self):
+        os.rename(self.path(SHARED), self.path("run/step_00000009"))
+        text = ("damaged: the index is of another step (need 9, found 7), so "
+                "no restore by number takes it\n")
+        for arguments in ["--all", "run"], ["run"]:
+            shutil.rmtree(self.path(PER_TASK), ignore_errors=True)
+            code, out, err = self.belay("verify", *arguments)
+            self.assertEqual((code, err), (1, ""))
+            self.assertIn(text, out)
+        # A restore from the path itself takes it.
+        self.assertEqual(self.belay("verify", "-q", "run/step_00000009"),
+                         (0, "", ""))
+
     def test_a_step_that_cannot_be_read_is_not_damaged(self):
         # The index of the other step has more bytes of metadata.
         self.take(SHARED, STRUCTS)

@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,13 +19,14 @@ namespace belay::tools {
 
 namespace {
 
-// The number of the other steps of a directory, which are not looked at.
-size_t CountOthers(const std::string& path, const std::string& step) {
-  if (path == step) return 0;
+// Returns the steps of a directory up to `step`, which is its newest. None if
+// `path` is the step itself.
+std::vector<int64_t> StepsUpTo(const std::string& path,
+                               const std::string& step) {
+  if (path == step) return {};
   std::string prefix = step.substr(step.find_last_of('/') + 1);
   prefix.resize(prefix.find_last_of('_'));
-  const StatusOr<std::vector<int64_t>> steps = ListSteps(path, prefix);
-  return steps.ok() && !steps->empty() ? steps->size() - 1 : 0;
+  return ListSteps(path, prefix).value_or(std::vector<int64_t>());
 }
 
 Json ToJson(const CheckpointInfo& info, const VerifyResult& result) {
@@ -65,7 +67,9 @@ struct Verified {
   VerifyResult result;
 };
 
-StatusOr<Verified> VerifyStep(const std::string& step, bool quiet) {
+// `number` is the one by which programs find the step, if they do.
+StatusOr<Verified> VerifyStep(const std::string& step,
+                              std::optional<int64_t> number, bool quiet) {
   StatusOr<CheckpointInfo> info = ReadCheckpointInfo(step);
   if (!info.ok()) return info.status();
   ProgressBar bar(!quiet);
@@ -73,6 +77,12 @@ StatusOr<Verified> VerifyStep(const std::string& step, bool quiet) {
       step, [&](int64_t done, int64_t total) { bar.Show(done, total); });
   bar.Clear();
   if (!result.ok()) return result.status();
+  if (number && info->step != *number) {
+    result->damage.push_back(
+        absl::StrFormat("the index is of another step (need %d, found %d), so "
+                        "no restore by number takes it",
+                        *number, info->step));
+  }
   return Verified{*std::move(info), *std::move(result)};
 }
 
@@ -83,7 +93,8 @@ int VerifyAll(const std::string& path, const VerifyOptions& options) {
   int64_t damaged = 0, unreadable = 0;  // the first counts both
   Json all = Json::array();
   for (const StepDirectory& step : *steps) {
-    const StatusOr<Verified> verified = VerifyStep(step.path, options.quiet);
+    const StatusOr<Verified> verified =
+        VerifyStep(step.path, step.step, options.quiet);
     const bool is_sound = verified.ok() && verified->result.damage.empty();
     damaged += is_sound ? 0 : 1;
     const bool is_unreadable = !verified.ok() && !IsDamage(verified.status());
@@ -123,11 +134,14 @@ int Verify(const std::string& path, const VerifyOptions& options) {
   if (options.all) return VerifyAll(path, options);
   const StatusOr<std::string> step = ResolveStep(path);
   if (!step.ok()) return Fail(step.status(), options.json);
-  const StatusOr<Verified> verified = VerifyStep(*step, options.quiet);
+  const std::vector<int64_t> steps = StepsUpTo(path, *step);
+  const std::optional<int64_t> number =
+      steps.empty() ? std::nullopt : std::optional(steps.back());
+  const StatusOr<Verified> verified = VerifyStep(*step, number, options.quiet);
   if (!verified.ok()) return Fail(verified.status(), options.json);
   const VerifyResult& result = verified->result;
   const bool is_sound = result.damage.empty();
-  const size_t others = CountOthers(path, *step);
+  const size_t others = steps.empty() ? 0 : steps.size() - 1;
   if (options.json) {
     Json json = ToJson(verified->info, result);
     json["other_steps"] = others;
