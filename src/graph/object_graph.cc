@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 #include <type_traits>
 
 #include "absl/functional/function_ref.h"
@@ -142,6 +143,14 @@ void SortSlots(std::vector<GraphSlot>& slots) {
 
 namespace {
 
+bool HasNameTwice(const std::vector<GraphChild>& children) {
+  std::vector<std::string_view> names;
+  names.reserve(children.size());
+  for (const GraphChild& child : children) names.push_back(child.name);
+  std::ranges::sort(names);
+  return std::ranges::adjacent_find(names) != names.end();
+}
+
 // Checks one node. `lengths` has those of the paths of the nodes before it.
 Status CheckNode(const ObjectGraph& graph, size_t i,
                  const std::vector<int>& lengths) {
@@ -155,6 +164,9 @@ Status CheckNode(const ObjectGraph& graph, size_t i,
   for (const GraphChild& child : node.children) {
     if (!is_node(child.node)) return Damaged(i, "a child is missing");
     if (is_slot(child.node)) return Damaged(i, "a child is a slot");
+  }
+  if (HasNameTwice(node.children)) {
+    return Damaged(i, "two children have one name");
   }
   for (const GraphSlot& slot : node.slots) {
     if (!is_node(slot.node) || !is_slot(slot.node) ||

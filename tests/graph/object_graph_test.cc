@@ -284,6 +284,9 @@ TEST(ObjectGraphTest, GraphsThatCannotBeAreRefused) {
               HasSubstr("a child is a slot"));
   EXPECT_THAT(refused([](Nodes& n) { n[0].children[0].name = "x"; }),
               HasSubstr("no object holds it"));
+  EXPECT_THAT(
+      refused([](Nodes& n) { n[0].children.push_back(n[0].children[0]); }),
+      HasSubstr("two children have one name"));
   EXPECT_THAT(refused([](Nodes& n) { n[1].slots[0].node = 0; }),
               HasSubstr("a slot is missing"));
   EXPECT_THAT(refused([](Nodes& n) { n[1].parent = 3; }),
