@@ -356,7 +356,10 @@ std::vector<Operation> AllOperations() {
 TEST_F(Collective, ValueTooLargeForOneRank) {
   CommContext context = NewContext();
   const auto large = ShareFromRoot<LargeValue>(
-      context, [] { return StatusOr<LargeValue>({std::string(1 << 20, 'x')}); },
+      context,
+      [] {
+        return StatusOr<LargeValue>(LargeValue{std::string(1 << 20, 'x')});
+      },
       "a large value");
   EXPECT_EQ(large.status(),
             absl::ResourceExhaustedError(absl::StrCat(

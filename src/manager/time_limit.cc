@@ -34,7 +34,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxBytes = 64 << 10;
+constexpr size_t kMaxOutputBytes = 64 << 10;
 
 // Both ends of a pipe, closed at the end. Reading does not block.
 struct Pipe {
@@ -63,7 +63,7 @@ struct Pipe {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
       if (got <= 0) return CloseEnd(0);
-      text.append(part.data(), std::min<size_t>(got, kMaxBytes - text.size()));
+      text.append(part.data(), std::min<size_t>(got, kMaxOutputBytes - text.size()));
     }
   }
 

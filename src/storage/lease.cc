@@ -88,7 +88,7 @@ std::string OwnerText(const LeaseOwner& owner) {
 
 namespace {
 
-constexpr size_t kMaxBytes = 64 << 10;
+constexpr size_t kMaxLeaseBytes = 64 << 10;
 constexpr size_t kMaxUserBytes = 64 << 10;
 
 using Seconds = std::chrono::duration<double>;
@@ -231,7 +231,7 @@ StatusOr<Lease> Lease::Take(const std::string& path, const LeaseOwner& me,
   Seconds waited(0);
   for (;; std::this_thread::sleep_for(kBetweenTries)) {
     BELAY_ASSIGN_OR_RETURN(result, try_lock(file));
-    BELAY_ASSIGN_OR_RETURN(const std::string content, file.Read(kMaxBytes));
+    BELAY_ASSIGN_OR_RETURN(const std::string content, file.Read(kMaxLeaseBytes));
     BELAY_ASSIGN_OR_RETURN(
         owner,
         ParseLease(content, absl::StrCat("take the lease \"", path, "\"")));
@@ -250,7 +250,7 @@ StatusOr<Lease> Lease::Take(const std::string& path, const LeaseOwner& me,
   const std::string mine = LeaseText(me);
   BELAY_RETURN_IF_ERROR(file.Write(mine));
   // Without locks two may have come here at once.
-  BELAY_ASSIGN_OR_RETURN(const std::string found, file.Read(kMaxBytes));
+  BELAY_ASSIGN_OR_RETURN(const std::string found, file.Read(kMaxLeaseBytes));
   if (found != mine) {
     return absl::FailedPreconditionError(
         absl::StrCat("take the lease \"", path,
@@ -284,7 +284,7 @@ Status Lease::Renew(const std::string& path, const TryLock& try_lock) {
   if (text_.empty()) return absl::OkStatus();
   const StatusOr<FileLock::Result> before = try_lock(file_);
   BELAY_ASSIGN_OR_RETURN(FileLock again, FileLock::Open(path, kLeaseBeginning));
-  BELAY_ASSIGN_OR_RETURN(const std::string content, again.Read(kMaxBytes));
+  BELAY_ASSIGN_OR_RETURN(const std::string content, again.Read(kMaxLeaseBytes));
   if (!content.empty() && content != text_) {
     return TakenMeanwhile(path, content);
   }
