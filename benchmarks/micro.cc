@@ -82,7 +82,7 @@ void BM_ForEachRun(benchmark::State& state) {
   for (auto _ : state) {
     int64_t sum = 0;
     ForEachRun(box, box, whole,
-               [&](const Run& run) { sum += run.b + run.length; });
+               [&](const ElementRun& run) { sum += run.b + run.length; });
     benchmark::DoNotOptimize(sum);
   }
   state.SetItemsProcessed(state.iterations() * rows);
@@ -96,7 +96,7 @@ void BM_ForEachRun4d(benchmark::State& state) {
   for (auto _ : state) {
     int64_t sum = 0;
     ForEachRun(box, box, whole,
-               [&](const Run& run) { sum += run.b + run.length; });
+               [&](const ElementRun& run) { sum += run.b + run.length; });
     benchmark::DoNotOptimize(sum);
   }
   state.SetItemsProcessed(state.iterations() * 16 * 16 * 16);

@@ -202,7 +202,7 @@ inline std::string PieceOf(const StoredArray& array, const Box& box) {
   const std::string whole = ContentOf(array);
   const int64_t size = IoElementSize(array.dtype);
   std::string piece;
-  ForEachRun(box, box, WholeBox(IoShape(array)), [&](const Run& run) {
+  ForEachRun(box, box, WholeBox(IoShape(array)), [&](const ElementRun& run) {
     piece.append(whole, run.b * size, run.length * size);
   });
   return piece;
@@ -251,7 +251,7 @@ inline SimulatedFiles SimulateSave(const SavePlan& plan,
       std::string& piece = pieces[order.shard];
       if (piece.empty()) piece = PieceOf(array, box);
       const int64_t size = IoElementSize(array.dtype);
-      ForEachRun(order.box, box, order.extent.box, [&](const Run& run) {
+      ForEachRun(order.box, box, order.extent.box, [&](const ElementRun& run) {
         const int64_t to = dataset.offset + order.extent.offset + run.b * size;
         for (int64_t i = 0; i < run.length * size; ++i) {
           files.bytes[dataset.file].at(to + i) = piece.at(run.a * size + i);
@@ -271,7 +271,7 @@ inline void ExpectContent(const SavePlan& plan, const SimulatedFiles& files) {
     const std::string expected = PieceOf(array, dataset.box);
     ForEachExtent(dataset, dataset.box, size, [&](const Extent& extent) {
       const Box box = *Intersect(extent.box, dataset.box);
-      ForEachRun(box, dataset.box, extent.box, [&](const Run& run) {
+      ForEachRun(box, dataset.box, extent.box, [&](const ElementRun& run) {
         const int64_t at = dataset.offset + extent.offset + run.b * size;
         ASSERT_EQ(files.bytes[dataset.file].substr(at, run.length * size),
                   expected.substr(run.a * size, run.length * size));

@@ -163,7 +163,7 @@ inline void WriteDataset(PosixFile& file, const StoredArray& array,
   ForEachExtent(dataset, dataset.box, size, [&](const Extent& extent) {
     std::string bytes(NumElements(extent.box.shape) * size, '\0');
     ForEachRun(*Intersect(extent.box, dataset.box), WholeBox(IoShape(array)),
-               extent.box, [&](const Run& run) {
+               extent.box, [&](const ElementRun& run) {
                  content.copy(bytes.data() + run.b * size, run.length * size,
                               run.a * size);
                });

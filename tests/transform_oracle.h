@@ -159,10 +159,11 @@ class World {
     const Oracle& array = stored_.at(read.key);
     EXPECT_EQ(read.stored.shape, array.shape);
     EXPECT_EQ(CheckBox(read.box, array.shape), absl::OkStatus());
-    ForEachRun(read.box, WholeBox(array.shape), read.box, [&](const Run& run) {
-      std::copy_n(array.values.begin() + run.a, run.length,
-                  reinterpret_cast<int32_t*>(read.data) + run.b);
-    });
+    ForEachRun(read.box, WholeBox(array.shape), read.box,
+               [&](const ElementRun& run) {
+                 std::copy_n(array.values.begin() + run.a, run.length,
+                             reinterpret_cast<int32_t*>(read.data) + run.b);
+               });
   }
 
   Random& random() { return random_; }

@@ -16,7 +16,7 @@ struct Loop {
 
 // All runs of a box: the first one, and the loops around it, from the inside.
 struct RunLoops {
-  Run first{.a = 0, .b = 0, .length = 1};
+  ElementRun first{.a = 0, .b = 0, .length = 1};
   absl::InlinedVector<Loop, 6> loops;
 };
 
@@ -67,7 +67,7 @@ RunLoops MakeRunLoops(const Box& box, const Box& a_box, const Box& b_box) {
 // Moves `run` and `index` to the next round of the innermost loop; false after
 // the last one. Never steps past the end: that offset may not fit int64.
 bool Advance(const absl::InlinedVector<Loop, 6>& loops,
-             absl::InlinedVector<int64_t, 6>& index, Run& run) {
+             absl::InlinedVector<int64_t, 6>& index, ElementRun& run) {
   for (size_t i = 1; i < loops.size(); ++i) {
     const Loop& loop = loops[i];
     if (index[i] + 1 < loop.count) {
@@ -131,7 +131,7 @@ void CopyPieces(const char* from, int64_t from_step, char* to, int64_t to_step,
 }  // namespace
 
 void ForEachRun(const Box& box, const Box& a_box, const Box& b_box,
-                absl::FunctionRef<void(const Run&)> visit) {
+                absl::FunctionRef<void(const ElementRun&)> visit) {
   const Shape dense;
   ForEachRunSeries(box, {a_box, dense}, {b_box, dense},
                    [&](const RunSeries& series) {
@@ -160,7 +160,7 @@ void ForEachRunSeries(const Box& box, const StridedStore& a,
   } while (Advance(runs.loops, index, runs.first));
 }
 
-Run FirstRun(const Box& box, const Box& a_box, const Box& b_box) {
+ElementRun FirstRun(const Box& box, const Box& a_box, const Box& b_box) {
   assert(!IsEmpty(box));
   return MakeRunLoops(box, a_box, b_box).first;
 }

@@ -14,7 +14,7 @@ namespace belay {
 // checksums all turn boxes into offsets by these functions.
 
 // `length` elements, at element `a` of the first store and `b` of the second.
-struct Run {
+struct ElementRun {
   int64_t a = 0;
   int64_t b = 0;
   int64_t length = 0;
@@ -24,7 +24,7 @@ struct Run {
 // `a_box` and `b_box`, which contain it. An empty box has no runs, a scalar one
 // of length 1.
 void ForEachRun(const Box& box, const Box& a_box, const Box& b_box,
-                absl::FunctionRef<void(const Run&)> visit);
+                absl::FunctionRef<void(const ElementRun&)> visit);
 
 // A store with the elements of its box `strides` apart, by axis. Borrows both.
 struct StridedStore {
@@ -51,7 +51,7 @@ void ForEachRunSeries(const Box& box, const StridedStore& a,
 
 // Returns the first run; all others are as long. Requires a box that is not
 // empty.
-Run FirstRun(const Box& box, const Box& a_box, const Box& b_box);
+ElementRun FirstRun(const Box& box, const Box& a_box, const Box& b_box);
 
 int64_t CountRuns(const Box& box, const Box& a_box, const Box& b_box);
 

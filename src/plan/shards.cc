@@ -68,7 +68,7 @@ void ForEachSegment(const ShardMemory& memory, const Box& box,
                     const Extent& extent,
                     absl::FunctionRef<void(char*, int64_t, int64_t)> visit) {
   const int64_t size = memory.element_size;
-  ForEachRun(box, memory.box, extent.box, [&](const Run& run) {
+  ForEachRun(box, memory.box, extent.box, [&](const ElementRun& run) {
     visit(memory.data + run.a * size, extent.offset + run.b * size,
           run.length * size);
   });
@@ -94,9 +94,9 @@ std::optional<OneRun> FindOneRun(const ShardMemory& memory, const Box& box,
   const int64_t elements = NumElements(box.shape);
   if (elements == 0) return std::nullopt;
   if (box.shape.size() == 1) return MakeVectorRun(memory, box, extent);
-  const Run in_file = FirstRun(box, memory.box, extent.box);
+  const ElementRun in_file = FirstRun(box, memory.box, extent.box);
   if (in_file.length != elements) return std::nullopt;
-  const Run in_array = FirstRun(box, memory.box, WholeBox(memory.array));
+  const ElementRun in_array = FirstRun(box, memory.box, WholeBox(memory.array));
   if (in_array.length != elements) return std::nullopt;
   const int64_t size = memory.element_size;
   return OneRun{.data = memory.data + in_file.a * size,
@@ -120,9 +120,10 @@ void Checksummer::Add(const ShardMemory& memory, const Box& box,
   if (registers_.empty() || IsEmpty(box)) return;
   const int64_t size = memory.element_size;
   BlockSum& sum = FindSum(memory, first_block);
-  ForEachRun(box, memory.box, WholeBox(memory.array), [&](const Run& run) {
-    sum.Add(run.b * size, memory.data + run.a * size, run.length * size);
-  });
+  ForEachRun(
+      box, memory.box, WholeBox(memory.array), [&](const ElementRun& run) {
+        sum.Add(run.b * size, memory.data + run.a * size, run.length * size);
+      });
 }
 
 void Checksummer::AddCopying(const ShardMemory& memory, const OneRun& run,

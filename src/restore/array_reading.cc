@@ -38,7 +38,7 @@ void CopyParts(const StructField& field, const Box& box, int64_t rows,
                const char* from, char* to) {
   const int64_t size = DTypeSize(field.dtype);
   for (int64_t i = 0; i < rows; ++i) {
-    ForEachRun(box, WholeBox(field.shape), box, [&](const Run& run) {
+    ForEachRun(box, WholeBox(field.shape), box, [&](const ElementRun& run) {
       std::memcpy(to + run.b * size, from + run.a * size,
                   static_cast<size_t>(run.length * size));
     });

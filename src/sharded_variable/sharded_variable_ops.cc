@@ -343,11 +343,12 @@ void Pack(PiecesRun& run) {
                    [&](const Component& component, const Box& part) {
                      if (component.owner == run.rank) return;
                      std::byte*& target = next[component.owner];
-                     ForEachRun(part, piece.box, part, [&](const Run& copied) {
-                       std::memcpy(target + copied.b * size,
-                                   piece.values->data() + copied.a * size,
-                                   copied.length * size);
-                     });
+                     ForEachRun(
+                         part, piece.box, part, [&](const ElementRun& copied) {
+                           std::memcpy(target + copied.b * size,
+                                       piece.values->data() + copied.a * size,
+                                       copied.length * size);
+                         });
                      target += Bytes(run, part);
                    });
   }
@@ -358,7 +359,7 @@ void Apply(const PiecesRun& run, const Component& component, const Box& part,
            const Box& held, const std::byte* values) {
   const int64_t size = DTypeSize(run.variable.dtype());
   ForEachRun(part, run.variable.ComponentBox(component), held,
-             [&](const Run& applied) {
+             [&](const ElementRun& applied) {
                UpdateCheckedElements(run.op, run.variable.dtype(),
                                      component.data + applied.a * size,
                                      values + applied.b * size, applied.length);

@@ -155,7 +155,7 @@ void HandOver(const FormedShards& formed, int32_t shard, const Box& part,
   } else if (IsStrided(own)) {
     ScatterElements(own, part, staged.data, staged.box);
   } else {
-    ForEachRun(part, staged.box, memory.box, [&](const Run& run) {
+    ForEachRun(part, staged.box, memory.box, [&](const ElementRun& run) {
       StreamCopy(memory.data + run.b * memory.element_size,
                  staged.data + run.a * memory.element_size,
                  run.length * memory.element_size);

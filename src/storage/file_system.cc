@@ -61,7 +61,7 @@ bool HasSlowTargets() {
 
 bool IsSlowTarget(const ShardMemory& memory, const Box& box,
                   const Extent& extent) {
-  const Run run = FirstRun(box, memory.box, extent.box);
+  const ElementRun run = FirstRun(box, memory.box, extent.box);
   const int64_t size = memory.element_size;
   // The copy of less than a page is soon over.
   if (run.length * size < kPlaces) return false;

@@ -244,7 +244,7 @@ Status FilteredReader::Read(const std::string& path,
   }
   const Chunk& chunk = held_.front();
   const int64_t size = memory.element_size;
-  ForEachRun(box, chunk.box, memory.box, [&](const Run& run) {
+  ForEachRun(box, chunk.box, memory.box, [&](const ElementRun& run) {
     std::memcpy(memory.data + run.b * size, chunk.bytes.data() + run.a * size,
                 run.length * size);
   });

@@ -152,7 +152,7 @@ class ReadSums {
     if (first_block < 0 || job_.registers.empty()) return;
     sum_.Add(memory, box, first_block);
     const int64_t size = memory.element_size;
-    ForEachRun(box, box, WholeBox(memory.array), [&](const Run& run) {
+    ForEachRun(box, box, WholeBox(memory.array), [&](const ElementRun& run) {
       int64_t begin = run.b * size;
       const int64_t end = begin + run.length * size;
       while (begin < end) {

@@ -426,13 +426,13 @@ Call PrepareCall(const ShardMemory& memory, const Box& box) {
   Call call{.box = box, .dense = nullptr, .packed = {}};
   const int64_t size = memory.element_size;
   if (CountRuns(box, memory.box, box) == 1) {
-    ForEachRun(box, memory.box, box, [&](const Run& run) {
+    ForEachRun(box, memory.box, box, [&](const ElementRun& run) {
       call.dense = memory.data + run.a * size;
     });
     return call;
   }
   call.packed.resize(NumElements(box.shape) * size);
-  ForEachRun(box, memory.box, box, [&](const Run& run) {
+  ForEachRun(box, memory.box, box, [&](const ElementRun& run) {
     std::copy_n(memory.data + run.a * size, run.length * size,
                 call.packed.data() + run.b * size);
   });

@@ -11,22 +11,23 @@
 
 namespace belay {
 
-bool operator==(const Run& x, const Run& y) {
+bool operator==(const ElementRun& x, const ElementRun& y) {
   return x.a == y.a && x.b == y.b && x.length == y.length;
 }
-void PrintTo(const Run& run, std::ostream* out) {
+void PrintTo(const ElementRun& run, std::ostream* out) {
   *out << "{" << run.a << ", " << run.b << ", " << run.length << "}";
 }
 
 namespace {
 
-using Piece = Run;  // inside a test, Run is a member of ::testing::Test
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::vector<Run> Runs(const Box& box, const Box& a_box, const Box& b_box) {
-  std::vector<Run> runs;
-  ForEachRun(box, a_box, b_box, [&](const Run& run) { runs.push_back(run); });
+std::vector<ElementRun> Runs(const Box& box, const Box& a_box,
+                             const Box& b_box) {
+  std::vector<ElementRun> runs;
+  ForEachRun(box, a_box, b_box,
+             [&](const ElementRun& run) { runs.push_back(run); });
   EXPECT_EQ(CountRuns(box, a_box, b_box), static_cast<int64_t>(runs.size()));
   return runs;
 }
@@ -40,8 +41,9 @@ std::vector<Box> Tiles(const Box& box, int64_t max_elements) {
 
 // One element at a time, joined with the run before it where both stores go
 // on without a gap: by construction the longest runs there are.
-std::vector<Run> NaiveRuns(const Box& box, const Box& a_box, const Box& b_box) {
-  std::vector<Run> runs;
+std::vector<ElementRun> NaiveRuns(const Box& box, const Box& a_box,
+                                  const Box& b_box) {
+  std::vector<ElementRun> runs;
   for (const Position& element : Elements(box)) {
     const int64_t a = OffsetIn(a_box, element);
     const int64_t b = OffsetIn(b_box, element);
@@ -57,45 +59,47 @@ std::vector<Run> NaiveRuns(const Box& box, const Box& a_box, const Box& b_box) {
 
 TEST(RunsTest, WholeArrayIsOneRun) {
   const Box whole = WholeBox({4, 3, 5});
-  EXPECT_THAT(Runs(whole, whole, whole), ElementsAre(Piece{0, 0, 60}));
+  EXPECT_THAT(Runs(whole, whole, whole), ElementsAre(ElementRun{0, 0, 60}));
 }
 
 TEST(RunsTest, RowsAreOneRun) {
   const Box rows = {{1, 0}, {2, 5}};
-  EXPECT_THAT(Runs(rows, rows, WholeBox({4, 5})), ElementsAre(Piece{0, 5, 10}));
+  EXPECT_THAT(Runs(rows, rows, WholeBox({4, 5})),
+              ElementsAre(ElementRun{0, 5, 10}));
 }
 
 TEST(RunsTest, ColumnsAreOneRunPerRow) {
   const Box columns = {{0, 1}, {3, 2}};
   EXPECT_THAT(Runs(columns, columns, WholeBox({3, 5})),
-              ElementsAre(Piece{0, 1, 2}, Piece{2, 6, 2}, Piece{4, 11, 2}));
+              ElementsAre(ElementRun{0, 1, 2}, ElementRun{2, 6, 2},
+                          ElementRun{4, 11, 2}));
 }
 
 TEST(RunsTest, ARunIsContiguousInBothStores) {
   const Box box = {{1, 0}, {2, 4}};
   // Whole rows in the first store, half rows in the second.
   EXPECT_THAT(Runs(box, WholeBox({4, 4}), {{0, 0}, {4, 8}}),
-              ElementsAre(Piece{4, 8, 4}, Piece{8, 16, 4}));
+              ElementsAre(ElementRun{4, 8, 4}, ElementRun{8, 16, 4}));
 }
 
 TEST(RunsTest, AxesOfLengthOneDoNotEndARun) {
   const Box box = {{0, 2, 0}, {1, 1, 6}};
   EXPECT_THAT(Runs(box, WholeBox({3, 4, 6}), box),
-              ElementsAre(Piece{12, 0, 6}));
+              ElementsAre(ElementRun{12, 0, 6}));
   const Box column = {{0, 0}, {5, 1}};
   EXPECT_THAT(Runs(column, column, WholeBox({5, 1})),
-              ElementsAre(Piece{0, 0, 5}));
+              ElementsAre(ElementRun{0, 0, 5}));
 }
 
 TEST(RunsTest, AChunkMayHangOverTheArray) {
   // The last chunk of 4 x 4 of an array of 6 x 5.
   const Box chunk = {{4, 4}, {4, 4}};
   EXPECT_THAT(Runs({{4, 4}, {2, 1}}, WholeBox({6, 5}), chunk),
-              ElementsAre(Piece{24, 0, 1}, Piece{29, 4, 1}));
+              ElementsAre(ElementRun{24, 0, 1}, ElementRun{29, 4, 1}));
 }
 
 TEST(RunsTest, EmptyBoxesAndScalars) {
-  EXPECT_THAT(Runs({}, {}, {}), ElementsAre(Piece{0, 0, 1}));
+  EXPECT_THAT(Runs({}, {}, {}), ElementsAre(ElementRun{0, 0, 1}));
   EXPECT_THAT(Runs({{1, 0}, {0, 3}}, WholeBox({4, 3}), WholeBox({4, 3})),
               IsEmpty());
   EXPECT_THAT(Runs({{0}, {0}}, {{0}, {0}}, {{0}, {0}}), IsEmpty());
@@ -122,7 +126,7 @@ TEST(RunsTest, AgreesWithSingleElements) {
     const Box box = DrawBox(rng, shape);
     const Box a_box = DrawAround(rng, box, 2);
     const Box b_box = DrawAround(rng, box, 2);
-    const std::vector<Piece> naive = NaiveRuns(box, a_box, b_box);
+    const std::vector<ElementRun> naive = NaiveRuns(box, a_box, b_box);
     EXPECT_EQ(Runs(box, a_box, b_box), naive)
         << BoxText(box) << " in " << BoxText(a_box) << " and "
         << BoxText(b_box);
@@ -149,13 +153,14 @@ TEST(RunsTest, OffsetsNearTheEndOfInt64) {
   const int64_t row = 2 * (n - 1);
   EXPECT_THAT(
       Runs(corner, whole, corner),
-      ElementsAre(Piece{size - row - 3, 0, 1}, Piece{size - row - 1, 1, 1},
-                  Piece{size - 3, 2, 1}, Piece{size - 1, 3, 1}));
+      ElementsAre(ElementRun{size - row - 3, 0, 1},
+                  ElementRun{size - row - 1, 1, 1}, ElementRun{size - 3, 2, 1},
+                  ElementRun{size - 1, 3, 1}));
   EXPECT_EQ(CountRuns(whole, whole, whole), 1);
   EXPECT_EQ(CountRuns({{0, 0, 1}, {n, n - 1, 1}}, whole, whole), n * (n - 1));
   const int64_t max = std::numeric_limits<int64_t>::max();
   EXPECT_THAT(Runs({{max - 1}, {1}}, WholeBox({max}), {{max - 2}, {2}}),
-              ElementsAre(Piece{max - 1, 1, 1}));
+              ElementsAre(ElementRun{max - 1, 1, 1}));
 }
 
 TEST(RunsTest, DoesNotAllocate) {
@@ -164,7 +169,7 @@ TEST(RunsTest, DoesNotAllocate) {
   int64_t num_runs = 0;
   int64_t num_tiles = 0;
   const int64_t before = counted_memory.calls;
-  ForEachRun(box, whole, box, [&](const Piece&) { ++num_runs; });
+  ForEachRun(box, whole, box, [&](const ElementRun&) { ++num_runs; });
   ForEachTile(box, 3, [&](const Box&) { ++num_tiles; });
   EXPECT_EQ(counted_memory.calls, before);
   EXPECT_EQ(num_runs, 20 * 7 * 20);

@@ -36,7 +36,7 @@ TEST(BoxesOfRangeTest, EveryRangeInOrder) {
       const std::vector<Box> parts = BoxesOfRange(box, begin, end);
       ASSERT_LE(parts.size(), 5u);
       for (const Box& part : parts) {
-        ForEachRun(part, box, box, [&](const belay::Run& run) {
+        ForEachRun(part, box, box, [&](const ElementRun& run) {
           ASSERT_EQ(run.a, next);
           next += run.length;
         });

@@ -238,7 +238,7 @@ bool CoversOnce(const Shape& shape, const std::vector<Box>& boxes) {
       continue;
     }
     ForEachRun(boxes[i], WholeBox(shape), WholeBox(shape),
-               [&](const belay::Run& run) {
+               [&](const ElementRun& run) {
                  for (int64_t k = 0; k < run.length; ++k) ++counts[run.a + k];
                });
   }

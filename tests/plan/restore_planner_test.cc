@@ -217,12 +217,13 @@ std::vector<std::string> SimulateReads(const SimulatedFiles& files,
   for (const ReadOrder& order : reads.orders) {
     const ShardInfo& shard = shards[order.shard];
     const int64_t size = IoElementSize(shard.dtype);
-    ForEachRun(order.box, IoBox(shard), order.extent.box, [&](const Run& run) {
-      const int64_t from = order.extent.offset + run.b * size;
-      bytes[order.shard].replace(
-          run.a * size, run.length * size,
-          files.bytes[order.file].substr(from, run.length * size));
-    });
+    ForEachRun(order.box, IoBox(shard), order.extent.box,
+               [&](const ElementRun& run) {
+                 const int64_t from = order.extent.offset + run.b * size;
+                 bytes[order.shard].replace(
+                     run.a * size, run.length * size,
+                     files.bytes[order.file].substr(from, run.length * size));
+               });
   }
   return bytes;
 }
@@ -243,7 +244,7 @@ Counted CountReads(const StoredArray& array, int64_t first_block,
     const std::vector<ShardInfo>& shards = wanted[rank].shards;
     for (const ShardInfo& shard : shards) {
       if (shard.key != array.key) continue;
-      ForEachRun(IoBox(shard), whole, whole, [&](const Run& run) {
+      ForEachRun(IoBox(shard), whole, whole, [&](const ElementRun& run) {
         std::fill_n(result.wanted.begin() + run.a, run.length, 1);
       });
     }
@@ -251,7 +252,7 @@ Counted CountReads(const StoredArray& array, int64_t first_block,
       if (shards[order.shard].key != array.key) continue;
       if (order.first_block < 0) continue;
       EXPECT_EQ(order.first_block, first_block);
-      ForEachRun(order.box, whole, whole, [&](const Run& run) {
+      ForEachRun(order.box, whole, whole, [&](const ElementRun& run) {
         for (int64_t i = 0; i < run.length; ++i) ++result.counts[run.a + i];
       });
     }

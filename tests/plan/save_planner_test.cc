@@ -228,7 +228,7 @@ std::vector<std::vector<int>> CountWrites(const SavePlan& plan) {
     for (const WriteOrder& order : writes.orders) {
       const int32_t index = plan.datasets[order.dataset].array;
       const Box whole = WholeBox(IoShape(plan.arrays[index]));
-      ForEachRun(order.box, whole, whole, [&](const Run& run) {
+      ForEachRun(order.box, whole, whole, [&](const ElementRun& run) {
         for (int64_t i = 0; i < run.length; ++i) ++counts[index][run.a + i];
       });
     }

@@ -133,7 +133,7 @@ void ExpectPieces(const CheckpointReader& reader, const StoredArray& array,
                                  last->begin(), last->end(),
                                  piece.offset.begin(), piece.offset.end()));
         last = piece.offset;
-        ForEachRun(piece, piece, box, [&](const Run& run) {
+        ForEachRun(piece, piece, box, [&](const ElementRun& run) {
           std::copy_n(
               reinterpret_cast<const char*>(values.data()) + run.a * size,
               run.length * size, bytes.begin() + run.b * size);
