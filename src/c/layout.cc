@@ -273,7 +273,7 @@ int belay_options_set_sharding_policy(belay_options* options,
         if (parameters != nullptr) {
           policy.parameters = {{"parameters", parameters}};
         }
-        options->values[belay::c::kPolicyOption] = policy.description;
+        options->texts[belay::OptionReader::kPolicyOption] = policy.description;
         options->sharding_policy = std::move(policy);
         return absl::OkStatus();
       });

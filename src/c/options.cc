@@ -3,80 +3,25 @@
 #include <cstring>
 #include <deque>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "c/error.h"
 #include "c/handles.h"
 #include "core/catch_exceptions.h"
-#include "core/keys.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "mpi/collective.h"
 #include "mpi/deadline.h"
 
 namespace belay::c {
-namespace {
 
-// Those of null are all unset.
-const belay_options& OptionsOf(const belay_options* options) {
-  static const auto* const kNone = new belay_options();
-  return options == nullptr ? *kNone : *options;
-}
-
-}  // namespace
-
-OptionReader::OptionReader(const belay_options* options)
-    : values_(OptionsOf(options).values),
-      sharding_policy_(OptionsOf(options).sharding_policy) {}
-
-const std::string* OptionReader::Find(const std::string& name) {
-  known_.push_back(name);
-  const auto found = values_.find(name);
-  return found == values_.end() ? nullptr : &found->second;
-}
-
-void OptionReader::Refuse(const std::string& name, const std::string& text,
-                          const std::string& needed) {
-  status_.Update(absl::InvalidArgumentError(
-      absl::StrFormat("option \"%s\": unusable value (need %s, found \"%s\")",
-                      name, needed, text)));
-}
-
-void OptionReader::ReadShardingPolicy(ShardingPolicy& policy) {
-  constexpr char kLimit[] = "max_shard_size";
-  const std::string* const max_bytes = Find(kLimit);
-  const std::string* const name = Find(kPolicyOption);
-  // The last call counts: a text that came after the function has replaced it.
-  if (name != nullptr &&
-      (!sharding_policy_ || *name != sharding_policy_->description)) {
-    return Refuse(kPolicyOption, *name,
-                  "the function belay_options_set_sharding_policy");
-  }
-  if (sharding_policy_ && max_bytes != nullptr) {
-    return Refuse(kLimit, *max_bytes,
-                  "nothing beside belay_options_set_sharding_policy");
-  }
-  if (sharding_policy_) policy = *sharding_policy_;
-  if (max_bytes == nullptr) return;
-  int64_t number = 0;
-  Read(kLimit, number);
-  policy = MaxShardSize(number);
-}
-
-Status OptionReader::Finish() const {
-  for (const auto& [name, value] : values_) {
-    bool is_known = false;
-    for (const std::string& known : known_) is_known |= known == name;
-    if (is_known) continue;
-    CloseKeys close(name);
-    for (const std::string& known : known_) close.Offer(known);
-    return absl::InvalidArgumentError(
-        absl::StrFormat("option \"%s\": no such option here (need one of %s)%s",
-                        name, absl::StrJoin(known_, ", "), close.Hint()));
-  }
-  return status_;
+OptionReader ReaderOf(const belay_options* options) {
+  static const auto* const kNone = new OptionTexts();
+  if (options == nullptr) return OptionReader(*kNone, nullptr);
+  const auto& policy = options->sharding_policy;
+  return OptionReader(options->texts, policy ? &*policy : nullptr);
 }
 
 }  // namespace belay::c
@@ -94,7 +39,15 @@ int belay_options_set(belay_options* options, const char* name,
   return belay::c::Call(
       {{"options", options}, {"name", name}, {"value", value}},
       [&]() -> belay::Status {
-        options->values[name] = value;
+        options->texts[name] = value;
+        return absl::OkStatus();
+      });
+}
+
+int belay_options_set_text(belay_options* options, const char* text) {
+  return belay::c::Call(
+      {{"options", options}, {"text", text}}, [&]() -> belay::Status {
+        options->status.Update(belay::ParseOptionTexts(text, options->texts));
         return absl::OkStatus();
       });
 }
@@ -124,9 +77,9 @@ std::string OperationOn(const char* operation, const char* dir) {
 double DeadlineOf(const belay_options* options) {
   constexpr double kUsual = 600;
   if (options == nullptr) return kUsual;
-  const auto found = options->values.find("deadline_seconds");
+  const auto found = options->texts.find("deadline_seconds");
   double seconds = 0;
-  if (found == options->values.end() ||
+  if (found == options->texts.end() ||
       !absl::SimpleAtod(found->second, &seconds) || !(seconds >= 0)) {
     return kUsual;
   }
@@ -191,7 +144,8 @@ Status ReadRestoreOptions(const belay_options* given, RestoreOptions& options) {
 }
 
 Status CheckCommOptions(const belay_options* given) {
-  OptionReader reader(given);
+  if (given != nullptr) BELAY_RETURN_IF_ERROR(given->status);
+  OptionReader reader = ReaderOf(given);
   double seconds = 0;
   reader.Read("deadline_seconds", seconds);
   BELAY_RETURN_IF_ERROR(reader.Finish());

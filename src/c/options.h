@@ -1,113 +1,31 @@
-// Options as text: what belay_options_set has taken, by name.
+// What a call of C gets as options, and what surrounds such a call.
 
 #ifndef BELAY_C_OPTIONS_H_
 #define BELAY_C_OPTIONS_H_
 
-#include <cstdint>
 #include <functional>
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "belay/belay_c.h"
 #include "belay/comm.h"
-#include "belay/manager/manager_options.h"
 #include "belay/options.h"
 #include "belay/status.h"
-#include "belay/values/async_options.h"
-#include "belay/values/sharding_policy.h"
 #include "c/handles.h"
-#include "core/option_table.h"
+#include "core/option_text.h"
+#include "core/status_macros.h"
 
 namespace belay::c {
 
-// The option of belay_options_set_sharding_policy; its value is the description
-// of the policy.
-inline constexpr char kPolicyOption[] = "sharding_policy";
-
-// Reads options one by one and keeps the first mistake.
-class OptionReader {
- public:
-  // Null: all options keep their defaults. Borrows them.
-  explicit OptionReader(const belay_options* options);
-
-  // Reads all options of a struct that have a text.
-  template <typename Options>
-  void ReadAll(Options& options) {
-    ForEachOption<Options>([&](const auto& row) {
-      if (!row.is_only_cpp()) ReadRow(row, options.*row.field);
-    });
-  }
-
-  // Reads an option of that name, if it is set.
-  template <HasText T>
-  void Read(const std::string& name, T& value, Bounds bounds = {}) {
-    const std::string* const text = Find(name);
-    if (text == nullptr) return;
-    // Fortran writes numbers with blanks before them.
-    const std::string bare(absl::StripAsciiWhitespace(*text));
-    if (ReadText(std::is_same_v<T, std::string> ? *text : bare, value)) return;
-    Refuse(name, *text, NeededText<T>(bounds));
-  }
-
-  // Returns the first mistake: a value that could not be read, or an option
-  // that no function above has asked for.
-  Status Finish() const;
-
- private:
-  template <typename Row, typename T>
-  void ReadRow(const Row& row, T& value) {
-    if constexpr (HasText<T>) Read(row.other_name(), value, row.traits.bounds);
-  }
-  // Options in the midst of those of a manager.
-  template <typename Row, typename T>
-  requires(OptionGroup<T> ||
-           std::is_same_v<T, SaveOptions>) void ReadRow(const Row&,
-                                                        T& options) {
-    ReadAll(options);
-  }
-  template <typename Row>
-  void ReadRow(const Row& row, std::optional<AsyncOptions>& async) {
-    bool is_async = false;
-    AsyncOptions options;
-    Read(row.other_name(), is_async);
-    ReadAll(options);
-    if (is_async) async = options;
-  }
-  template <typename Row>
-  void ReadRow(const Row&, std::optional<AutoInterval>& interval) {
-    AutoInterval options;
-    const size_t first = known_.size();
-    ReadAll(options);
-    for (size_t i = first; i < known_.size(); ++i) {
-      if (values_.contains(known_[i])) interval = options;
-    }
-  }
-  // That of belay_options_set_sharding_policy, or MaxShardSize of an option.
-  template <typename Row>
-  void ReadRow(const Row&, ShardingPolicy& policy) {
-    ReadShardingPolicy(policy);
-  }
-
-  void ReadShardingPolicy(ShardingPolicy& policy);
-  // Null: not set.
-  const std::string* Find(const std::string& name);
-  void Refuse(const std::string& name, const std::string& text,
-              const std::string& needed);
-
-  const std::map<std::string, std::string>& values_;
-  const std::optional<ShardingPolicy>& sharding_policy_;
-  std::vector<std::string> known_;
-  Status status_;
-};
+// The texts of null are none.
+OptionReader ReaderOf(const belay_options* options);
 
 // Reads the options of a call.
 // Errors: InvalidArgument - an unknown name, or a value that cannot be read.
 template <typename Options>
 Status ReadOptions(const belay_options* given, Options& options) {
-  OptionReader reader(given);
+  if (given != nullptr) BELAY_RETURN_IF_ERROR(given->status);
+  OptionReader reader = ReaderOf(given);
   reader.ReadAll(options);
   return reader.Finish();
 }

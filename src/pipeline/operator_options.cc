@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "core/keys.h"
 #include "core/option_table.h"
+#include "core/option_text.h"
 #include "core/text.h"
 
 namespace belay {
@@ -73,12 +74,69 @@ void SetOptions(const OperatorOptions& wanted, const char* prefix,
   });
 }
 
+constexpr char kOptions[] = "BELAY_OPTIONS";
+
+// Appends what is wrong with BELAY_OPTIONS.
+void CheckOptions(const OperatorOptions& wanted,
+                  std::vector<std::string>& mistakes) {
+  const auto text = wanted.find(kOptions);
+  if (text == wanted.end()) return;
+  ManagerOptions options;
+  if (const Status read = ReadOptionText(text->second, options); !read.ok()) {
+    mistakes.push_back(Cat(kOptions, ": ", read.message()));
+    return;
+  }
+  for (const std::string& mistake : FindOutOfRange(options)) {
+    mistakes.push_back(Cat(kOptions, ": ", mistake));
+  }
+}
+
+// Returns whether the text has an option of this struct.
+template <typename Options>
+bool HasOption(const OptionTexts& texts) {
+  bool has = false;
+  ForEachOption<Options>(
+      [&](const auto& row) { has |= texts.contains(row.other_name()); });
+  return has;
+}
+
 // Takes what a rule was, and says so.
 template <typename T>
 void Drop(const char* name, T& rule, std::string& note) {
   if (!rule) return;
   rule = T();
   absl::StrAppend(&note, " and of ", name);
+}
+
+// Drops the rules about when to save that those of `texts` replace.
+void DropSaveRules(const OptionTexts& texts, SavePolicy& policy,
+                   std::string& note) {
+  const bool is_auto = HasOption<AutoInterval>(texts);
+  if (!is_auto && !HasOption<SavePolicy>(texts)) return;
+  Drop("should_save", policy.should_save, note);
+  Drop("checkpoint_interval", policy.checkpoint_interval, note);
+  if (is_auto) {
+    policy = {.step_counter = policy.step_counter};
+  } else {
+    Drop("auto_interval", policy.auto_interval, note);
+  }
+}
+
+// Sets the options that BELAY_OPTIONS names.
+void SetNamedOptions(const OperatorOptions& wanted, ManagerOptions& options,
+                     std::vector<std::string>& notes) {
+  const auto text = wanted.find(kOptions);
+  if (text == wanted.end()) return;
+  OptionTexts texts;
+  ParseOptionTexts(text->second, texts).IgnoreError();  // it is sound
+  std::string note =
+      Cat(kOptions, ": ", text->second, " in place of what the program sets");
+  DropSaveRules(texts, options.save_policy, note);
+  if (HasOption<RetentionPolicy>(texts)) {
+    Drop("preservation", options.retention.preservation, note);
+  }
+  ReadOptionText(text->second, options).IgnoreError();
+  notes.push_back(std::move(note));
 }
 
 // All that some part of belay reads, but for OperatorVariables().
@@ -94,7 +152,7 @@ constexpr const char* kOtherVariables[] = {"BELAY_ABORT_ON_EXCEPTION",
 
 const std::vector<const char*>& OperatorVariables() {
   static const auto* const all = [] {
-    auto* const names = new std::vector<const char*>{"BELAY_DIR"};
+    auto* const names = new std::vector<const char*>{"BELAY_DIR", kOptions};
     const auto add = [&](const auto& row) {
       names->push_back(row.traits.variable);
     };
@@ -136,6 +194,7 @@ StatusOr<OperatorOptions> ParseOperatorOptions(const VariableLookup& lookup) {
     if (text != nullptr && *text != '\0') wanted[name] = text;
   }
   std::vector<std::string> mistakes;
+  CheckOptions(wanted, mistakes);
   CheckVariables<SavePolicy>(wanted, mistakes);
   CheckVariables<RetentionPolicy>(wanted, mistakes);
   CheckVariables<SaveOptions>(wanted, mistakes);
@@ -153,6 +212,7 @@ std::vector<std::string> ApplyOperatorOptions(const OperatorOptions& wanted,
     dir = found->second;
   }
   if (options.read_only) return notes;
+  SetNamedOptions(wanted, options, notes);
   const size_t before = notes.size();
   SetOptions(wanted, "", options.save_policy, notes);
   SetOptions(wanted, "", options.retention, notes);
@@ -171,6 +231,11 @@ std::vector<std::string> ApplyOperatorOptions(const OperatorOptions& wanted,
 }
 
 void ApplyToSave(const OperatorOptions& wanted, SaveOptions& save) {
+  if (const auto text = wanted.find(kOptions); text != wanted.end()) {
+    OptionTexts texts;
+    ParseOptionTexts(text->second, texts).IgnoreError();  // it is sound
+    OptionReader(texts, nullptr).ReadAll(save);
+  }
   std::vector<std::string> notes;
   SetOptions(wanted, "", save, notes);
 }

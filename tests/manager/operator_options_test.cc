@@ -168,5 +168,63 @@ TEST(OperatorOptionsTest, MisspeltVariables) {
           "BELAY_FOLLOW_LINKS"));
 }
 
+TEST(OperatorOptionsTest, OptionsByTheirNames) {
+  const Applied applied = Apply(
+      {{"BELAY_OPTIONS", "max_to_keep=3 read_back transfer=hdf5"},
+       {"BELAY_KEEP", "4"}},
+      {.save_policy = {.save_interval_steps = 10}, .tolerated_failures = 1});
+  EXPECT_EQ(applied.options.retention.max_to_keep, 4) << "the variable of it";
+  EXPECT_TRUE(applied.options.save.read_back);
+  EXPECT_EQ(applied.options.save.transfer, Transfer::kHdf5);
+  EXPECT_EQ(applied.options.save_policy.save_interval_steps, 10);
+  EXPECT_EQ(applied.options.tolerated_failures, 1);
+  EXPECT_THAT(applied.notes,
+              ElementsAre("BELAY_OPTIONS: max_to_keep=3 read_back "
+                          "transfer=hdf5 in place of what the program sets",
+                          "BELAY_KEEP: max_to_keep is 4 in place of 3"));
+  SaveOptions save;
+  ApplyToSave(Parse({{"BELAY_OPTIONS", "read_back max_to_keep=3"}}).value(),
+              save);
+  EXPECT_TRUE(save.read_back);
+  ManagerOptions reader{.read_only = true};
+  EXPECT_THAT(Apply({{"BELAY_OPTIONS", "max_to_keep=3"}}, reader).notes,
+              IsEmpty());
+}
+
+TEST(OperatorOptionsTest, NamedOptionsReplaceRules) {
+  const ManagerOptions rules{
+      .save_policy = {.should_save =
+                          [](int64_t, std::optional<int64_t>) { return true; }},
+      .retention = {.preservation = LatestN(2)}};
+  const Applied steps =
+      Apply({{"BELAY_OPTIONS", "save_interval_steps=5 max_to_keep=1"}}, rules);
+  EXPECT_EQ(steps.options.save_policy.should_save, nullptr);
+  EXPECT_FALSE(steps.options.retention.preservation.has_value());
+  EXPECT_THAT(steps.notes,
+              ElementsAre("BELAY_OPTIONS: save_interval_steps=5 max_to_keep=1 "
+                          "in place of what the program sets and of "
+                          "should_save and of preservation"));
+  const int64_t counter = 0;
+  const Applied automatic = Apply(
+      {{"BELAY_OPTIONS", "mtbf_seconds=3600"}},
+      {.save_policy = {.save_interval_steps = 7, .step_counter = &counter}});
+  EXPECT_EQ(automatic.options.save_policy.save_interval_steps, 1);
+  EXPECT_EQ(automatic.options.save_policy.step_counter, &counter);
+  EXPECT_EQ(automatic.options.save_policy.auto_interval->mtbf_seconds, 3600);
+}
+
+TEST(OperatorOptionsTest, MistakesInNamedOptions) {
+  EXPECT_THAT(ErrorOf({{"BELAY_OPTIONS", "max_to_kep=3"}}),
+              AllOf(HasSubstr("BELAY_OPTIONS: option \"max_to_kep\": no such "
+                              "option here"),
+                    HasSubstr("close to it: \"max_to_keep\"")));
+  EXPECT_THAT(ErrorOf({{"BELAY_OPTIONS", "max_to_keep=-3"}}),
+              HasSubstr("BELAY_OPTIONS: max_to_keep is out of range (need at "
+                        "least 0, found -3)"));
+  EXPECT_THAT(ErrorOf({{"BELAY_OPTIONS", "durable='"}}),
+              HasSubstr("BELAY_OPTIONS: options \"durable='\": a quote "
+                        "without its end"));
+}
+
 }  // namespace
 }  // namespace belay::operator_options_test
