@@ -33,7 +33,8 @@ module belay_base
 
   public :: belay_error_message, belay_code_name, belay_version
   public :: belay_comm_create, belay_comm_free
-  public :: belay_options_create, belay_options_set, belay_options_free
+  public :: belay_options_create, belay_options_set, belay_options_set_text, &
+      belay_options_free
   public :: finish, handle_of
 
   ! Duplicates a communicator of mpi_f08, of the module mpi or of mpif.h.
@@ -142,6 +143,15 @@ contains
   subroutine belay_options_free(options)
     type(belay_options), intent(inout) :: options
     call c_options_free(options%handle)
+  end subroutine
+
+  ! Sets options by a text such as "max_to_keep=3 async_save": with blanks between
+  ! them, and a name alone for true. Local.
+  subroutine belay_options_set_text(options, text, ierr)
+    type(belay_options), intent(in) :: options
+    character(len=*), intent(in) :: text
+    integer, intent(out), optional :: ierr
+    call finish(c_options_set_text(options%handle, to_c(text)), ierr)
   end subroutine
 
   subroutine set_text(options, name, value, ierr)

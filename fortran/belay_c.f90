@@ -27,6 +27,13 @@ module belay_c
       type(c_ptr) :: result
     end function
 
+    integer(c_int) function c_options_set_text(options, text) &
+        bind(C, name="belay_options_set_text")
+      import
+      type(c_ptr), value :: options
+      character(kind=c_char), intent(in) :: text(*)
+    end function
+
     integer(c_int) function c_options_set(options, name, value) &
         bind(C, name="belay_options_set")
       import
@@ -257,6 +264,49 @@ module belay_c
         bind(C, name="belay_manager_close")
       import
       type(c_ptr) :: manager
+    end function
+
+    integer(c_int) function c_run_open(comm, dir, options, result) &
+        bind(C, name="belay_fortran_run_open")
+      import
+      integer(c_int), value :: comm
+      character(kind=c_char), intent(in) :: dir(*), options(*)
+      type(c_ptr) :: result
+    end function
+
+    type(c_ptr) function c_run_state(run) bind(C, name="belay_run_state")
+      import
+      type(c_ptr), value :: run
+    end function
+
+    type(c_ptr) function c_run_manager(run) bind(C, name="belay_run_manager")
+      import
+      type(c_ptr), value :: run
+    end function
+
+    type(c_ptr) function c_run_comm(run) bind(C, name="belay_run_comm")
+      import
+      type(c_ptr), value :: run
+    end function
+
+    integer(c_int) function c_run_restore(run, restored_step) &
+        bind(C, name="belay_run_restore")
+      import
+      type(c_ptr), value :: run
+      integer(c_int64_t), intent(out) :: restored_step
+    end function
+
+    integer(c_int) function c_run_step(run, step, outcome) &
+        bind(C, name="belay_run_step")
+      import
+      type(c_ptr), value :: run
+      integer(c_int64_t), value :: step
+      integer(c_int), intent(out) :: outcome
+    end function
+
+    integer(c_int) function c_run_close(run) bind(C, name="belay_run_close")
+      import
+      type(c_ptr) :: run
     end function
 
     integer(c_int) function c_reader_open(path, result) &

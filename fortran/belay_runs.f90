@@ -1,8 +1,9 @@
-! Savers and managers.
+! Savers, managers and runs.
 
 module belay_runs
   use, intrinsic :: iso_c_binding, only: c_ptr, c_null_ptr, c_int, c_int64_t
   use, intrinsic :: iso_fortran_env, only: int64, real64
+  use mpi_f08, only: MPI_Comm
   use belay_base
   use belay_c
   use belay_states
@@ -16,6 +17,30 @@ module belay_runs
     type(c_ptr) :: handle = c_null_ptr
   end type
 
+  ! The parts are for all that the procedures of a run do not do: the program adds
+  ! its values to the state. They belong to the run.
+  type, public :: belay_run
+    type(c_ptr) :: handle = c_null_ptr
+    type(belay_comm) :: comm
+    type(belay_state) :: state
+    type(belay_manager) :: manager
+  end type
+
+  ! What belay_run_step has done: nothing, as no save was due; the step is
+  ! committed; it is written in the background; the save has failed, which the
+  ! options tolerate.
+  integer, parameter, public :: belay_step_skipped = 0, belay_step_saved = 1, &
+      belay_step_begun = 2, belay_step_failed = 3
+
+  ! Duplicates a communicator of mpi_f08, of the module mpi or of mpif.h, and
+  ! opens the run in `dir`. Collective. `options` is a text as for
+  ! belay_options_set_text, of manager and save options.
+  interface belay_run_open
+    module procedure run_open_f08, run_open_integer
+  end interface
+
+  public :: belay_run_open, belay_run_restore, belay_run_step
+  public :: belay_run_should_stop, belay_run_close
   public :: belay_saver_create, belay_saver_save, belay_saver_poll
   public :: belay_saver_wait, belay_saver_committed_step, belay_saver_close
   public :: belay_saver_wait_for_snapshot, belay_manager_wait_for_snapshot
@@ -212,6 +237,75 @@ contains
     type(belay_manager), intent(inout) :: manager
     integer, intent(out), optional :: ierr
     call finish(c_manager_close(manager%handle), ierr)
+  end subroutine
+
+  subroutine run_open_f08(mpi, dir, run, options, ierr)
+    type(MPI_Comm), intent(in) :: mpi
+    character(len=*), intent(in) :: dir
+    type(belay_run), intent(out) :: run
+    character(len=*), intent(in), optional :: options
+    integer, intent(out), optional :: ierr
+    call run_open_integer(mpi%MPI_VAL, dir, run, options, ierr)
+  end subroutine
+
+  subroutine run_open_integer(mpi, dir, run, options, ierr)
+    integer, intent(in) :: mpi
+    character(len=*), intent(in) :: dir
+    type(belay_run), intent(out) :: run
+    character(len=*), intent(in), optional :: options
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: code
+    if (present(options)) then
+      code = c_run_open(int(mpi, c_int), to_c(dir), to_c(options), run%handle)
+    else
+      code = c_run_open(int(mpi, c_int), to_c(dir), to_c(""), run%handle)
+    end if
+    run%comm%handle = c_run_comm(run%handle)
+    run%state%handle = c_run_state(run%handle)
+    run%manager%handle = c_run_manager(run%handle)
+    call finish(code, ierr)
+  end subroutine
+
+  ! Restores the newest step that is not damaged. Collective. Returns
+  ! belay_no_step if there is none: initialize the values then.
+  subroutine belay_run_restore(run, restored_step, ierr)
+    type(belay_run), intent(in) :: run
+    integer(int64), intent(out) :: restored_step
+    integer, intent(out), optional :: ierr
+    restored_step = belay_no_step
+    call finish(c_run_restore(run%handle, restored_step), ierr)
+  end subroutine
+
+  ! Saves the step if the rules ask for it, or if the job must stop. Collective.
+  ! Call it at the end of each step.
+  subroutine belay_run_step(run, step, outcome, ierr)
+    type(belay_run), intent(in) :: run
+    integer(int64), intent(in) :: step
+    integer, intent(out), optional :: outcome
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: code, done
+    done = belay_step_skipped
+    code = c_run_step(run%handle, step, done)
+    if (present(outcome)) outcome = done
+    call finish(code, ierr)
+  end subroutine
+
+  ! As belay_manager_should_stop. Local.
+  subroutine belay_run_should_stop(run, should_stop, ierr)
+    type(belay_run), intent(in) :: run
+    logical, intent(out) :: should_stop
+    integer, intent(out), optional :: ierr
+    call belay_manager_should_stop(run%manager, should_stop, ierr)
+  end subroutine
+
+  ! Waits, and frees the run and its parts. Collective.
+  subroutine belay_run_close(run, ierr)
+    type(belay_run), intent(inout) :: run
+    integer, intent(out), optional :: ierr
+    run%comm%handle = c_null_ptr
+    run%state%handle = c_null_ptr
+    run%manager%handle = c_null_ptr
+    call finish(c_run_close(run%handle), ierr)
   end subroutine
 
 end module belay_runs

@@ -15,6 +15,11 @@ int belay_fortran_comm_create(MPI_Fint comm, const belay_options* options,
   return belay_comm_create_with_options(MPI_Comm_f2c(comm), options, result);
 }
 
+int belay_fortran_run_open(MPI_Fint comm, const char* dir, const char* options,
+                           belay_run** result) {
+  return belay_run_open(MPI_Comm_f2c(comm), dir, options, result);
+}
+
 static int Add(belay_state* state, const char* key, CFI_cdesc_t* value) {
   const struct array array = belay_fortran_borrowed_array_of(value);
   if (belay_fortran_is_string(value)) {

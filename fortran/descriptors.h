@@ -35,6 +35,10 @@
 int belay_fortran_comm_create(MPI_Fint comm, const belay_options* options,
                               belay_comm** result);
 
+// Opens a run on a communicator of Fortran. Collective.
+int belay_fortran_run_open(MPI_Fint comm, const char* dir, const char* options,
+                           belay_run** result);
+
 // Adds a value that is equal on all ranks: an array or, for a scalar of type
 // character, a string padded with blanks. Local.
 void belay_fortran_add(belay_state* const* state, const CFI_cdesc_t* key,

@@ -19,6 +19,7 @@
 #include "belay/reader/copy_checkpoint.h"
 #include "belay/reader/step_pin.h"
 #include "belay/rows.h"
+#include "belay/run.h"
 #include "belay/safetensors.h"
 #include "belay/save_restore.h"
 #include "belay/sharded_variable.h"

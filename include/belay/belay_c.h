@@ -123,6 +123,12 @@ int belay_options_set_sharding_policy(belay_options* options,
 int belay_grouping_add(belay_grouping* grouping, int64_t group, int64_t piece,
                        const int64_t* offset, const int64_t* shape);
 
+// Sets options by a text such as "max_to_keep=3 async_save
+// save_on_steps=10,20": with blanks between them, and a name alone for true. A
+// value with blanks stands in single or double quotes. Local. The function that
+// gets the options checks the text, too.
+int belay_options_set_text(belay_options* options, const char* text);
+
 // Local.
 void belay_options_free(belay_options** options);
 
@@ -280,6 +286,55 @@ int belay_manager_wait_for_snapshot(belay_manager* manager);
 // Collective.
 // Errors: as belay_manager_wait.
 int belay_manager_close(belay_manager** manager);
+
+// --- A run in one object ---
+//
+//   belay_run* run;
+//   belay_run_open(MPI_COMM_WORLD, "run", "save_interval_steps=10", &run);
+//   belay_state_add_scalar(belay_run_state(run), "time", BELAY_F64, &time);
+//   belay_run_restore(run, &step);
+//   if (step == BELAY_NO_STEP) { step = 0; start(); }
+//   while (step < steps) {
+//     advance();
+//     belay_run_step(run, ++step, NULL);
+//   }
+//   belay_run_close(&run);
+//
+// Rank 0 prints one line to stderr for each save and each restore, unless
+// BELAY_LOG or belay_set_log says otherwise.
+
+// Duplicates the communicator, creates a state, and opens the run in `dir`.
+// Collective. `options` is a text as for belay_options_set_text, of manager and
+// save options; null: all defaults. `dir` and `options` must be equal on all
+// ranks.
+// Errors: as belay_comm_create and belay_manager_create.
+int belay_run_open(MPI_Comm comm, const char* dir, const char* options,
+                   belay_run** result);
+
+// What the run consists of, for all that these functions do not do: the state,
+// to which the program adds its values, the manager and the communicator.
+// Local. The run owns them. Null if `run` is null.
+belay_state* belay_run_state(belay_run* run);
+belay_manager* belay_run_manager(belay_run* run);
+belay_comm* belay_run_comm(belay_run* run);
+
+// Restores the newest step that is not damaged, if there is one. Collective.
+// Otherwise sets `restored_step` to BELAY_NO_STEP.
+// Errors: as belay_manager_restore_latest.
+int belay_run_restore(belay_run* run, int64_t* restored_step);
+
+// Saves the step if the rules ask for it, or if the job must stop. Collective.
+// Call it at the end of each step. `outcome` gets a belay_outcome.
+// Errors: as belay_manager_save.
+int belay_run_step(belay_run* run, int64_t step, int* outcome);
+
+// As belay_manager_should_stop. Local.
+int belay_run_should_stop(const belay_run* run, int* should_stop);
+
+// Waits for a save in the background, and frees the run and its parts, also
+// after an error. Collective.
+// Errors: as belay_manager_close and belay_comm_free.
+int belay_run_close(belay_run** run);
 
 // --- Reading without MPI ---
 

@@ -48,6 +48,7 @@ void TestOptions(const struct c_test* test);
 void TestSaver(const struct c_test* test);
 void TestRowsInBackground(const struct c_test* test);
 void TestManager(const struct c_test* test);
+void TestRun(const struct c_test* test);
 void TestObjects(const struct c_test* test);
 void TestPatches(const struct c_test* test);
 void TestReader(const struct c_test* test);

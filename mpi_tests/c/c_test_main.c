@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
   TestSaver(&test);
   TestRowsInBackground(&test);
   TestManager(&test);
+  TestRun(&test);
   TestReader(&test);
   TestObjects(&test);
   TestPatches(&test);

@@ -1,4 +1,4 @@
-// Savers, managers and readers.
+// Savers, managers, runs and readers.
 
 #include <stdlib.h>
 #include <string.h>
@@ -337,6 +337,89 @@ static void TestLargeBox(const struct c_test* test) {
 }
 
 // Reads the steps that TestStates and TestStrings have saved.
+// Opens a run with three values. Collective.
+static belay_run* OpenRun(const char* dir, const char* options, double* time,
+                          char name[8]) {
+  belay_run* run = NULL;
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_run_open(MPI_COMM_WORLD, dir, options, &run));
+  belay_state_add_scalar(belay_run_state(run), "time", BELAY_F64, time);
+  belay_state_add_string(belay_run_state(run), "name", name, 8);
+  return run;
+}
+
+static void TestBadRuns(const struct c_test* test, const char* dir) {
+  belay_run* run = NULL;
+  int64_t step = 0;
+  int should_stop = 0;
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_run_open(MPI_COMM_WORLD, dir,
+                            test->rank == 0 ? "max_to_kep=1" : NULL, &run));
+  ExpectMessage(__FILE__, __LINE__, "close to it: \"max_to_keep\" [rank 0 of");
+  ExpectInt(__FILE__, __LINE__, 1, run == NULL);
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_run_open(MPI_COMM_WORLD, dir,
+                            test->rank == 0 ? "max_to_keep='1" : NULL, &run));
+  ExpectMessage(__FILE__, __LINE__, "a quote without its end at character 13");
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_run_open(MPI_COMM_WORLD, NULL, NULL, &run));
+  ExpectMessage(__FILE__, __LINE__, "the argument dir is null");
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_run_open(MPI_COMM_WORLD, dir, NULL, NULL));
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_run_step(NULL, 1, NULL));
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_run_restore(NULL, &step));
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_run_should_stop(NULL, &should_stop));
+  ExpectMessage(__FILE__, __LINE__, "the argument run is null");
+  ExpectInt(__FILE__, __LINE__, 1, belay_run_state(NULL) == NULL);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_close(NULL));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_close(&run));
+}
+
+void TestRun(const struct c_test* test) {
+  int64_t step = 0, steps[8], count = 0;
+  int outcome = -1, should_stop = 1, size = 0;
+  double time = 0;
+  char name[8] = "first", dir[4096];
+  belay_run* run = NULL;
+  strcpy(dir, PathOf(test, "run"));
+  run = OpenRun(dir, "save_interval_steps=3 max_to_keep=2", &time, name);
+  belay_comm_size(belay_run_comm(run), &size);
+  ExpectInt(__FILE__, __LINE__, test->size, size);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_restore(run, &step));
+  ExpectInt(__FILE__, __LINE__, BELAY_NO_STEP, step);
+  for (int64_t i = 1; i <= 7; ++i) {
+    time = (double)i;
+    ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_step(run, i, &outcome));
+    ExpectInt(__FILE__, __LINE__,
+              i == 1 || i % 3 == 0 ? BELAY_STEP_SAVED : BELAY_STEP_SKIPPED,
+              outcome);
+  }
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_run_should_stop(run, &should_stop));
+  ExpectInt(__FILE__, __LINE__, 0, should_stop);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_close(&run));
+  ExpectInt(__FILE__, __LINE__, 1, run == NULL);
+  belay_list_steps(dir, 8, steps, &count);
+  ExpectInt(__FILE__, __LINE__, 2, count);
+
+  time = -1;
+  strcpy(name, "other");
+  run = OpenRun(dir, "async_save", &time, name);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_restore(run, &step));
+  ExpectInt(__FILE__, __LINE__, 6, step);
+  ExpectInt(__FILE__, __LINE__, 6, (int64_t)time);
+  ExpectText(__FILE__, __LINE__, "first", name);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_step(run, 9, &outcome));
+  ExpectInt(__FILE__, __LINE__, BELAY_STEP_BEGUN, outcome);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_manager_wait(belay_run_manager(run)));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_close(&run));
+  TestBadRuns(test, dir);
+}
+
 void TestReader(const struct c_test* test) {
   const char* const keys[5] = {"array", "complex", "model/table", "own",
                                "step"};

@@ -37,6 +37,7 @@ program fortran_test
   call test_errors(comm, dir, rank, ranks)
   call test_saver(comm, dir)
   call test_manager(comm, dir)
+  call test_run(dir, rank)
   call test_reader(dir)
 
   call test_particles(comm, dir, rank, ranks)

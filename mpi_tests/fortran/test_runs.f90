@@ -1,12 +1,13 @@
-! Errors, savers, managers and readers.
+! Errors, savers, managers, runs and readers.
 
 module test_runs
   use, intrinsic :: iso_fortran_env
+  use mpi_f08, only: MPI_COMM_WORLD
   use belay
   use expect
   implicit none
   private
-  public :: test_errors, test_saver, test_manager, test_reader
+  public :: test_errors, test_saver, test_manager, test_run, test_reader
 
 contains
 
@@ -191,6 +192,45 @@ contains
   end subroutine
 
   ! Reads what test_ranks and test_strings of module test_values have saved.
+  subroutine test_run(dir, rank)
+    character(len=*), intent(in) :: dir
+    integer, intent(in) :: rank
+    type(belay_run) :: run
+    real(real64), target :: time
+    integer(int64) :: restored, step
+    integer :: outcome, ierr
+    logical :: should_stop
+    call belay_run_open(MPI_COMM_WORLD, dir//"/run", run, &
+        "save_interval_steps = 3  max_to_keep=2")
+    call belay_add(run%state, "time", time)
+    call belay_run_restore(run, restored)
+    call expect_true("no step", restored == belay_no_step)
+    do step = 1, 7
+      time = real(step, real64)
+      call belay_run_step(run, step, outcome)
+      call expect_true("a step", outcome == merge(belay_step_saved, &
+          belay_step_skipped, step == 1 .or. mod(step, 3_int64) == 0))
+    end do
+    call belay_run_should_stop(run, should_stop)
+    call expect_true("goes on", .not. should_stop)
+    call belay_manager_latest_step(run%manager, step)
+    call expect_true("the latest step", step == 6)
+    call belay_run_close(run)
+    call belay_run_close(run)
+    time = -1
+    call belay_run_open(MPI_COMM_WORLD%MPI_VAL, dir//"/run", run)
+    call belay_add(run%state, "time", time)
+    call belay_run_restore(run, restored)
+    call expect_true("the restored step", restored == 6 .and. time == 6)
+    call belay_run_close(run)
+    call belay_run_open(MPI_COMM_WORLD, dir//"/run", run, &
+        trim(merge("max_to_kep=2", "max_to_keep ", rank == 0)), ierr)
+    call expect_code("a bad option", belay_invalid_argument, ierr)
+    call expect_message("close to it: ""max_to_keep""")
+    call belay_run_step(run, 1_int64, ierr=ierr)
+    call expect_code("a run that is not open", belay_invalid_argument, ierr)
+  end subroutine
+
   subroutine test_reader(dir)
     character(len=*), intent(in) :: dir
     type(belay_reader) :: reader

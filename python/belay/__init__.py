@@ -21,7 +21,7 @@ from belay._core import STOPPED_EXIT_CODE, Layout, Mesh, SaveResult
 from belay._core import version as __version__
 from belay._save_restore import (list_steps, restore, restore_latest,
                                  save)
-from belay._manager import CheckpointManager
+from belay._manager import CheckpointManager, Run
 from belay._async import AsyncSaver, PendingSave
 from belay._reader import CheckpointReader, StoredArray, open
 from belay._variable import (Component, FixedShards, MaxSize, MinSize,
@@ -38,7 +38,7 @@ __all__ = [
     "CopyResult", "Error", "ExportResult", "FixedShards", "FlatRange",
     "FromRank0", "ImportResult", "LaidOut", "Layout", "ManagedRestore", "ManagedSave",
     "MaxSize", "Mesh", "MinSize", "PendingSave", "PerRank", "Piece",
-    "Pieces", "RestoreResult", "Rows", "RowsById", "STOPPED_EXIT_CODE",
+    "Pieces", "RestoreResult", "Rows", "RowsById", "Run", "STOPPED_EXIT_CODE",
     "SafetensorsFile", "SaveResult", "ShardableTensor", "ShardedVariable",
     "ShardingPolicy", "StoredArray", "VerifyResult", "abort_on_exception",
     "copy_checkpoint", "export_safetensors", "import_safetensors", "list_steps",

@@ -35,3 +35,11 @@ _logger.addHandler(logging.NullHandler() if _wanted == "none"
                    else _LastResort())
 _core.start_log(_logger.log, _logger.getEffectiveLevel)
 atexit.register(_core.stop_log)
+
+
+def print_info():
+  """Lets saves and restores be printed, unless the program or BELAY_LOG says
+  what is."""
+  if (_wanted is None and _logger.level == logging.NOTSET
+      and not logging.getLogger().handlers):
+    _logger.setLevel(logging.INFO)

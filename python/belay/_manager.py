@@ -1,6 +1,6 @@
 """Numbers the checkpoints of a run and decides which to save and to keep."""
 
-from belay import _core
+from belay import _core, _log
 
 
 class CheckpointManager:
@@ -190,3 +190,117 @@ class CheckpointManager:
       self.close()
     else:
       self._manager.abandon()
+
+
+class Run:
+  """A run in one object, for programs that save in their steps. Collective.
+
+  It has a manager and the values of the program. Rank 0 prints one line for
+  each save and each restore, unless the program configures `logging` or sets
+  BELAY_LOG. It is a context manager that closes itself; after an exception it
+  only frees what needs no other rank.
+
+  Parameters
+  ----------
+  comm : mpi4py.MPI.Comm
+  directory : str or os.PathLike
+      Is created if its parent exists.
+  state : dict or function
+      What is saved and restored, as for `belay.save`: a restore fills the
+      arrays of a dict in place, and puts its other values into it. A function
+      without arguments returns the state. It is called on all ranks when a save
+      is due, and before a restore.
+  load : function, optional
+      Is called with the state that a restore returns, to put into the program
+      what is not filled in place.
+  **options
+      Those of `CheckpointManager`.
+
+  Attributes
+  ----------
+  manager : CheckpointManager
+
+  Examples
+  --------
+  >>> state = {"u": belay.Piece(u, (96, 64), (begin, 0)), "step": 0}
+  >>> with belay.Run(comm, "run", state, save_interval_steps=10) as run:
+  ...   if run.restore() is None:
+  ...     start()
+  ...   while state["step"] < 1000:
+  ...     advance()
+  ...     run.step(state["step"])
+  """
+
+  def __init__(self, comm, directory, state, *, load=None, **options):
+    _log.print_info()
+    self._state = state
+    self._load = load
+    self.manager = CheckpointManager(comm, directory, **options)
+
+  def restore(self, **options):
+    """Restore the newest step that can be restored. Collective.
+
+    Parameters
+    ----------
+    **options
+        As for `belay.restore`.
+
+    Returns
+    -------
+    int or None
+        The step; None if there is none yet.
+
+    Raises
+    ------
+    Error
+        On all ranks alike.
+    """
+    restored = self.manager.restore(self._described(), **options)
+    if restored.step is not None and self._load is not None:
+      self._load(restored.state)
+    return restored.step
+
+  def step(self, step, **options):
+    """Save a step if the rules ask for it. Collective.
+
+    Call it at the end of each step.
+
+    Parameters
+    ----------
+    step : int
+    **options
+        As for `CheckpointManager.save`.
+
+    Returns
+    -------
+    ManagedSave or None
+        None if no save is due.
+
+    Raises
+    ------
+    Error
+        On all ranks alike. Earlier steps are untouched.
+    """
+    if not options.get("force") and not self.manager.should_save(step):
+      return None
+    return self.manager.save(step, self._described(), **options)
+
+  def _described(self):
+    return self._state() if callable(self._state) else self._state
+
+  def should_stop(self):
+    """Return why the job must stop, or None. Local.
+
+    As `CheckpointManager.should_stop`.
+    """
+    return self.manager.should_stop()
+
+  def close(self):
+    """Wait for a save in the background and release the run. Collective."""
+    self.manager.close()
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, kind, value, traceback):
+    self.manager.__exit__(kind, value, traceback)

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "belay/status.h"
 #include "belay/values/sharding_policy.h"
 #include "c/rows.h"
+#include "core/option_text.h"
 
 namespace belay::c {
 
@@ -46,8 +46,9 @@ struct belay_comm {
 };
 
 struct belay_options {
-  std::map<std::string, std::string> values;
+  belay::OptionTexts texts;
   std::optional<belay::ShardingPolicy> sharding_policy = std::nullopt;
+  belay::Status status = {};  // the first mistake in belay_options_set_text
 };
 
 // What a policy of the program has made of the pieces so far.
@@ -80,6 +81,12 @@ struct belay_manager {
   void* context = nullptr;
   belay::Metrics metrics = {};  // of the next step that is saved
   std::optional<belay::CheckpointManager> manager = std::nullopt;
+};
+
+struct belay_run {
+  belay_comm comm;
+  belay_state state = {};
+  belay_manager* manager = nullptr;
 };
 
 struct belay_reader {

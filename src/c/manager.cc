@@ -1,4 +1,4 @@
-// belay_manager: the steps of a run.
+// belay_manager: the steps of a run. belay_run: all that a run consists of.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,6 +15,8 @@
 #include "c/error.h"
 #include "c/handles.h"
 #include "c/options.h"
+#include "core/log.h"
+#include "core/option_text.h"
 #include "core/status_macros.h"
 
 namespace {
@@ -70,6 +72,11 @@ Status Finish(const belay_manager& manager,
   return status;
 }
 
+bool IsSaved(belay::SaveOutcome outcome) {
+  return outcome == belay::SaveOutcome::kSaved ||
+         outcome == belay::SaveOutcome::kBegun;
+}
+
 // Reads the options, restores with `function`, and gives the program what has
 // changed. Collective.
 template <typename F>
@@ -80,6 +87,21 @@ int Restore(belay_manager* manager, const belay_options* options, int64_t* step,
     BELAY_RETURN_IF_ERROR(Prepare(*manager, "restore", options, &restore));
     return Finish(*manager, function(*manager->manager, restore), step);
   });
+}
+
+// Saves a step if it is due. Collective.
+StatusOr<belay::SaveOutcome> SaveIfDue(belay_manager& manager, int64_t step,
+                                       bool force) {
+  const Status status = Prepare(manager, "save", nullptr, nullptr);
+  if (!status.ok()) return status;
+  belay::ManagedSaveOptions options;
+  options.force = force;
+  if (!manager.metrics.empty()) options.metrics = manager.metrics;
+  const StatusOr<belay::ManagedSave> saved =
+      manager.manager->Save(step, options);
+  if (!saved.ok()) return saved.status();
+  if (IsSaved(saved->outcome)) manager.metrics.clear();
+  return saved->outcome;
 }
 
 }  // namespace
@@ -168,16 +190,9 @@ int belay_manager_set_metric(belay_manager* manager, const char* name,
 int belay_manager_save(belay_manager* manager, int64_t step, int force,
                        int* saved) {
   return Call({{"manager", manager}}, [&]() -> Status {
-    BELAY_RETURN_IF_ERROR(Prepare(*manager, "save", nullptr, nullptr));
-    belay::ManagedSaveOptions options;
-    options.force = force != 0;
-    if (!manager->metrics.empty()) options.metrics = manager->metrics;
-    BELAY_ASSIGN_OR_RETURN(const auto result,
-                           manager->manager->Save(step, options));
-    const bool is_saved = result.outcome == belay::SaveOutcome::kSaved ||
-                          result.outcome == belay::SaveOutcome::kBegun;
-    if (is_saved) manager->metrics.clear();
-    Give(saved, is_saved);
+    BELAY_ASSIGN_OR_RETURN(const belay::SaveOutcome outcome,
+                           SaveIfDue(*manager, step, force != 0));
+    Give(saved, IsSaved(outcome));
     return absl::OkStatus();
   });
 }
@@ -212,5 +227,87 @@ int belay_manager_close(belay_manager** manager) {
     const std::unique_ptr<belay_manager> handle(
         std::exchange(*manager, nullptr));
     return handle->manager->Close();
+  });
+}
+
+// --- belay_run ---
+
+namespace {
+
+// Returns the error of a function of this interface.
+Status StatusOf(int code) {
+  return code == BELAY_OK ? absl::OkStatus()
+                          : Status(static_cast<absl::StatusCode>(code),
+                                   belay_error_message());
+}
+
+}  // namespace
+
+int belay_run_open(MPI_Comm comm, const char* dir, const char* options,
+                   belay_run** result) {
+  return Call({{"result", result}}, [&]() -> Status {
+    *result = nullptr;
+    belay::LogInfoByDefault();
+    belay_options given;
+    if (options != nullptr) {
+      given.status = belay::ParseOptionTexts(options, given.texts);
+    }
+    const double deadline = belay::c::DeadlineOf(&given);
+    BELAY_ASSIGN_OR_RETURN(belay::Comm own,
+                           belay::Comm::Duplicate(comm, deadline));
+    auto run = std::make_unique<belay_run>(belay_run{
+        .comm = {.comm = std::move(own), .deadline_seconds = deadline}});
+    const Status status = StatusOf(belay_manager_create(
+        &run->comm, &run->state, dir, &given, &run->manager));
+    if (status.ok()) {
+      *result = run.release();
+    } else {  // on all ranks alike
+      run->comm.comm.Close().IgnoreError();
+    }
+    return status;
+  });
+}
+
+belay_state* belay_run_state(belay_run* run) {
+  return run == nullptr ? nullptr : &run->state;
+}
+
+belay_manager* belay_run_manager(belay_run* run) {
+  return run == nullptr ? nullptr : run->manager;
+}
+
+belay_comm* belay_run_comm(belay_run* run) {
+  return run == nullptr ? nullptr : &run->comm;
+}
+
+int belay_run_restore(belay_run* run, int64_t* restored_step) {
+  return Call({{"run", run}}, [&]() -> Status {
+    return StatusOf(
+        belay_manager_restore_latest(run->manager, nullptr, restored_step));
+  });
+}
+
+int belay_run_step(belay_run* run, int64_t step, int* outcome) {
+  return Call({{"run", run}}, [&]() -> Status {
+    BELAY_ASSIGN_OR_RETURN(const belay::SaveOutcome done,
+                           SaveIfDue(*run->manager, step, /*force=*/false));
+    Give(outcome, done);
+    return absl::OkStatus();
+  });
+}
+
+int belay_run_should_stop(const belay_run* run, int* should_stop) {
+  return Call({{"run", run}}, [&]() -> Status {
+    return StatusOf(belay_manager_should_stop(run->manager, should_stop));
+  });
+}
+
+int belay_run_close(belay_run** run) {
+  return Call([&]() -> Status {
+    if (run == nullptr || *run == nullptr) return absl::OkStatus();
+    const std::unique_ptr<belay_run> handle(std::exchange(*run, nullptr));
+    Status status = StatusOf(belay_manager_close(&handle->manager));
+    status.Update(handle->comm.comm.Close());
+    return status;
   });
 }

@@ -14,10 +14,14 @@
 namespace belay {
 namespace {
 
-// Values of `least` beside the levels. By default only warnings are printed:
-// the caller has the errors.
+// Values of `least` beside the levels. By default no errors are printed: the
+// caller has them.
 constexpr uint8_t kNothing = 4;
 constexpr uint8_t kWarningsOnly = 5;
+constexpr uint8_t kInfoAndWarnings = 6;
+
+// Without a sink and without BELAY_LOG.
+std::atomic<uint8_t> usual_least = kWarningsOnly;
 
 void PrintToStderr(LogLevel level, std::string_view message) {
   const std::string line =
@@ -48,7 +52,7 @@ void WarnOfLevel(const std::string& wanted) {
 
 uint8_t LeastOfEnvironment() {
   const char* const wanted = std::getenv("BELAY_LOG");
-  if (wanted == nullptr || *wanted == '\0') return kWarningsOnly;
+  if (wanted == nullptr || *wanted == '\0') return usual_least;
   for (uint8_t level = 0; level < kNothing; ++level) {
     if (LogLevelName(LogLevel{level}) == wanted) return level;
   }
@@ -78,6 +82,12 @@ std::string_view LogLevelName(LogLevel level) {
   return number < std::size(kNames) ? kNames[number] : "unknown";
 }
 
+void LogInfoByDefault() {
+  usual_least = kInfoAndWarnings;
+  uint8_t before = kWarningsOnly;
+  TheSinks().least.compare_exchange_strong(before, kInfoAndWarnings);
+}
+
 void SetLogSink(LogSink sink, LogLevel least) {
   Sinks& sinks = TheSinks();
   const bool is_own = sink != nullptr;
@@ -91,6 +101,9 @@ void SetLogSink(LogSink sink, LogLevel least) {
 bool IsLogged(LogLevel level) {
   const uint8_t least = TheSinks().least;
   if (least == kWarningsOnly) return level == LogLevel::kWarning;
+  if (least == kInfoAndWarnings) {
+    return level == LogLevel::kInfo || level == LogLevel::kWarning;
+  }
   return static_cast<uint8_t>(level) >= least;
 }
 

@@ -19,6 +19,7 @@ typedef struct belay_manager belay_manager;
 typedef struct belay_reader belay_reader;
 typedef struct belay_fields belay_fields;
 typedef struct belay_grouping belay_grouping;
+typedef struct belay_run belay_run;
 
 // What went wrong: the codes of absl::Status. docs/errors.md explains them.
 enum belay_code {
@@ -68,6 +69,14 @@ enum belay_other_ranks {
   BELAY_OTHER_RANKS_ERROR = 0,  // an error
   BELAY_OTHER_RANKS_EVEN = 1,   // all elements in rank order, split evenly
   BELAY_OTHER_RANKS_FIRST = 2   // those of rank 0
+};
+
+// What a call has done that saves a step if it is due.
+enum belay_outcome {
+  BELAY_STEP_SKIPPED = 0,  // nothing: no save was due
+  BELAY_STEP_SAVED = 1,    // the step is committed
+  BELAY_STEP_BEGUN = 2,    // a thread writes it; it may still fail
+  BELAY_STEP_FAILED = 3    // the save has failed, which the options tolerate
 };
 
 // In place of a step number: the newest step.
