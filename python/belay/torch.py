@@ -11,20 +11,24 @@ it is found again in other groups and on other ranks. Tensors are neither copied
 nor sent; they are on the CPU.
 """
 
+import ast
 import dataclasses
 import math
+import random
 import re
 from typing import Optional
 
+import numpy
 import torch
 
 from belay._core import Layout, Mesh
+from belay import _manager
 from belay._optimizers import (load_optimizer, parameter_names,
                                states_after_a_step, whole)
-from belay._values import FlatRange, IfStored, LaidOut, Piece
+from belay._values import FlatRange, IfStored, LaidOut, PerRank, Piece
 
 __all__ = [
-    "FlatShards", "Replicate", "Shard", "blank_state_dict", "cut",
+    "FlatShards", "Replicate", "Run", "Shard", "blank_state_dict", "cut",
     "load_state_dict", "state_dict"
 ]
 
@@ -264,6 +268,115 @@ def load_state_dict(module, optimizer, state):
   if optimizer is not None:
     load_optimizer(optimizer, state["optimizer"],
                    parameter_names(module, optimizer))
+
+
+class Run(_manager.Run):
+  """A run of a trainer: its model, its optimizer, random states and more.
+
+  Random states are those of `torch`, of `numpy.random` and of `random`, on the
+  CPU and on the GPUs that the process sees, and those of `generators`. Each
+  rank has its own. On another number of ranks than has saved they stay as the
+  program has set them.
+
+  Parameters
+  ----------
+  comm : mpi4py.MPI.Comm
+  directory : str or os.PathLike
+  model : torch.nn.Module
+  optimizer : torch.optim.Optimizer, optional
+  others : dict, optional
+      Objects with ``state_dict()`` and ``load_state_dict(state)`` by name, such
+      as schedulers, scalers, and samplers or loaders that know their place.
+      They must be equal on all ranks.
+  generators : dict, optional
+      Objects of `torch.Generator` or `numpy.random.Generator` by name.
+  state : dict, optional
+      More values, as for `belay.Run`.
+  placements, mesh, global_shapes : optional
+      How parameters are cut, as for `state_dict`.
+  **options
+      Those of `CheckpointManager`.
+
+  Examples
+  --------
+  >>> progress = {"step": 0}
+  >>> with belay.torch.Run(comm, "run", model, adam, state=progress,
+  ...                      others={"scheduler": scheduler},
+  ...                      save_interval_steps=100) as run:
+  ...   run.restore()
+  ...   while progress["step"] < 1000:
+  ...     train()
+  ...     progress["step"] += 1
+  ...     run.step(progress["step"])
+  """
+
+  def __init__(self, comm, directory, model, optimizer=None, *, others=None,
+               generators=None, state=None, placements=None, mesh=None,
+               global_shapes=None, **options):
+    self._model = model
+    self._optimizer = optimizer
+    self._others = dict(others or {})
+    self._generators = dict(generators or {})
+    self._more = state if state is not None else {}
+    self._cuts = {"placements": placements, "mesh": mesh, "rank": comm.rank,
+                  "global_shapes": global_shapes}
+    self._ranks = str(comm.size)
+    super().__init__(comm, directory, self._save, load=self._take, **options)
+
+  def restore(self, **options):
+    self._state = self._blank
+    try:
+      return super().restore(**options)
+    finally:
+      self._state = self._save
+
+  def _save(self):
+    found = state_dict(self._model, self._optimizer, **self._cuts)
+    found["others"] = {name: one.state_dict()
+                       for name, one in self._others.items()}
+    found["random"] = {self._ranks: PerRank(_random_states(self._generators))}
+    found["state"] = self._more
+    return found
+
+  def _blank(self):
+    found = blank_state_dict(self._model, self._optimizer, **self._cuts)
+    # An empty dict takes all that is stored.
+    found["others"] = {name: {} for name in self._others}
+    found["random"] = IfStored(
+        {self._ranks: PerRank(_random_states(self._generators))})
+    found["state"] = self._more
+    return found
+
+  def _take(self, state):
+    load_state_dict(self._model, self._optimizer, state)
+    for name, one in self._others.items():
+      one.load_state_dict(state["others"][name])
+    if self._ranks in state["random"]:
+      _set_random_states(state["random"][self._ranks].value, self._generators)
+
+
+def _random_states(generators):
+  found = {"torch": torch.get_rng_state(),
+           "cuda": torch.cuda.get_rng_state_all(),
+           "numpy": numpy.random.get_state(),
+           "random": repr(random.getstate())}
+  for name, one in generators.items():
+    found[f"generator {name}"] = (one.get_state() if isinstance(
+        one, torch.Generator) else repr(one.bit_generator.state))
+  return found
+
+
+def _set_random_states(states, generators):
+  torch.set_rng_state(states["torch"])
+  torch.cuda.set_rng_state_all(states["cuda"])
+  numpy.random.set_state(states["numpy"])
+  random.setstate(ast.literal_eval(states["random"]))
+  for name, one in generators.items():
+    state = states[f"generator {name}"]
+    if isinstance(one, torch.Generator):
+      one.set_state(state)
+    else:
+      one.bit_generator.state = ast.literal_eval(state)
 
 
 class FlatShards:

@@ -1,9 +1,14 @@
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
+import numpy
 import torch
+from mpi4py import MPI
+from typing_extensions import Unpack
 
-from belay import FlatRange, LaidOut, Mesh, Piece
+import belay
+from belay import FlatRange, LaidOut, Mesh, Piece, _options
 
 _Placement = Union[Shard, Replicate]
 
@@ -35,6 +40,19 @@ def blank_state_dict(module: torch.nn.Module,
 def load_state_dict(module: torch.nn.Module,
                     optimizer: Optional[torch.optim.Optimizer],
                     state: Mapping[str, Any]) -> None: ...
+
+class Run(belay.Run):
+  def __init__(self, comm: MPI.Comm, directory: Union[str, "os.PathLike[str]"],
+               model: torch.nn.Module,
+               optimizer: Optional[torch.optim.Optimizer] = ..., *,
+               others: Optional[Mapping[str, Any]] = ...,
+               generators: Optional[Mapping[str, Union[
+                   torch.Generator, numpy.random.Generator]]] = ...,
+               state: Optional[dict[str, Any]] = ...,
+               placements: Optional[Mapping[str, Sequence[_Placement]]] = ...,
+               mesh: Optional[Mesh] = ...,
+               global_shapes: Optional[Mapping[str, Sequence[int]]] = ...,
+               **options: Unpack[_options.ManagerOptions]) -> None: ...
 
 class FlatShards:
   shapes: dict[str, tuple[int, ...]]

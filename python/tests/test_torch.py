@@ -53,7 +53,7 @@ class TorchTest(MpiCase):
       for value in (tensor, belay.Piece(tensor, (3, 3), (0, 0))):
         for call in (belay.save, belay.restore):
           state = {"model": {"w": value}}
-          arguments = (0, state) if call is belay.save else (state, 0)
+          arguments = (0, state) if call is belay.save else (state,)
           error = self.assert_fails("INVALID_ARGUMENT", text, call, COMM,
                                     self.run_dir, *arguments)
           self.assertIn('"model/w": ', str(error))

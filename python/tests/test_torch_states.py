@@ -1,6 +1,7 @@
 """belay.torch: states of modules and optimizers, in the cuts of trainers."""
 
 import ast
+import random
 import unittest
 
 import numpy
@@ -18,10 +19,89 @@ except ImportError:
   torch = None
 
 
+def train_alike(model, optimizer, step):
+  """Makes a step that is equal on all ranks, and draws no random numbers."""
+  x = torch.arange(96.0).reshape(16, 6).sin() * step
+  optimizer.zero_grad()
+  loss = (model(x) - x).square().mean()
+  loss.backward()
+  optimizer.step()
+  return loss.item()
+
+
 def new_model(seed=1):
   torch.manual_seed(seed)
   return torch.nn.Sequential(torch.nn.Linear(6, 12), torch.nn.BatchNorm1d(12),
                              torch.nn.Tanh(), torch.nn.Linear(12, 6))
+
+
+@unittest.skipIf(torch is None, "no PyTorch")
+class RunTest(MpiCase):
+  """belay.torch.Run: a trainer that draws from every generator."""
+
+  def trainer(self, comm=COMM, **options):
+    model = new_model()
+    adam = torch.optim.Adam(model.parameters(), lr=0.01)
+    scheduler = torch.optim.lr_scheduler.MultiStepLR(adam, [2, 4])
+    shuffle, drops = torch.Generator(), numpy.random.default_rng()
+    torch.manual_seed(comm.rank + 1)
+    shuffle.manual_seed(comm.rank + 2)
+    progress = {"step": 0}
+    run = states.Run(comm, self.run_dir, model, adam,
+                     others={"scheduler": scheduler}, state=progress,
+                     generators={"shuffle": shuffle, "drops": drops}, **options)
+
+    def advance():
+      progress["step"] += 1
+      loss = train_alike(model, adam, progress["step"])
+      scheduler.step()
+      drawn = (torch.rand(1).item(), numpy.random.random(), random.random(),
+               torch.rand(1, generator=shuffle).item(), drops.random())
+      return loss, adam.param_groups[0]["lr"], drawn
+
+    return run, progress, advance
+
+  def test_goes_on(self):
+    run, progress, advance = self.trainer(save_interval_steps=3)
+    with run:
+      self.assertIsNone(run.restore())
+      for _ in range(3):
+        advance()
+        run.step(progress["step"])
+    expected = [advance() for _ in range(3)]
+    run, progress, advance = self.trainer()
+    with run:
+      self.assertEqual(run.restore(), 3)
+      self.assertEqual(progress, {"step": 3})
+      self.assertEqual([advance() for _ in range(3)], expected)
+
+  def test_on_fewer_ranks(self):
+    run, progress, advance = self.trainer()
+    with run:
+      advance()
+      run.step(1)
+    expected = advance()
+    part = COMM.Split(0 if self.rank == 0 else 1)
+    if self.rank == 0:
+      run, progress, advance = self.trainer(part)
+      with run:
+        self.assertEqual(run.restore(), 1)
+        self.assertEqual(progress, {"step": 1})
+        loss, rate, drawn = advance()
+        self.assertEqual((loss, rate), expected[:2])
+        if self.size > 1:
+          self.assertNotEqual(drawn[0], expected[2][0])
+    part.Free()
+
+  def test_without_an_optimizer(self):
+    model = new_model()
+    with states.Run(COMM, self.run_dir, model) as run:
+      run.step(1)
+    again = new_model(2)
+    with states.Run(COMM, self.run_dir, again) as run:
+      self.assertEqual(run.restore(), 1)
+    for one, other in zip(model.parameters(), again.parameters()):
+      self.assertTrue(torch.equal(one, other))
 
 
 @unittest.skipIf(torch is None, "no PyTorch")
