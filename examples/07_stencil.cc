@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "belay/check.h"
-#include "belay/save_restore.h"
+#include "belay/run.h"
 
 namespace {
 
@@ -104,18 +104,18 @@ uint64_t Digest(Plate& plate) {
   return sum;
 }
 
-void Run(const std::string& dir, int64_t steps, int64_t die_at) {
-  belay::Comm comm = belay::Check(belay::Comm::Duplicate(MPI_COMM_WORLD));
-  const int rank = comm.rank(), size = comm.size();
+void Simulate(const std::string& dir, int64_t steps, int64_t die_at) {
+  belay::Run run = belay::Check(
+      belay::Run::Open(MPI_COMM_WORLD, dir,
+                       {.save_policy = {.save_interval_steps = kSaveEvery,
+                                        .save_first_step = false}}));
+  const int rank = run.comm().rank(), size = run.comm().size();
   Plate plate = Cut(rank, size);
+  run.state().AddPiece("temperature", {kRows, kColumns}, plate.owned,
+                       {plate.now, {.before = {1, 1}, .fill_ghosts = true}});
+  run.state().Add("step", plate.step);
 
-  belay::State state;
-  state.AddPiece("temperature", {kRows, kColumns}, plate.owned,
-                 {plate.now, {.before = {1, 1}, .fill_ghosts = true}});
-  state.Add("step", plate.step);
-
-  const auto restored = belay::Check(belay::RestoreLatest(comm, dir, state));
-  if (restored) {
+  if (belay::Check(run.Restore()).step) {
     if (rank == 0) {
       std::printf("going on from step %lld on %d ranks\n",
                   static_cast<long long>(plate.step), size);
@@ -125,15 +125,11 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
     Exchange(plate, rank, size);
   }
 
-  belay::PlanCache cache;
   while (plate.step < steps) {
     if (plate.step == die_at && rank == size - 1) std::raise(SIGKILL);
     Step(plate);
     Exchange(plate, rank, size);
-    if (plate.step % kSaveEvery == 0) {
-      belay::Check(
-          belay::Save(comm, dir, plate.step, state, {.cache = &cache}));
-    }
+    belay::Check(run.Step(plate.step));
   }
   const uint64_t digest = Digest(plate);
   if (rank == 0) {
@@ -141,7 +137,7 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
                 static_cast<long long>(plate.step),
                 static_cast<unsigned long long>(digest));
   }
-  belay::Check(comm.Close());
+  belay::Check(run.Close());
 }
 
 }  // namespace
@@ -152,7 +148,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: 07_stencil DIR STEPS [DIE_AT]\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
-  Run(argv[1], std::atoll(argv[2]), argc > 3 ? std::atoll(argv[3]) : -1);
+  Simulate(argv[1], std::atoll(argv[2]), argc > 3 ? std::atoll(argv[3]) : -1);
   MPI_Finalize();
   return 0;
 }

@@ -18,7 +18,7 @@
 
 #include "belay/belay_c.h"
 
-enum { kRows = 96, kColumns = 64, kWidth = kColumns + 2, kSaveEvery = 50 };
+enum { kRows = 96, kColumns = 64, kWidth = kColumns + 2 };
 
 // What one rank holds of the plate.
 struct plate {
@@ -99,31 +99,29 @@ static uint64_t Digest(const struct plate* plate) {
 }
 
 // Names the values of the program: its rows of the plate, and the step.
-static belay_state* Describe(struct plate* plate) {
+static void Describe(struct plate* plate, belay_state* state) {
   const int64_t global_shape[2] = {kRows, kColumns};
   const int64_t offset[2] = {plate->first_row, 0};
   const int64_t shape[2] = {plate->rows, kColumns};
   const int64_t strides[2] = {kWidth, 1};
-  belay_state* state = NULL;
-  Check(belay_state_create(&state));
   Check(belay_state_add_piece(state, "temperature", BELAY_F64, 2, global_shape,
                               offset, shape, strides, At(plate->now, 0, 0)));
   Check(belay_state_add_scalar(state, "step", BELAY_I64, &plate->step));
-  return state;
 }
 
 static void Run(const char* dir, int64_t steps, int64_t die_at) {
-  belay_comm* comm = NULL;
+  belay_run* run = NULL;
   int rank = 0, size = 0;
   int64_t restored = BELAY_NO_STEP;
-  Check(belay_comm_create(MPI_COMM_WORLD, &comm));
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   struct plate plate = Cut(rank, size);
-  belay_state* state = Describe(&plate);
+  Check(belay_run_open(MPI_COMM_WORLD, dir,
+                       "save_interval_steps=50 save_first_step=false", &run));
+  Describe(&plate, belay_run_state(run));
 
-  // Goes on from the newest step, if there is one.
-  Check(belay_restore_latest(comm, dir, state, NULL, &restored));
+  // Continues from the newest step, if there is one.
+  Check(belay_run_restore(run, &restored));
   if (restored == BELAY_NO_STEP) {
     Start(&plate);
   } else if (rank == 0) {
@@ -136,17 +134,14 @@ static void Run(const char* dir, int64_t steps, int64_t die_at) {
     if (plate.step == die_at && rank == size - 1) raise(SIGKILL);
     Step(&plate);
     Exchange(&plate, rank, size);
-    if (plate.step % kSaveEvery == 0) {
-      Check(belay_save(comm, dir, plate.step, state, NULL));
-    }
+    Check(belay_run_step(run, plate.step, NULL));
   }
   const uint64_t digest = Digest(&plate);
   if (rank == 0) {
     printf("step %lld: field %016llx\n", (long long)plate.step,
            (unsigned long long)digest);
   }
-  belay_state_free(&state);
-  Check(belay_comm_free(&comm));
+  Check(belay_run_close(&run));
   free(plate.now);
   free(plate.next);
 }

@@ -1,6 +1,6 @@
 ! Heat on a plate in Fortran: restartable, on any number of ranks.
 !
-!   mpirun -n 4 ./fortran_heat run 200     # a manager saves every 50 steps
+!   mpirun -n 4 ./fortran_heat run 200     # saves every 50 steps
 !   mpirun -n 3 ./fortran_heat run 400     # goes on from step 200
 !
 ! Each rank owns some columns u(:, first:last) of the plate, in memory with one
@@ -31,10 +31,7 @@ program heat
   integer(int64) :: restored, steps, die_at
   integer :: rank, ranks, first, last
   character(len=4096) :: dir
-  type(belay_comm) :: comm
-  type(belay_state) :: state
-  type(belay_manager) :: manager
-  type(belay_options) :: options
+  type(belay_run) :: run
 
   call MPI_Init()
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
@@ -46,19 +43,14 @@ program heat
   allocate (next, source=u)
 
   ! Names the values of the program. What is owned is a section of u.
-  call belay_comm_create(MPI_COMM_WORLD, comm)
-  call belay_state_create(state)
-  call belay_add_piece(state, "temperature", u(1:rows, first:last), &
+  call belay_run_open(MPI_COMM_WORLD, trim(dir), run, &
+      "save_interval_steps=50 save_first_step=false max_to_keep=2")
+  call belay_add_piece(run%state, "temperature", u(1:rows, first:last), &
       global_shape=[rows, columns], start=[1, first])
-  call belay_add(state, "step", step)
+  call belay_add(run%state, "step", step)
 
-  ! Goes on from the newest step, if there is one.
-  call belay_options_create(options)
-  call belay_options_set(options, "save_interval_steps", 50)
-  call belay_options_set(options, "save_first_step", .false.)
-  call belay_options_set(options, "max_to_keep", 2)
-  call belay_manager_create(comm, state, trim(dir), manager, options)
-  call belay_manager_restore_latest(manager, restored)
+  ! Continues from the newest step, if there is one.
+  call belay_run_restore(run, restored)
   if (restored == belay_no_step) then
     step = 0
     call start()
@@ -73,14 +65,11 @@ program heat
     end if
     call advance()
     call exchange()
-    call belay_manager_save(manager, step)
+    call belay_run_step(run, step)
   end do
   call report()
 
-  call belay_manager_close(manager)
-  call belay_options_free(options)
-  call belay_state_free(state)
-  call belay_comm_free(comm)
+  call belay_run_close(run)
   call MPI_Finalize()
 
 contains

@@ -32,18 +32,15 @@ class Plate:
     self.comm = comm
     self.begin = ROWS * comm.rank // comm.size
     self.end = ROWS * (comm.rank + 1) // comm.size
-    self.step = 0
     self.now = numpy.zeros((self.end - self.begin + 2, COLUMNS + 2))
+    # What is saved and restored.
+    self.state = {
+        "temperature": belay.Piece(self.now, (ROWS, COLUMNS), (self.begin, 0),
+                                   ghost=1, fill_ghosts=True), "step": 0}
 
   @property
   def owned(self):
     return self.now[1:-1, 1:-1]
-
-  def state(self):
-    """Returns what is saved and restored."""
-    plate = belay.Piece(self.now, (ROWS, COLUMNS), (self.begin, 0), ghost=1,
-                        fill_ghosts=True)
-    return {"temperature": plate, "step": self.step}
 
   def start(self):
     """Makes a hot spot, away from the edges, which stay cold."""
@@ -64,7 +61,7 @@ class Plate:
     now = self.now
     around = now[:-2, 1:-1] + now[2:, 1:-1] + now[1:-1, :-2] + now[1:-1, 2:]
     self.owned[...] += 0.2 * (around - 4 * self.owned)
-    self.step += 1
+    self.state["step"] += 1
 
   def digest(self):
     """Returns a number that any other bit of the field would change."""
@@ -80,25 +77,24 @@ class Plate:
 def run(directory, steps, die_at):
   comm = MPI.COMM_WORLD
   plate = Plate(comm)
-  restored = belay.restore_latest(comm, directory, plate.state())
-  if restored:
-    plate.step = restored.state["step"]
-    if comm.rank == 0:
+  with belay.Run(comm, directory, plate.state, save_interval_steps=SAVE_EVERY,
+                 save_first_step=False) as saved:
+    step = saved.restore()
+    if step is None:
+      plate.start()
+      plate.exchange()
+    elif comm.rank == 0:
       ranks = "1 rank" if comm.size == 1 else f"{comm.size} ranks"
-      print(f"going on from step {plate.step} on {ranks}", flush=True)
-  else:
-    plate.start()
-    plate.exchange()
-  while plate.step < steps:
-    if plate.step == die_at and comm.rank == comm.size - 1:
-      os.kill(os.getpid(), signal.SIGKILL)
-    plate.advance()
-    plate.exchange()
-    if plate.step % SAVE_EVERY == 0:
-      belay.save(comm, directory, plate.step, plate.state())
+      print(f"going on from step {step} on {ranks}", flush=True)
+    while plate.state["step"] < steps:
+      if plate.state["step"] == die_at and comm.rank == comm.size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+      plate.advance()
+      plate.exchange()
+      saved.step(plate.state["step"])
   digest = plate.digest()
   if comm.rank == 0:
-    print(f"step {plate.step}: field {digest:016x}")
+    print(f"step {plate.state['step']}: field {digest:016x}")
 
 
 if __name__ == "__main__":
