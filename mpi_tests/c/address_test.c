@@ -144,8 +144,7 @@ void TestWrongAddresses(const struct c_test* test) {
                 "another dtype than was added (need f64, found f32)", 4);
   ExpectMistake(test, BELAY_INVALID_ARGUMENT,
                 "another shape than was added (need [4], found [5])", 5);
-  ExpectMistake(test, BELAY_INVALID_ARGUMENT,
-                "(need [1], found [2])", 6);
+  ExpectMistake(test, BELAY_INVALID_ARGUMENT, "(need [1], found [2])", 6);
   ExpectMistake(test, BELAY_INVALID_ARGUMENT, "\"rows\": it has rows", 7);
 }
 

@@ -38,6 +38,7 @@ int64_t CountWrongObjects(const char* dir);
 
 // Each file's tests.
 void TestStates(const struct c_test* test);
+void TestMacros(const struct c_test* test);
 void TestFromRank0(const struct c_test* test);
 void TestStrings(const struct c_test* test);
 void TestSwapped(const struct c_test* test);
@@ -59,6 +60,7 @@ void TestCounts(const struct c_test* test);
 void TestWrongRows(const struct c_test* test);
 void TestRowsById(const struct c_test* test);
 void TestGhosts(const struct c_test* test);
+void TestPieces(const struct c_test* test);
 void TestLayouts(const struct c_test* test);
 void TestMeshes(const struct c_test* test);
 void TestSharding(const struct c_test* test);

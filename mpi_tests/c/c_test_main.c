@@ -60,6 +60,7 @@ int main(int argc, char** argv) {
   belay_comm_rank(test.comm, &test.rank);
   belay_comm_size(test.comm, &test.size);
   TestStates(&test);
+  TestMacros(&test);
   TestFromRank0(&test);
   TestStrings(&test);
   TestSwapped(&test);
@@ -81,6 +82,7 @@ int main(int argc, char** argv) {
   TestWrongRows(&test);
   TestRowsById(&test);
   TestGhosts(&test);
+  TestPieces(&test);
   TestLayouts(&test);
   TestMeshes(&test);
   TestSharding(&test);

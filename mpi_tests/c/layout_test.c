@@ -150,11 +150,10 @@ static void TestMeshOf(const struct c_test* test, int ranks) {
   snprintf(message, sizeof(message),
            "\"u\": the layout %s is for another number of ranks (need", layout);
   for (int restores = 0; restores < 2; ++restores) {
-    ExpectCode(
-        __FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
-        restores ? belay_restore(test->comm, dir, BELAY_LATEST_STEP, state,
-                                 NULL, NULL)
-                 : belay_save(test->comm, dir, 1, state, NULL));
+    ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+               restores ? belay_restore(test->comm, dir, BELAY_LATEST_STEP,
+                                        state, NULL, NULL)
+                        : belay_save(test->comm, dir, 1, state, NULL));
     ExpectMessage(__FILE__, __LINE__, message);
     if (ranks > test->size) {
       ExpectMessage(__FILE__, __LINE__, "belay_layout_on_ranks makes one");
@@ -260,4 +259,62 @@ void TestVerify(const struct c_test* test) {
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
              belay_verify(PathOf(test, "nothing"), TakeProgress, last));
   ExpectInt(__FILE__, __LINE__, 0, last[1]);
+}
+
+void TestPieces(const struct c_test* test) {
+  const int64_t begin = kPlateRows * test->rank / test->size;
+  const int64_t rows = kPlateRows * (test->rank + 1) / test->size - begin;
+  belay_piece plate = {.ndim = 2,
+                       .global_shape = {kPlateRows, kPlateColumns},
+                       .offset = {begin, 0},
+                       .shape = {rows, kPlateColumns},
+                       .ghosts_before = {1, 0},
+                       .ghosts_after = {1, 0}};
+  const size_t count = (size_t)((rows + 2) * kPlateColumns);
+  double* const u = calloc(count, sizeof(double));
+  double* const v = calloc(count, sizeof(double));
+  char dir[4096];
+  belay_state* state = NULL;
+  strcpy(dir, PathOf(test, "pieces"));
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < kPlateColumns; ++j) {
+      u[(i + 1) * kPlateColumns + j] = PlateValueAt(begin + i, j);
+      v[(i + 1) * kPlateColumns + j] = -PlateValueAt(begin + i, j);
+    }
+  }
+  belay_state_create(&state);
+  ExpectCode(
+      __FILE__, __LINE__, BELAY_OK,
+      belay_state_add_pieces(state, BELAY_F64, &plate, "u", u, "v", v, NULL));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_save(test->comm, dir, 1, state, NULL));
+  for (size_t i = 0; i < count; ++i) u[i] = v[i] = 0;
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_restore(test->comm, dir, 1, state, NULL, NULL));
+  for (int64_t i = -1; i <= rows; ++i) {
+    if (begin + i < 0 || begin + i >= kPlateRows) continue;
+    for (int64_t j = 0; j < kPlateColumns; ++j) {
+      const int64_t at = (i + 1) * kPlateColumns + j;
+      ExpectInt(__FILE__, __LINE__, 1,
+                u[at] == PlateValueAt(begin + i, j) && v[at] == -u[at]);
+    }
+  }
+  belay_state_clear(state);
+  plate.ndim = 9;
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_state_add_pieces(state, BELAY_F64, &plate, "u", u, NULL));
+  ExpectMessage(__FILE__, __LINE__, "need 0 to 8, found 9");
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_save(test->comm, dir, 2, state, NULL));
+  belay_state_free(&state);
+  belay_state_create(&state);
+  plate.ndim = 2;
+  plate.reserved[1] = 1;
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_state_add_pieces(state, BELAY_F64, &plate, "u", u, NULL));
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_state_add_pieces(state, BELAY_F64, NULL, "u", u, NULL));
+  belay_state_free(&state);
+  free(v);
+  free(u);
 }

@@ -72,9 +72,9 @@ void TestFromRank0(const struct c_test* test) {
   belay_state* state = NULL;
   strcpy(dir, PathOf(test, "from_rank0"));
   belay_state_create(&state);
-  ExpectCode(__FILE__, __LINE__, BELAY_OK,
-             belay_state_add_from_rank0(state, "dt", BELAY_F64, 0, NULL, NULL,
-                                        &dt));
+  ExpectCode(
+      __FILE__, __LINE__, BELAY_OK,
+      belay_state_add_from_rank0(state, "dt", BELAY_F64, 0, NULL, NULL, &dt));
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
              belay_state_add_from_rank0(state, "norms", BELAY_F64, 2, shape,
                                         apart, norms));

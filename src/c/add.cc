@@ -1,6 +1,7 @@
 // belay_state: values in memory of the program, whose dtype is a number.
 #include "c/add.h"
 
+#include <cstdarg>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -154,6 +155,19 @@ int belay_state_add_from_rank0(belay_state* state, const char* key, int dtype,
 int belay_state_add_scalar(belay_state* state, const char* key, int dtype,
                            void* data) {
   return belay_state_add_array(state, key, dtype, 0, nullptr, nullptr, data);
+}
+
+int belay_state_add_scalars(belay_state* state, int dtype, ...) {
+  va_list arguments;
+  va_start(arguments, dtype);
+  int code = BELAY_OK;
+  while (code == BELAY_OK) {
+    const char* const key = va_arg(arguments, const char*);
+    if (key == nullptr) break;
+    code = belay_state_add_scalar(state, key, dtype, va_arg(arguments, void*));
+  }
+  va_end(arguments);
+  return code;
 }
 
 int belay_state_add_piece(belay_state* state, const char* key, int dtype,

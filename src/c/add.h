@@ -34,9 +34,9 @@ int Add(belay_state* state, const char* key, Function function) {
 // Returns an InvalidArgument about a value that is added.
 Status Mistake(const std::string& key, const std::string& text);
 
-// Whether a struct of the program says what this version does not know.
-inline bool HasReserved(std::span<const int64_t> reserved) {
-  return std::ranges::any_of(reserved, [](int64_t one) { return one != 0; });
+// Of reserved members: the program says what this version does not know.
+inline bool HasNonzero(std::span<const int64_t> numbers) {
+  return std::ranges::any_of(numbers, [](int64_t one) { return one != 0; });
 }
 
 // Returns the dtype with this number.

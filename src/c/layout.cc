@@ -1,8 +1,10 @@
 // Pieces with ghost cells around them, and arrays that are laid out on a mesh.
 #include "belay/arrays/layout.h"
 
+#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -36,6 +38,7 @@ using belay::StatusOr;
 using belay::c::Add;
 using belay::c::Call;
 using belay::c::DTypeOf;
+using belay::c::HasNonzero;
 using belay::c::NullArgument;
 using belay::c::NumbersOf;
 
@@ -48,7 +51,7 @@ std::vector<int64_t> Copy(int ndim, const int64_t* numbers) {
 StatusOr<belay::Memory> MemoryWith(const std::string& key, DType dtype,
                                    int ndim, const int64_t* strides,
                                    const belay_ghosts* ghosts, void* data) {
-  if (ghosts != nullptr && belay::c::HasReserved(ghosts->reserved)) {
+  if (ghosts != nullptr && belay::c::HasNonzero(ghosts->reserved)) {
     return belay::c::Mistake(key,
                              "the member reserved of belay_ghosts is not 0");
   }
@@ -66,6 +69,24 @@ StatusOr<belay::Memory> MemoryWith(const std::string& key, DType dtype,
     memory.layout = std::make_shared<const MemoryLayout>(std::move(layout));
   }
   return memory;
+}
+
+// Refuses a struct whose arrays are shorter than it says.
+int CheckPiece(belay_state* state, const belay_piece* piece) {
+  return Add(state, "", [&](const std::string&) -> Status {
+    if (piece == nullptr) return NullArgument("piece");
+    constexpr int kMaxAxes = std::size(belay_piece().shape);
+    if (piece->ndim < 0 || piece->ndim > kMaxAxes) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "add pieces: wrong number of axes (need 0 to %d, found %d)", kMaxAxes,
+          piece->ndim));
+    }
+    if (HasNonzero(piece->reserved)) {
+      return absl::InvalidArgumentError(
+          "add pieces: the member reserved of belay_piece is not 0");
+    }
+    return absl::OkStatus();
+  });
 }
 
 StatusOr<Layout> LayoutOf(const char* text) {
@@ -101,6 +122,30 @@ int belay_state_add_piece_with_ghosts(
     state->state.AddPiece(name, whole, {begin, lengths}, memory);
     return absl::OkStatus();
   });
+}
+
+int belay_state_add_pieces(belay_state* state, int dtype,
+                           const belay_piece* piece, ...) {
+  va_list arguments;
+  va_start(arguments, piece);
+  int code = CheckPiece(state, piece);
+  while (code == BELAY_OK) {
+    const char* const key = va_arg(arguments, const char*);
+    if (key == nullptr) break;
+    void* const data = va_arg(arguments, void*);
+    const bool has_ghosts =
+        HasNonzero(piece->ghosts_before) || HasNonzero(piece->ghosts_after);
+    const belay_ghosts ghosts = {.before = piece->ghosts_before,
+                                 .after = piece->ghosts_after,
+                                 .periodic = piece->periodic,
+                                 .reserved = {}};
+    code = belay_state_add_piece_with_ghosts(
+        state, key, dtype, piece->ndim, piece->global_shape, piece->offset,
+        piece->shape, HasNonzero(piece->strides) ? piece->strides : nullptr,
+        has_ghosts ? &ghosts : nullptr, data);
+  }
+  va_end(arguments);
+  return code;
 }
 
 int belay_state_add_laid_out(belay_state* state, const char* key, int dtype,

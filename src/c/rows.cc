@@ -127,7 +127,7 @@ Status CheckGiven(const std::string& key, const belay_rows& given) {
   if (given.count != nullptr && given.count32 != nullptr) {
     return Mistake(key, "both count and count32 are given (need one of them)");
   }
-  if (HasReserved(given.reserved)) {
+  if (HasNonzero(given.reserved)) {
     return Mistake(key, "the member reserved of belay_rows is not 0");
   }
   if (given.resize != nullptr) {

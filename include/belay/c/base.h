@@ -79,6 +79,13 @@ enum belay_outcome {
   BELAY_STEP_FAILED = 3    // the save has failed, which the options tolerate
 };
 
+// The last argument of such a function is a null pointer.
+#ifdef __GNUC__
+#define BELAY_ENDS_WITH_NULL __attribute__((sentinel))
+#else
+#define BELAY_ENDS_WITH_NULL
+#endif
+
 // In place of a step number: the newest step.
 #define BELAY_LATEST_STEP INT64_MIN
 // As a result: no step. Real steps are not negative.

@@ -5,6 +5,7 @@
 #ifndef BELAY_C_STATE_H_
 #define BELAY_C_STATE_H_
 
+#include <limits.h>
 #include <stdint.h>
 
 #include "belay/c/base.h"
@@ -43,6 +44,33 @@ int belay_state_add_array(belay_state* state, const char* key, int dtype,
 // Adds a number that is equal on all ranks: an array without axes. Local.
 int belay_state_add_scalar(belay_state* state, const char* key, int dtype,
                            void* data);
+
+// The same for several numbers of one type, each with its key, and a null at
+// the end. Local.
+//   belay_state_add_scalars(state, BELAY_F64, "time", &time, "dt", &dt, NULL);
+int belay_state_add_scalars(belay_state* state, int dtype,
+                            ...) BELAY_ENDS_WITH_NULL;
+
+// In C11, the belay_dtype of a variable of an arithmetic type, and the call
+// that adds a number by the name of its variable: BELAY_ADD_SCALAR(state, dt).
+// clang-format off
+#if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define BELAY_DTYPE_OF(variable)                             \
+  _Generic((variable),                                       \
+    float: BELAY_F32, double: BELAY_F64, _Bool: BELAY_BOOL,  \
+    char: CHAR_MIN < 0 ? BELAY_I8 : BELAY_U8,                \
+    signed char: BELAY_I8, unsigned char: BELAY_U8,          \
+    short: BELAY_I16, unsigned short: BELAY_U16,             \
+    int: BELAY_I32, unsigned int: BELAY_U32,                 \
+    long: sizeof(long) == 8 ? BELAY_I64 : BELAY_I32,         \
+    unsigned long: sizeof(long) == 8 ? BELAY_U64 : BELAY_U32, \
+    long long: BELAY_I64, unsigned long long: BELAY_U64,     \
+    float _Complex: BELAY_C64, double _Complex: BELAY_C128)
+#define BELAY_ADD_SCALAR(state, variable)                            \
+  belay_state_add_scalar(state, #variable, BELAY_DTYPE_OF(variable), \
+                         &(variable))
+#endif
+// clang-format on
 
 // Adds an array, or with `ndim` 0 a number, that every rank holds, but that may
 // differ between ranks, such as a time step that each of them has computed,
@@ -83,6 +111,32 @@ int belay_state_add_piece_with_ghosts(
     belay_state* state, const char* key, int dtype, int ndim,
     const int64_t* global_shape, const int64_t* offset, const int64_t* shape,
     const int64_t* strides, const belay_ghosts* ghosts, void* data);
+
+// A piece of an array, and where its elements lie: as the arguments above, of
+// up to 8 axes. What is 0 is not given: without `strides`, the piece and its
+// ghost cells together are dense and row-major. `reserved` is for later
+// versions.
+typedef struct belay_piece {
+  int ndim;
+  int64_t global_shape[8];
+  int64_t offset[8];
+  int64_t shape[8];
+  int64_t strides[8];
+  int64_t ghosts_before[8];
+  int64_t ghosts_after[8];
+  int periodic[8];
+  int64_t reserved[4];
+} belay_piece;
+
+// Adds the same piece of several arrays of one type, each with its key and its
+// memory, and a null at the end. Local. `data` points to the first ghost cell,
+// if there are any.
+//   belay_piece tile = {.ndim = 2, .global_shape = {ny, nx}, .offset = {y, 0},
+//                       .shape = {rows, nx}};
+//   belay_state_add_pieces(state, BELAY_F64, &tile, "density", density,
+//                          "energy", energy, NULL);
+int belay_state_add_pieces(belay_state* state, int dtype,
+                           const belay_piece* piece, ...) BELAY_ENDS_WITH_NULL;
 
 // Adds the piece of rank `rank` of an array that is laid out on a mesh of
 // ranks. Local. `layout` is a text such as "[x,-] on x=2,y=4": an array of two
