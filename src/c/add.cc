@@ -1,4 +1,4 @@
-// belay_state: values in memory of the program, whose dtype is a number.
+// belay_state: values in the program's memory, with dtypes given as numbers.
 #include "c/add.h"
 
 #include <cstdarg>
@@ -40,7 +40,6 @@ StatusOr<DType> DTypeOf(const std::string& key, int dtype) {
                  absl::StrFormat("unknown dtype (found number %d)", dtype));
 }
 
-// As many numbers as the array has axes.
 StatusOr<Shape> NumbersOf(const std::string& key, const char* name, int ndim,
                           const int64_t* numbers) {
   if (ndim < 0) {
@@ -52,13 +51,12 @@ StatusOr<Shape> NumbersOf(const std::string& key, const char* name, int ndim,
   return ndim == 0 ? Shape() : Shape(numbers, numbers + ndim);
 }
 
-// The elements of a box at this address.
 StatusOr<Memory> MemoryOf(DType dtype, const Shape& shape,
                           const int64_t* strides, void* data) {
   BELAY_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(shape));
   Memory memory(data, dtype, elements, {data, 0});
   if (strides != nullptr && !shape.empty()) {
-    memory.size = -1;  // it holds more than the box
+    memory.size = -1;  // unknown: the memory has more elements than the box
     memory.layout = std::make_shared<const MemoryLayout>(MemoryLayout{
         .strides = std::vector<int64_t>(strides, strides + shape.size())});
   }
@@ -92,7 +90,8 @@ Status AddString(belay_state& state, const std::string& key, char* buffer,
   return absl::OkStatus();
 }
 
-// Adds an array that every rank holds whole, by `add(name, lengths, memory)`.
+// Adds an array that every rank holds completely, using
+// `add(name, lengths, memory)`.
 template <typename AddArray>
 int AddWhole(belay_state* state, const char* key, int dtype, int ndim,
              const int64_t* shape, const int64_t* strides, void* data,
@@ -239,7 +238,7 @@ int belay_state_fail(belay_state* state, int code, const char* message) {
   });
 }
 
-// Values that a belay_state has by their address and that have moved.
+// New addresses for values that have moved.
 
 namespace {
 
@@ -254,7 +253,7 @@ using belay::c::Add;
 using belay::c::BufferedString;
 using belay::c::NumbersOf;
 
-// What an array is now.
+// The current form of an array.
 struct Found {
   int dtype = 0;
   Shape shape;
@@ -266,7 +265,7 @@ Status AddressMistake(const std::string& key, const std::string& text) {
       absl::StrFormat("set the address of \"%s\": %s", key, text));
 }
 
-// The shard that the call with this number has added.
+// Returns the index of the shard that piece number `piece` of `key` refers to.
 StatusOr<size_t> FindShard(const belay::State& state, const std::string& key,
                            int64_t piece) {
   int64_t count = 0;
@@ -282,7 +281,7 @@ StatusOr<size_t> FindShard(const belay::State& state, const std::string& key,
       count - 1, piece));
 }
 
-// The lengths with the ghost cells.
+// Returns the shape of the box with its ghost cells.
 Shape HeldShape(const Shard& shard) {
   Shape held = shard.box.shape;
   if (shard.ghosts == nullptr) return held;
@@ -292,7 +291,7 @@ Shape HeldShape(const Shard& shard) {
   return held;
 }
 
-// An array that was allocated anew must be as the one that was added.
+// Checks that a reallocated array has the form of the array that was added.
 Status CheckSame(const Shard& shard, const Found& found) {
   const std::string again =
       "; clear the state and add what the program has now";
@@ -325,7 +324,7 @@ Status CheckSame(const Shard& shard, const Found& found) {
   return absl::OkStatus();
 }
 
-// A string in a buffer of the program.
+// Sets the address of a string in a buffer of the program.
 Status SetBuffer(BufferedString& string, const Found* found, void* data) {
   if (found != nullptr && (found->dtype != BELAY_STRING ||
                            found->shape != Shape{string.capacity})) {

@@ -1,4 +1,4 @@
-// What the functions share that add values to a belay_state.
+// Helpers of the functions that add values to a belay_state.
 
 #ifndef BELAY_C_ADD_H_
 #define BELAY_C_ADD_H_
@@ -18,7 +18,7 @@
 
 namespace belay::c {
 
-// Calls a function that adds to the state, and remembers what went wrong.
+// Calls a function that adds to the state, and records its error in the state.
 template <typename Function>
 int Add(belay_state* state, const char* key, Function function) {
   return Call([&]() -> Status {
@@ -31,25 +31,25 @@ int Add(belay_state* state, const char* key, Function function) {
   });
 }
 
-// Returns an InvalidArgument about a value that is added.
+// Returns an InvalidArgument about the value under `key`.
 Status Mistake(const std::string& key, const std::string& text);
 
-// Of reserved members: the program says what this version does not know.
+// Reserved members that are not 0 ask for what this version does not support.
 inline bool HasNonzero(std::span<const int64_t> numbers) {
   return std::ranges::any_of(numbers, [](int64_t one) { return one != 0; });
 }
 
 // Returns the dtype with this number.
-// Errors: InvalidArgument - there is none, or it is that of strings.
+// Errors: InvalidArgument - there is no such dtype, or it is the string dtype.
 StatusOr<DType> DTypeOf(const std::string& key, int dtype);
 
-// Returns as many numbers as the array has axes.
+// Returns `numbers`, which has one number per axis, as a Shape.
 // Errors: InvalidArgument - a negative `ndim`, or `numbers` is null.
 StatusOr<Shape> NumbersOf(const std::string& key, const char* name, int ndim,
                           const int64_t* numbers);
 
-// Returns the elements of a box at this address; `strides` may be null.
-// Errors: InvalidArgument - a shape that has no number of elements.
+// Returns the memory of a box of this shape at `data`. `strides` may be null.
+// Errors: InvalidArgument - a negative length, or too many elements.
 StatusOr<Memory> MemoryOf(DType dtype, const Shape& shape,
                           const int64_t* strides, void* data);
 

@@ -30,7 +30,8 @@ int belay_comm_create_with_options(MPI_Comm comm, const belay_options* options,
         belay::Comm::Duplicate(comm, handle->deadline_seconds);
     if (!duplicate.ok()) return duplicate.status();
     handle->comm = *std::move(duplicate);
-    // Only now can a rank tell the others that its options are wrong.
+    // Checked only now, because reporting an error to other ranks needs the
+    // duplicate.
     Status status = belay::c::PrepareTogether(
         handle->comm, handle->deadline_seconds, "create a communicator",
         [&] { return belay::c::CheckCommOptions(options); });
@@ -65,7 +66,7 @@ int belay_comm_size(const belay_comm* comm, int* size) {
   });
 }
 
-// belay_set_log: messages go to a function of the program.
+// belay_set_log: sends messages to a function of the program.
 
 int belay_set_log(void (*sink)(void* context, int level, const char* message),
                   void* context, int least) {

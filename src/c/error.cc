@@ -16,8 +16,8 @@
 namespace belay::c {
 namespace {
 
-// The text of the last error of a thread. Where there is no memory for a
-// string, it is a literal.
+// The message of a thread's last error. If there is no memory for a string, a
+// literal is used.
 struct LastError {
   std::string text;
   const char* literal = nullptr;
@@ -46,13 +46,13 @@ int Fail(int code, std::string_view message) noexcept {
 int CodeOf(const Status& status) noexcept {
   if (status.ok()) return BELAY_OK;
   const int code = static_cast<int>(status.code());
-  const auto message = status.message();  // of Abseil's own type
+  const auto message = status.message();  // an absl::string_view
   const std::string_view text(message.data(), message.size());
   try {
     return uses_fortran_axes ? Fail(code, InAxesOfFortran(text))
                              : Fail(code, text);
   } catch (...) {
-    return Fail(code, text);  // no memory for other words
+    return Fail(code, text);  // no memory for the conversion
   }
 }
 
@@ -134,7 +134,7 @@ absl::string_view InAbseilsType(std::string_view text) {
   return {text.data(), text.size()};
 }
 
-// Numbers with `separator` between them; nothing if it is something else.
+// Parses numbers separated by `separator`. Returns nullopt for any other text.
 std::optional<Numbers> NumbersIn(std::string_view text,
                                  std::string_view separator) {
   Numbers numbers;
@@ -145,7 +145,8 @@ std::optional<Numbers> NumbersIn(std::string_view text,
   return numbers;
 }
 
-// "2,3:0,4", offset and length of each axis, as "(1:4, 3:5)".
+// Converts a box, such as "2,3:0,4" (offset and length of each axis), to a
+// section: "(1:4, 3:5)".
 std::optional<std::string> SectionOf(std::string_view box, size_t& num_axes) {
   std::string section;
   size_t axes = 0;
@@ -160,7 +161,7 @@ std::optional<std::string> SectionOf(std::string_view box, size_t& num_axes) {
   return Cat("(", section, ")");
 }
 
-// "[8, 6]" without its brackets, as "(6, 8)".
+// Converts a shape without its brackets, such as "8, 6", to "(6, 8)".
 std::optional<std::string> ShapeOf(std::string_view text, size_t& num_axes) {
   const std::optional<Numbers> lengths = NumbersIn(text, ", ");
   if (!lengths) return std::nullopt;
@@ -172,13 +173,14 @@ std::optional<std::string> ShapeOf(std::string_view text, size_t& num_axes) {
   return Cat("(", shape, ")");
 }
 
-// A part of a message that has other words, and how long it is there.
+// A replacement for a part of a message, and the length of that part.
 struct Replaced {
   size_t length = 0;
   std::string text;
 };
 
-// What begins with `open` and ends with `close`, if `convert` takes it.
+// Replaces the beginning of `text` if it starts with `open`, ends with `close`,
+// and `convert` accepts the text between them.
 template <typename Convert>
 std::optional<Replaced> Between(std::string_view text, std::string_view open,
                                 std::string_view close, Convert convert) {
@@ -191,7 +193,8 @@ std::optional<Replaced> Between(std::string_view text, std::string_view open,
   return Replaced{end + close.size(), *converted};
 }
 
-// "axis 0" of so many axes.
+// Replaces "axis 0" at the beginning of `text`, for an array with this number
+// of axes.
 std::optional<Replaced> AxisAt(std::string_view text, size_t num_axes) {
   constexpr std::string_view kAxis = "axis ";
   if (!text.starts_with(kAxis)) return std::nullopt;
@@ -206,7 +209,8 @@ std::optional<Replaced> AxisAt(std::string_view text, size_t num_axes) {
       end, Cat(kAxis, static_cast<int64_t>(num_axes) - numbers->front())};
 }
 
-// The offset of an axis is one less than its lower bound.
+// Replaces a message about a negative offset at the beginning of `text`. The
+// lower bound of a section is the offset plus 1.
 std::optional<Replaced> LowerBoundAt(std::string_view text, size_t num_axes) {
   constexpr std::string_view kOffset = "offset of ";
   constexpr std::string_view kNegative = " is negative (need 0 or more, found ";
@@ -227,7 +231,8 @@ std::optional<Replaced> LowerBoundAt(std::string_view text, size_t num_axes) {
                   Cat("the first index of ", axis->text, found->text)};
 }
 
-// The number of axes of the first shape in the text, else `otherwise`.
+// Returns the number of axes of the first shape in the text, or `otherwise` if
+// there is none.
 size_t AxesIn(std::string_view text, size_t otherwise) {
   const size_t open = text.find(" of [");
   if (open == text.npos) return otherwise;
@@ -241,7 +246,7 @@ size_t AxesIn(std::string_view text, size_t otherwise) {
 
 std::string InAxesOfFortran(std::string_view message) {
   std::string text;
-  size_t num_axes = 0;  // of the last box or shape
+  size_t num_axes = 0;  // of the most recent box or shape
   for (size_t at = 0; at < message.size();) {
     const std::string_view rest = message.substr(at);
     const bool is_word =

@@ -1,4 +1,4 @@
-// How a Status becomes a code and a text of this thread.
+// Converts a Status to a code and the error message of this thread.
 
 #ifndef BELAY_C_ERROR_H_
 #define BELAY_C_ERROR_H_
@@ -15,14 +15,14 @@
 
 namespace belay::c {
 
-// Sets belay_error_message of this thread, and returns the code. Never throws.
+// Sets this thread's belay_error_message, and returns the code. Never throws.
 int Fail(int code, std::string_view message) noexcept;
 
-// The same for a Status; BELAY_OK if it is OK.
+// Does the same for a Status. Returns BELAY_OK if it is OK.
 int CodeOf(const Status& status) noexcept;
 
-// Calls a function that returns a Status, and returns its code. No exception
-// passes. Local, unless the function is not.
+// Calls a function that returns a Status, and returns its code. Exceptions
+// become errors. Local, unless the function is not.
 template <typename Function>
 int Call(Function function) noexcept {
   const LanguageOfCall c(Language::kC);
@@ -40,13 +40,13 @@ int Call(Function function) noexcept {
 // Returns an InvalidArgument for an argument that must not be null.
 Status NullArgument(std::string_view name);
 
-// A pointer that the program must give.
+// A pointer argument that must not be null.
 struct Needed {
   std::string_view name;
   const void* pointer;
 };
 
-// As Call, for a function that needs these pointers.
+// Does the same, but first checks that none of these pointers is null.
 template <typename Function>
 int Call(std::initializer_list<Needed> all, Function function) noexcept {
   return Call([&]() -> Status {
@@ -57,17 +57,17 @@ int Call(std::initializer_list<Needed> all, Function function) noexcept {
   });
 }
 
-// Does nothing if the pointer for a result is null.
+// Stores a result, unless the pointer for it is null.
 template <typename T, typename U>
 void Give(T* result, const U& value) {
   if (result != nullptr) *result = static_cast<T>(value);
 }
 
-// Errors name axes, boxes and shapes as C has them: from 0, the slowest axis
-// first. Fortran counts from 1, and its first axis is the fastest.
+// Error messages name axes, boxes and shapes as in C: counted from 0, slowest
+// axis first. Fortran counts from 1, fastest axis first.
 
 // Returns a message with boxes as sections, such as (1:4, 3:8), and with shapes
-// and axes in the order of Fortran. What else stands in quotes stays as it is.
+// and axes in Fortran order. Does not change other quoted text.
 std::string InAxesOfFortran(std::string_view message);
 
 }  // namespace belay::c

@@ -1,4 +1,4 @@
-// What the handles of belay/belay_c.h point to.
+// The structs that the handles of belay/belay_c.h point to.
 
 #ifndef BELAY_C_HANDLES_H_
 #define BELAY_C_HANDLES_H_
@@ -23,11 +23,11 @@
 
 namespace belay::c {
 
-// A function of the program that sets up what no step has.
+// A function of the program that initializes values if no step was restored.
 using InitializeFunction = int(void* context);
 
 // A string in a buffer of the program, and the std::string that is saved or
-// restored in its place.
+// restored instead of it.
 struct BufferedString {
   std::string key;
   char* buffer = nullptr;
@@ -40,7 +40,7 @@ struct BufferedString {
 
 struct belay_comm {
   belay::Comm comm;
-  // Of the calls that have no options with another one.
+  // For calls that cannot set a deadline with options.
   double deadline_seconds = 600;
   belay::PlanCache cache = {};
 };
@@ -51,17 +51,17 @@ struct belay_options {
   belay::Status status = {};  // the first mistake in belay_options_set_text
 };
 
-// What a policy of the program has made of the pieces so far.
+// The groups that a sharding policy of the program has formed so far.
 struct belay_grouping {
   const std::vector<belay::ShardableTensor>& pieces;
   std::vector<belay::ShardGroup> groups = {};
-  belay::Status status = {};  // the first mistake
+  belay::Status status = {};  // the first error
 };
 
 struct belay_state {
   belay::State state;
-  belay::Status status;  // the first mistake
-  // `state` has their addresses.
+  belay::Status status;  // the first error
+  // `state` has the addresses of these elements.
   std::deque<belay::c::BufferedString> strings;
   std::deque<belay::c::ProgramRows> rows;
 };
@@ -76,10 +76,10 @@ struct belay_manager {
   belay_comm* comm = nullptr;
   belay_state* state = nullptr;
   double deadline_seconds = 0;
-  // During belay_manager_restore_or_initialize.
+  // Set only during belay_manager_restore_or_initialize.
   belay::c::InitializeFunction* initialize = nullptr;
   void* context = nullptr;
-  belay::Metrics metrics = {};  // of the next step that is saved
+  belay::Metrics metrics = {};  // of the next step to save
   std::optional<belay::CheckpointManager> manager = std::nullopt;
 };
 

@@ -1,4 +1,4 @@
-// Pieces with ghost cells around them, and arrays that are laid out on a mesh.
+// Pieces with ghost cells, arrays laid out on a mesh, and sharding policies.
 #include "belay/arrays/layout.h"
 
 #include <cstdarg>
@@ -47,7 +47,8 @@ std::vector<int64_t> Copy(int ndim, const int64_t* numbers) {
                             : std::vector<int64_t>(numbers, numbers + ndim);
 }
 
-// Memory of ghost cells and a piece; the size is the program's word.
+// Returns the memory of a piece and its ghost cells. Its size is not known, so
+// it is not checked.
 StatusOr<belay::Memory> MemoryWith(const std::string& key, DType dtype,
                                    int ndim, const int64_t* strides,
                                    const belay_ghosts* ghosts, void* data) {
@@ -94,7 +95,7 @@ StatusOr<Layout> LayoutOf(const char* text) {
   return Layout::Parse(text);
 }
 
-// The piece of a rank.
+// Returns the box of a rank's piece.
 StatusOr<Box> BoxOf(const char* text, int ndim, const int64_t* global_shape,
                     int rank) {
   BELAY_ASSIGN_OR_RETURN(const Layout layout, LayoutOf(text));
@@ -209,10 +210,10 @@ int belay_layout_on_ranks(const char* layout, int num_ranks, char* buffer,
 namespace belay::c {
 namespace {
 
-// More groups than anybody can want, as for MaxShardSize.
+// More groups than any policy needs; the same limit as for MaxShardSize.
 constexpr int64_t kMaxGroups = int64_t{1} << 22;
 
-// A function of the program, as C++ wants it.
+// Adapts a C function of the program to the C++ interface.
 class GroupFunction {
  public:
   GroupFunction(belay_group_function function, void* context)

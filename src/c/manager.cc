@@ -30,7 +30,7 @@ using belay::c::Give;
 using belay::c::NullArgument;
 using belay::c::PrepareTogether;
 
-// Calls the program's function, and makes a Status of its code.
+// Calls the program's function, and converts its code to a Status.
 Status Initialize(const belay_manager& manager) {
   if (manager.initialize == nullptr) return absl::OkStatus();
   const int code = manager.initialize(manager.context);
@@ -40,7 +40,7 @@ Status Initialize(const belay_manager& manager) {
                 absl::StrFormat("initialize returned the code %d", code));
 }
 
-// Checks what a save or a restore needs. Collective.
+// Checks and reads the input of a save or a restore. Collective.
 Status Prepare(const belay_manager& manager, const char* operation,
                const belay_options* given, RestoreOptions* options) {
   return PrepareTogether(
@@ -53,7 +53,7 @@ Status Prepare(const belay_manager& manager, const char* operation,
       });
 }
 
-// Gives the program what a restore has changed. Collective.
+// Returns the results of a restore to the program. Collective.
 Status Finish(const belay_manager& manager,
               const StatusOr<belay::ManagedRestore>& restored, int64_t* step) {
   if (!restored.ok()) {
@@ -77,8 +77,8 @@ bool IsSaved(belay::SaveOutcome outcome) {
          outcome == belay::SaveOutcome::kBegun;
 }
 
-// Reads the options, restores with `function`, and gives the program what has
-// changed. Collective.
+// Reads the options, restores with `function`, and returns the results to the
+// program. Collective.
 template <typename F>
 int Restore(belay_manager* manager, const belay_options* options, int64_t* step,
             F function) {
@@ -109,8 +109,7 @@ StatusOr<belay::SaveOutcome> SaveIfDue(belay_manager& manager, int64_t step,
 int belay_manager_create(belay_comm* comm, belay_state* state, const char* dir,
                          const belay_options* options, belay_manager** result) {
   return Call([&]() -> Status {
-    belay::SetLanguageOfProgram(
-        belay::Language::kC);  // of what is logged later
+    belay::SetLanguageOfProgram(belay::Language::kC);  // for later log messages
     if (result != nullptr) *result = nullptr;
     if (comm == nullptr) return NullArgument("comm");
     std::unique_ptr<belay_manager> handle;

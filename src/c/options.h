@@ -32,37 +32,40 @@ Status ReadOptions(const belay_options* given, Options& options) {
 
 Status ReadRestoreOptions(const belay_options* given, RestoreOptions& options);
 
-// The option deadline_seconds alone, which DeadlineOf returns.
+// Checks that the only option is deadline_seconds, and that it is valid.
+// DeadlineOf returns its value.
 Status CheckCommOptions(const belay_options* given);
 
-// What surrounds a collective call: arguments before it, strings after it.
+// Helpers for collective calls: read the arguments before the call, and return
+// values to the program after it.
 
-// Calls `prepare`, which must not communicate, and returns the same Status on
-// all ranks: its own, or ResourceExhausted or Internal if it threw. Collective.
-// `operation` is named if a rank does not arrive within the deadline.
+// Calls `prepare`, which must not communicate, and agrees on its Status, which
+// is ResourceExhausted or Internal if it threw. Collective. If a rank does not
+// arrive within the deadline, the message names `operation`.
 Status PrepareTogether(const Comm& comm, double deadline_seconds,
                        const std::string& operation,
                        const std::function<Status()>& prepare);
 
-// Names an operation as messages do: `save "run"`. `dir` may be null.
+// Returns an operation's name for messages: `save "run"`. `dir` may be null.
 std::string OperationOn(const char* operation, const char* dir);
 
-// Returns the option deadline_seconds, its default if it is no number.
+// Returns the option deadline_seconds, or its default if it is not set or is
+// not a number from 0 up.
 double DeadlineOf(const belay_options* options);
 
-// Checks a State, and takes what the program has beside the elements of arrays:
-// the strings in its buffers and the numbers of its rows.
-// Errors: InvalidArgument - it is null; the first mistake in adding to it;
+// Checks a state, and reads the values that it does not access by itself:
+// strings in the program's buffers, and the counts of its rows.
+// Errors: InvalidArgument - the state is null; the first error in adding to it;
 //   those of TakeRows.
 Status TakeValues(belay_state* state);
 
-// Gives the program what a restore has changed of these; the keys `missing`,
-// ascending, it has not.
+// Writes restored strings and counts of rows to the program's memory. The keys
+// `missing`, ascending, were not restored.
 // Errors: OutOfRange - a string is longer than its buffer; those of GiveCounts.
 Status GiveValues(const std::vector<std::string>& missing, belay_state& state);
 
-// Copies a string of the program.
-// Errors: InvalidArgument - it is null; names the argument.
+// Copies a string of the program to `taken`.
+// Errors: InvalidArgument - the string is null; names the argument.
 Status TakeText(const char* name, const char* text, std::string& taken);
 
 }  // namespace belay::c

@@ -1,4 +1,4 @@
-// belay_reader: a step without MPI.
+// belay_reader: reads a step without MPI.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -27,10 +27,11 @@ using belay::c::Call;
 using belay::c::Give;
 using belay::c::NullArgument;
 
-// What one request reads before it is copied to the program.
+// The maximum size of a piece that is read and then copied to the program.
 constexpr int64_t kMaxPieceBytes = int64_t{16} << 20;
 
-// The box that the arguments describe: without numbers, the whole array.
+// Returns the box that the arguments describe. If both pointers are null, it is
+// the whole array.
 StatusOr<belay::Box> BoxOf(const belay::ArrayInfo& array, int ndim,
                            const int64_t* offset, const int64_t* shape) {
   const auto axes = static_cast<int>(array.shape.size());
@@ -50,10 +51,10 @@ StatusOr<belay::Box> BoxOf(const belay::ArrayInfo& array, int ndim,
   return box;
 }
 
-// Reads a box into memory that has room for it.
+// Reads a box into `data`, which must have room for it.
 Status ReadBox(const belay::CheckpointReader& reader, const std::string& key,
                const belay::Box& box, void* data) {
-  // The pieces come in row-major order, and each is dense in the box.
+  // The pieces arrive in row-major order, and each is contiguous in the box.
   auto* to = static_cast<char*>(data);
   return reader.ReadPieces(
       key, box, kMaxPieceBytes,

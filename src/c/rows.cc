@@ -32,7 +32,7 @@
 namespace belay::c {
 namespace {
 
-// The memory of so many rows, or null.
+// Returns the program's memory for `count` rows, or null.
 void* MemoryFor(const belay_rows& given, int64_t count) {
   if (given.resize != nullptr) return given.resize(given.context, count);
   return given.data;
@@ -47,14 +47,15 @@ int64_t CountOf(const belay_rows& given) {
   return given.count32 != nullptr ? *given.count32 : given.capacity;
 }
 
-// What says that rows share a count; null if they have none.
+// Returns the address of the count, which is equal for rows that share a count.
+// Null: no count.
 const void* CountAddress(const belay_rows& given) {
   return given.count != nullptr ? static_cast<const void*>(given.count)
                                 : given.count32;
 }
 
-// Sets the number of rows in a restore. Where they do not fit, as many are
-// taken as there is room for, so that the error names that number.
+// Sets the number of rows during a restore. If `count` rows do not fit, the
+// number remains smaller than `count`, and the caller's error names it.
 void SetCount(ProgramRows& rows, int64_t count) {
   const belay_rows& given = rows.given;
   if (given.count32 != nullptr && count > INT32_MAX) return;
@@ -84,7 +85,7 @@ constexpr ArrayAccess kProgramRows = {
           SetCount(rows, static_cast<int64_t>(elements) / rows.width);
         }};
 
-// How a row is stored.
+// Returns the form in which a row is stored.
 StatusOr<rows::RowForm> FormOf(const std::string& key,
                                const belay_rows& given) {
   if (given.fields != nullptr) {
@@ -151,13 +152,13 @@ RankRows RowsWithIds(const ProgramRows* rows) {
   rank_rows.id = [rows](size_t i) {
     const belay_rows& given = rows->given;
     const int64_t id = given.ids != nullptr ? given.ids[i] : given.ids32[i];
-    int64_t row = -1;  // what no int64_t can hold is no row, either
+    int64_t row = -1;  // used on overflow: no row has such an id
     return __builtin_sub_overflow(id, given.first_id, &row) ? -1 : row;
   };
   return rank_rows;
 }
 
-// Adds rows that restores distribute as `rank_rows` says.
+// Adds rows. If `has_ids`, restores distribute them by id.
 int AddRows(belay_state* state, const char* key, const belay_rows* rows,
             bool has_ids) {
   return Add(state, key, [&](const std::string& name) -> Status {
@@ -211,7 +212,7 @@ Status TakeCount(ProgramRows& rows) {
   return absl::OkStatus();
 }
 
-// Gives rows memory for the count that they have.
+// Gets the memory for the current count of rows.
 Status TakeMemory(ProgramRows& rows) {
   rows.data = MemoryFor(rows.given, rows.count);
   if (rows.data != nullptr || rows.count == 0) return absl::OkStatus();
@@ -220,8 +221,9 @@ Status TakeMemory(ProgramRows& rows) {
       rows.count));
 }
 
-// Rows of several keys may be in one piece of memory, which each function
-// moves. They can be found again if nothing moves once there is room.
+// Rows of several keys may share memory, which the resize function of each key
+// may move. They can be found again only if resize does not move memory that
+// already has room.
 Status CheckStays(ProgramRows& rows) {
   if (!rows.may_move || rows.count == 0) return absl::OkStatus();
   BELAY_RETURN_IF_ERROR(TakeMemory(rows));
@@ -235,7 +237,7 @@ Status CheckStays(ProgramRows& rows) {
       rows.key, rows.count));
 }
 
-// Gives the program a count. Rows that were not restored are to have as many.
+// Sets the count in the program. Rows that were not restored are resized to it.
 Status GiveCount(int64_t count, bool is_restored, ProgramRows& rows) {
   if (!is_restored && rows.count != count) {
     if (rows.given.resize != nullptr) {
@@ -273,7 +275,7 @@ Status TakeRows(std::deque<ProgramRows>& all) {
 Status GiveCounts(const std::vector<std::string>& missing,
                   std::deque<ProgramRows>& all) {
   Status status;
-  std::map<const void*, const ProgramRows*> first;  // that was restored
+  std::map<const void*, const ProgramRows*> first;  // the first restored rows
   std::map<const void*, int64_t> counts;
   const auto is_restored = [&](const ProgramRows& rows) {
     return !std::binary_search(missing.begin(), missing.end(), rows.key);
@@ -369,7 +371,7 @@ int belay_state_add_rows_by_id(belay_state* state, const char* key,
   return belay::c::AddRows(state, key, rows, /*has_ids=*/true);
 }
 
-// How many rows a rank gets, for programs that make room before a restore.
+// Counting the rows of a rank, for programs that allocate before a restore.
 
 namespace {
 
@@ -393,7 +395,7 @@ uint64_t FingerprintOf(const Wanted& wanted) {
   return belay::Fingerprint(out.bytes());
 }
 
-// The number of rows of each rank, as messages to them. Rank 0 only.
+// Returns a message to each rank with its number of rows. Rank 0 only.
 StatusOr<RootMessages> CountsOfRanks(const Wanted& wanted, int num_ranks) {
   const std::string path = wanted.step == BELAY_LATEST_STEP
                                ? wanted.dir

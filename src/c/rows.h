@@ -1,4 +1,4 @@
-// Rows in memory of the program whose number restores change.
+// Rows in the program's memory, whose number may change in a restore.
 
 #ifndef BELAY_C_ROWS_H_
 #define BELAY_C_ROWS_H_
@@ -15,39 +15,40 @@
 
 namespace belay::c {
 
-// What the program has said of its rows, and what belay works with during a
-// save or a restore: the object that a Shard of rows refers to.
+// The program's description of its rows, and their current state during a save
+// or a restore. Shard::object of rows points to this.
 struct ProgramRows {
   std::string key;
-  belay_rows given = {};  // its shape and fields are not used any more
+  belay_rows given = {};  // without shape and fields
   DType dtype = DType::kU8;
   int64_t width = 1;      // stored elements of a row
-  int64_t row_bytes = 1;  // in memory or stored, whichever is more
+  int64_t row_bytes = 1;  // the larger of memory and stored size
   bool has_ids = false;
   int64_t count = 0;
   void* data = nullptr;
-  // Whether its memory may be that of other rows as well, whose function moves
-  // it: its address is asked for again whenever it is used.
+  // True if other rows, whose resize function may move the memory, may share
+  // it. The address is then requested again for each use.
   bool may_move = false;
 };
 
-// Takes the counts of the program's rows, and finds their memory.
-// Errors: InvalidArgument - a count is no count, exceeds the capacity, or there
-//   are no ids for it; ResourceExhausted - no memory; FailedPrecondition - a
-//   function gives other memory whenever it is called; all name the key.
+// Reads the counts of the program's rows, and gets their memory.
+// Errors: InvalidArgument - a count is negative or exceeds the capacity, or
+//   there are no ids for it; ResourceExhausted - no memory;
+//   FailedPrecondition - a resize function returns different memory at each
+//   call; all name the key.
 Status TakeRows(std::deque<ProgramRows>& all);
 
-// Tells the program how many rows it has after a restore. Rows of the
-// keys `missing`, ascending, were not restored: they get the number of rows of
-// those that they share a count with, or keep their own.
-// Errors: FailedPrecondition - rows that share a count have other numbers, and
-//   the count is the least of them; or there is no room for that many;
+// Sets the program's counts after a restore. The keys `missing`, ascending,
+// were not restored. Their rows get the number of the restored rows that share
+// their count; if there are none, they keep their number.
+// Errors: FailedPrecondition - rows that share a count have different numbers
+//   (the smallest becomes the count), or there is no room for that many rows;
 //   ResourceExhausted - no memory; all name the key.
 Status GiveCounts(const std::vector<std::string>& missing,
                   std::deque<ProgramRows>& all);
 
-// After a restore that has failed: tells the program how many rows it has where
-// its own function has made room for others.
+// After a failed restore, sets the program's counts of rows that have a resize
+// function, because it may already have changed their memory.
 void GiveCountsOfResized(const std::deque<ProgramRows>& all);
 
 }  // namespace belay::c

@@ -28,7 +28,7 @@ using belay::c::Give;
 using belay::c::NullArgument;
 using belay::c::PrepareTogether;
 
-// The arguments that both kinds of restore take. Collective.
+// Reads the arguments that both kinds of restore take. Collective.
 Status PrepareRestore(const belay_comm& comm, const char* dir,
                       belay_state* state, const belay_options* given,
                       std::string& path, belay::RestoreOptions& options) {
@@ -42,7 +42,7 @@ Status PrepareRestore(const belay_comm& comm, const char* dir,
       });
 }
 
-// Gives the program what a restore has changed. Collective.
+// Returns the results of a restore to the program. Collective.
 Status FinishRestore(const belay_comm& comm, const char* dir,
                      const std::vector<std::string>& missing,
                      belay_state& state, const belay_options* given) {
@@ -51,7 +51,7 @@ Status FinishRestore(const belay_comm& comm, const char* dir,
                          [&] { return belay::c::GiveValues(missing, state); });
 }
 
-// Restores by `function`, which gets the directory and the options. Collective.
+// Restores with `function`, which gets directory and options. Collective.
 template <typename F>
 int Restore(belay_comm* comm, const char* dir, belay_state* state,
             const belay_options* options, int64_t* step, F function) {
@@ -141,7 +141,7 @@ using belay::c::Call;
 using belay::c::NullArgument;
 using belay::c::PrepareTogether;
 
-// Notes the step of a save that has ended.
+// Records the step of a save that has ended.
 void Note(belay_saver& saver, const std::optional<belay::SaveResult>& ended) {
   if (ended) saver.committed_step = ended->step;
 }
@@ -151,8 +151,7 @@ void Note(belay_saver& saver, const std::optional<belay::SaveResult>& ended) {
 int belay_saver_create(belay_comm* comm, const belay_options* options,
                        belay_saver** result) {
   return Call([&]() -> Status {
-    belay::SetLanguageOfProgram(
-        belay::Language::kC);  // of what is logged later
+    belay::SetLanguageOfProgram(belay::Language::kC);  // for later log messages
     if (result != nullptr) *result = nullptr;
     if (comm == nullptr) return NullArgument("comm");
     std::unique_ptr<belay_saver> handle;

@@ -1,10 +1,10 @@
-// Results on which all ranks of a communicator agree: all have a value, or all
-// have the same error.
+// Results on which all ranks of a communicator agree: either all ranks have a
+// value, or all have the same error.
 //
-// A rank that returns alone leaves the others waiting in the next exchange.
-// Collective functions therefore return Agreed<T>, which is made of a value, or
-// of the error of another Agreed. Only functions of src/mpi make such an error
-// of the Status of a rank.
+// If one rank returns early, the others wait forever in the next exchange.
+// Collective functions therefore return Agreed<T>, which is constructed from a
+// value or from the error of another Agreed. Only functions of src/mpi turn a
+// rank's Status into such an error.
 //
 //   BELAY_RETURN_IF_AGREED(expr)              returns the error of an Agreed
 //   BELAY_ASSIGN_OR_RETURN_AGREED(lhs, expr)  the same, or assigns its value

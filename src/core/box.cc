@@ -12,15 +12,15 @@ namespace {
 
 constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 
-// One past the last index of an axis. Saturates: an overhanging box may reach
-// past 2^63 - 1, where no array has elements.
+// Returns one past the last index of an axis. Saturates: an overhanging box may
+// reach past 2^63 - 1, where no array has elements.
 int64_t End(const Box& box, size_t axis) {
   if (box.offset[axis] > kMaxInt64 - box.shape[axis]) return kMaxInt64;
   return box.offset[axis] + box.shape[axis];
 }
 
-// Errors have functions of their own: millions of boxes are checked at a time,
-// and a check without a text is inlined.
+// Errors are made in separate functions: millions of boxes are checked at a
+// time, and the compiler inlines a check that makes no message.
 Status NegativeError(std::string_view what, size_t axis, int64_t value) {
   return absl::InvalidArgumentError(Cat(what, " of axis ", axis,
                                         " is negative (need 0 or more, found ",
@@ -33,7 +33,7 @@ Status NumAxesError(size_t need, size_t found) {
 }
 
 Status PastAxisError(const Box& box, const Shape& shape, size_t axis) {
-  // Two non-negative int64 always fit the sum of their unsigned values.
+  // The unsigned sum of two non-negative int64 does not overflow.
   const uint64_t need = static_cast<uint64_t>(box.offset[axis]) +
                         static_cast<uint64_t>(box.shape[axis]);
   return absl::OutOfRangeError(Cat("box reaches past axis ", axis, " of ",
@@ -139,7 +139,7 @@ StatusOr<int64_t> CheckedNumElements(const Shape& shape) {
 }
 
 int64_t NumElements(const Shape& shape) {
-  // The lengths before a zero may have any product.
+  // The product of the lengths before a zero may overflow.
   uint64_t count = 1;
   for (const int64_t length : shape) {
     if (length == 0) return 0;
@@ -215,7 +215,8 @@ std::string ShapeText(const Shape& shape) {
 
 std::string BoxText(const Box& box) {
   std::string text;
-  // A box that CheckBox refuses may have unequal halves and is printed too.
+  // A box that CheckBox rejects may have an offset and a shape of unequal
+  // lengths, and is printed as well.
   const size_t num_axes = std::min(box.offset.size(), box.shape.size());
   for (size_t axis = 0; axis < num_axes; ++axis) {
     absl::StrAppend(&text, axis == 0 ? "" : ":", box.offset[axis], ",",

@@ -8,10 +8,11 @@
 namespace belay {
 namespace {
 
-// Overlapping boxes may cut each other to very many parts.
+// Limits the search, as overlapping boxes may cut each other into very many
+// parts.
 constexpr size_t kMaxLooks = size_t{1} << 22;
 
-// A part of the whole, and the boxes that meet it.
+// A part of the whole, and the boxes that overlap it.
 struct OpenPart {
   Box box;
   std::vector<const Box*> boxes;
@@ -25,7 +26,7 @@ OpenPart MakePart(Box box, const std::vector<const Box*>& boxes) {
   return part;
 }
 
-// Only for boxes that do not overlap each other.
+// Requires boxes that do not overlap each other.
 bool IsCovered(const OpenPart& part) {
   int64_t covered = 0;
   for (const Box* box : part.boxes) {
@@ -34,7 +35,7 @@ bool IsCovered(const OpenPart& part) {
   return covered == NumElements(part.box.shape);
 }
 
-// Numbers modulo the prime 2^61 - 1.
+// Arithmetic modulo the prime 2^61 - 1.
 constexpr uint64_t kPrime = (uint64_t{1} << 61) - 1;
 
 uint64_t Reduce(absl::uint128 value) {
@@ -44,7 +45,7 @@ uint64_t Reduce(absl::uint128 value) {
   return low >= kPrime ? low - kPrime : low;
 }
 
-// Gives each place on each axis a number that nobody can foresee.
+// Gives each place on each axis an unpredictable number.
 class SecretNumbers {
  public:
   uint64_t ForPlace(size_t axis, int64_t place) const {
@@ -53,10 +54,10 @@ class SecretNumbers {
     return Reduce(Mix(mixed ^ third_));
   }
 
-  // The product over the axes of the difference between end and begin. Boxes
-  // that tile a shape add up to the shape, since all places inside cancel.
-  // Others differ as polynomials in the numbers of their places, of a degree of
-  // at most 32, and so almost surely in value.
+  // Returns the product over the axes of the difference between end and begin.
+  // The values of boxes that tile a shape add up to the shape's value, since
+  // all inner places cancel. Otherwise the sums differ as polynomials of degree
+  // at most 32 in the numbers of their places, and so almost surely in value.
   uint64_t ForBox(const Box& box) const {
     uint64_t product = 1;
     for (size_t axis = 0; axis < box.offset.size(); ++axis) {
@@ -81,7 +82,8 @@ class SecretNumbers {
   const uint64_t third_ = NewNonce();
 };
 
-// The middle of the axis at position `k`; a sum could overflow.
+// Returns the middle along the axis at position `k`. Halves first, as the sum
+// could overflow.
 template <typename Bounds>
 int64_t Center(const Bounds& bounds, size_t k) {
   return bounds[k] / 2 + bounds[k + 1] / 2;
@@ -118,7 +120,7 @@ std::optional<Box> FindGap(const Box& whole,
     open.pop_back();
     if (part.boxes.empty()) return part.box;
     if (disjoint && IsCovered(part)) continue;
-    // The one in the middle halves boxes that come in order.
+    // If boxes come in order, the middle one halves them.
     const Box& taken = *part.boxes[part.boxes.size() / 2];
     for (Box& rest : Subtract(part.box, taken)) {
       open.push_back(MakePart(std::move(rest), part.boxes));
@@ -147,11 +149,11 @@ BoxOwners::BoxOwners(std::vector<const Box*> boxes) : boxes_(std::move(boxes)) {
 std::optional<size_t> BoxOwners::Find(const Box& box) {
   size_t owner = 0;
   if (boxes_.size() != 1) {
-    // Mostly it is one of the boxes.
+    // Usually `box` equals one of the boxes.
     if (const auto it = same_.find(box); it != same_.end()) return it->second;
     if (!index_.has_value()) index_.emplace(boxes_);
     const BoxIndex::Positions found = index_->Find(box);
-    // A box in one of disjoint boxes meets no other.
+    // A box inside one of a set of disjoint boxes overlaps no other.
     if (found.size() != 1) return std::nullopt;
     owner = found[0];
   }
@@ -207,7 +209,7 @@ size_t BoxIndex::WidestAxis(size_t begin, size_t end) const {
 
 bool BoxIndex::Stack() {
   axis_ = WidestAxis(0, entries_.size());
-  // Scalars overlap.
+  // All scalars overlap.
   if (axis_ >= entries_[0].bounds.size()) return entries_.size() == 1;
   const auto is_before = [&](const Entry& a, const Entry& b) {
     return a.bounds[axis_] < b.bounds[axis_];
@@ -226,7 +228,7 @@ bool BoxIndex::Stack() {
     begins_.push_back(entry.bounds[axis_]);
     ends_.push_back(entry.bounds[axis_ + 1]);
   }
-  if (AreAlike()) {  // then little is kept
+  if (AreAlike()) {  // keep only one entry
     positions_.reserve(entries_.size());
     for (const Entry& entry : entries_) positions_.push_back(entry.position);
     entries_ = std::vector<Entry>(1, entries_[0]);
@@ -259,7 +261,7 @@ void BoxIndex::Build(size_t begin, size_t end) {
   if (end - begin <= kLeafEntries) return;
   const size_t middle = begin + (end - begin) / 2;
   const size_t axis = WidestAxis(begin, end);
-  if (axis < entries_[begin].bounds.size()) {  // not for scalars
+  if (axis < entries_[begin].bounds.size()) {  // false for scalars
     const auto first = entries_.begin();
     std::nth_element(first + begin, first + middle, first + end,
                      [&](const Entry& a, const Entry& b) {
@@ -272,7 +274,7 @@ void BoxIndex::Build(size_t begin, size_t end) {
 }
 
 void BoxIndex::CollectFromStack(const Box& wanted, Positions& found) const {
-  if (ends_.empty()) {  // one scalar
+  if (ends_.empty()) {  // a single scalar
     found.push_back(entries_[0].position);
     return;
   }

@@ -1,4 +1,5 @@
-// Exceptions of the program's functions, and of a lack of memory, as statuses.
+// Converts exceptions of the program's functions and memory shortages to
+// statuses.
 
 #ifndef BELAY_CORE_CATCH_EXCEPTIONS_H_
 #define BELAY_CORE_CATCH_EXCEPTIONS_H_
@@ -11,22 +12,22 @@
 
 namespace belay {
 
-// Runs work that may need much memory. An exception would leave the other ranks
-// waiting for this one.
-// Errors: those of the work; ResourceExhausted - there is not enough.
+// Runs work that may need much memory. An uncaught exception would leave the
+// other ranks waiting for this one.
+// Errors: those of the work; ResourceExhausted - too little memory.
 template <typename Work>
 auto CatchBadAlloc(std::string_view what, Work work) -> decltype(work()) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(Cat("no memory for ", what));
-  } catch (const std::length_error&) {  // more than a container can have
+  } catch (const std::length_error&) {  // exceeds a container's maximum
     return absl::ResourceExhaustedError(Cat("no memory for ", what));
   }
 }
 
-// Calls a function of the user, which returns a Status, a StatusOr or a plain
-// value; the last becomes a StatusOr.
+// Calls a user function that returns a Status, a StatusOr or a plain value. A
+// plain value is returned as a StatusOr.
 // Errors: its own; ResourceExhausted - it found no memory; Internal - another
 //   exception, with its text.
 template <typename Function>

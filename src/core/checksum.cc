@@ -19,7 +19,7 @@ constexpr uint32_t kPolynomial = 0x82F63B78;
 constexpr uint32_t kUnit = 0x80000000;
 constexpr uint32_t kXToThe8 = 0x00800000;
 
-// The buffer lengths of ISA-L are int.
+// ISA-L takes buffer lengths as int.
 constexpr size_t kMaxIsalBytes = size_t{1} << 30;
 
 using IsalFunction = unsigned int (*)(unsigned char*, int, unsigned int);
@@ -29,8 +29,9 @@ __attribute__((target("avx"))) void ZeroUpperHalves() { _mm256_zeroupper(); }
 #endif
 
 // ISA-L leaves the upper halves of the vector registers in use. Until they are
-// zeroed, the processor runs all SSE code of this thread slower, almost by half
-// on AMD Zen 4, also the program's own loops long after a save.
+// zeroed, the processor runs all SSE code of this thread more slowly, by almost
+// half on AMD Zen 4. This also affects the program's own loops long after a
+// save.
 void ReleaseVectorRegisters() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx")) ZeroUpperHalves();
@@ -65,8 +66,8 @@ __attribute__((target("pclmul,sse4.2"))) inline uint32_t MultiplyHardware(
   const __m128i product =
       _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)),
                            _mm_cvtsi32_si128(static_cast<int>(b)), 0);
-  // One more bit aligns the 63-bit product. One CRC step reduces its low half,
-  // the powers from x^32 on.
+  // The shift by one bit aligns the 63-bit product. One CRC step reduces its
+  // low half, the powers from x^32 up.
   const uint64_t wide = static_cast<uint64_t>(_mm_cvtsi128_si64(product)) << 1;
   return static_cast<uint32_t>(wide >> 32) ^
          _mm_crc32_u32(0, static_cast<uint32_t>(wide));
@@ -82,7 +83,7 @@ uint32_t Multiply(uint32_t a, uint32_t b) {
   return MultiplyPortable(a, b);
 }
 
-// Entry i is x^(8 * 2^i): the factor of 2^i zero bytes.
+// Entry i is x^(8 * 2^i), the factor for 2^i zero bytes.
 constexpr std::array<uint32_t, 64> MakeZeroFactors() {
   std::array<uint32_t, 64> factors{};
   factors[0] = kXToThe8;
@@ -94,7 +95,7 @@ constexpr std::array<uint32_t, 64> MakeZeroFactors() {
 
 constexpr std::array<uint32_t, 64> kZeroFactors = MakeZeroFactors();
 
-// x^(8 * bytes).
+// Returns x^(8 * bytes).
 uint32_t ZeroFactor(uint64_t bytes) {
   uint32_t factor = kUnit;
   for (size_t i = 0; bytes != 0; ++i, bytes >>= 1) {
@@ -103,7 +104,7 @@ uint32_t ZeroFactor(uint64_t bytes) {
   return factor;
 }
 
-// CrcRegister of a run that may have to be copied as well.
+// Returns CrcRegister of a run. Also copies the run if `copy` is not null.
 uint32_t SumRun(uint32_t state, const char* data, int64_t size, char* copy) {
   return copy == nullptr ? CrcRegister(state, data, static_cast<size_t>(size))
                          : CopyAndSum(state, copy, data, size);
@@ -166,7 +167,7 @@ void BlockSum::AddInBlock(int64_t offset, const char* data, int64_t size,
   } else if (offset == position_) {
     state_ = SumRun(state_, data, size, copy);
   } else {
-    // The register of the run does not wait for the one before it, so that the
+    // The register of the run does not depend on the previous run, so the
     // processor overlaps short runs.
     state_ =
         MoveBy(offset + size - position_, step_) ^ SumRun(0, data, size, copy);
@@ -200,8 +201,8 @@ int64_t BytesToNextLine(const char* at) {
                               uintptr_t{kLineBytes});
 }
 
-// Copies a line to an address that is a multiple of 16. Other threads see it
-// after the next _mm_sfence.
+// Copies a line to an address that is a multiple of 16. The next _mm_sfence
+// makes it visible to other threads.
 void StreamLine(char* target, const char* source) {
   for (int64_t i = 0; i < kLineBytes; i += sizeof(__m128i)) {
     _mm_stream_si128(
@@ -215,7 +216,7 @@ void StreamLine(char* target, const char* source) {
 
 void StreamCopy(char* target, const char* source, int64_t bytes) {
 #ifdef __SSE2__
-  // Fewer lines do not pay.
+  // Below this size, streaming does not pay off.
   constexpr int64_t kLeastBytes = 32 * kLineBytes;
   if (bytes >= kLeastBytes) {
     const int64_t head = BytesToNextLine(target);
@@ -235,7 +236,7 @@ void StreamCopy(char* target, const char* source, int64_t bytes) {
 
 namespace {
 
-// Stays in the cache of a core between its sum and its copy.
+// Small enough to stay in a core's cache between its sum and its copy.
 constexpr int64_t kPartBytes = int64_t{32} << 10;
 
 #if defined(__x86_64__)
@@ -244,10 +245,10 @@ constexpr int64_t kLeastHalf = kPage;
 constexpr int64_t kMaxHalf = int64_t{128} << 10;
 
 // Returns true if a loop that reads lines and soon writes others runs at full
-// speed. Processors tell a load from earlier stores by the place in the page:
-// if the target lies there up to 255 bytes above the source, or up to 15 below,
-// each load waits for stores that do not concern it. At the same place each
-// store comes after its load.
+// speed. Processors match loads with earlier stores by their offset in the
+// page. If the target's offset is up to 255 bytes above the source's, or up to
+// 15 below, each load waits for unrelated stores. If the offsets are equal,
+// each store comes after its load.
 bool LieApart(const char* target, const char* source) {
   constexpr uintptr_t kNear = 256, kLast = kPage - 16;
   const uintptr_t distance = (reinterpret_cast<uintptr_t>(target) -
@@ -261,7 +262,7 @@ struct Halves {
   uint64_t second = 0;
 };
 
-// Adds a line of each half to its sum.
+// Adds one line of each half to the half's sum.
 __attribute__((target("sse4.2"))) inline void SumLines(const char* first,
                                                        const char* second,
                                                        Halves& sums) {
@@ -274,8 +275,8 @@ __attribute__((target("sse4.2"))) inline void SumLines(const char* first,
   }
 }
 
-// Copies and sums two halves of whole pages to a target that begins with a
-// line. Each step of a sum waits for the one before it: two sums at once take
+// Copies and sums two halves of whole pages. `target` is aligned to a line.
+// Each step of a sum waits for the previous one, so two interleaved sums take
 // no longer than the copy.
 __attribute__((target("sse4.2"))) uint32_t CopyHalves(uint32_t state,
                                                       char* target,
@@ -293,7 +294,8 @@ __attribute__((target("sse4.2"))) uint32_t CopyHalves(uint32_t state,
          static_cast<uint32_t>(sums.second);
 }
 
-// Copies and sums as much as fits two halves, and returns its bytes.
+// Copies and sums pairs of halves as long as enough bytes are left. Returns the
+// number of bytes done.
 int64_t CopyInHalves(uint32_t& state, char* target, const char* source,
                      int64_t bytes) {
   const int64_t head = BytesToNextLine(target);

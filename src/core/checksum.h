@@ -1,11 +1,11 @@
 // CRC32C of the blocks of an array, computed from pieces in any order.
 //
 // An array's row-major bytes are cut into blocks of kBlockBytes (the last one
-// may be shorter). With a zero initial register and no final inversion the CRC
-// register is linear: the register of a block is the xor of the registers of
-// its pieces, each taken as if all other bytes were zero. So every rank sums
-// its own bytes, one xor over the ranks gives every block, and the result does
-// not depend on how the array was cut.
+// may be shorter). With a zero initial register and no final inversion, the CRC
+// register is linear: a block's register is the xor of the registers of its
+// pieces, each computed as if all other bytes were zero. So every rank sums its
+// own bytes, and one xor over all ranks gives every block's register. The
+// result does not depend on how the array was cut.
 
 #ifndef BELAY_CORE_CHECKSUM_H_
 #define BELAY_CORE_CHECKSUM_H_
@@ -16,14 +16,14 @@
 
 namespace belay {
 
-// Part of the format.
+// Part of the file format.
 inline constexpr int64_t kBlockBytes = int64_t{1} << 20;
 
 // Continues a raw CRC32C register (reflected polynomial 0x82F63B78, no
 // inversion) over `size` bytes, with the fastest instructions of this CPU.
 uint32_t CrcRegister(uint32_t state, const void* data, size_t size);
 
-// The same in portable code, for tests.
+// Portable version of CrcRegister, for tests.
 uint32_t CrcRegisterPortable(uint32_t state, const void* data, size_t size);
 
 // Returns the register after `bytes` zero bytes.
@@ -38,9 +38,8 @@ int64_t NumBlocks(int64_t array_bytes);
 // Sums the runs of one array into per-block registers.
 class BlockSum {
  public:
-  // `registers` has NumBlocks(array_bytes) entries, is borrowed, and is xored
-  // into. Runs that are added in ascending order with a constant gap are
-  // cheapest.
+  // Borrows `registers`, which has NumBlocks(array_bytes) entries, and xors
+  // into it. Runs added in ascending order with a constant gap are cheapest.
   BlockSum(int64_t array_bytes, std::span<uint32_t> registers);
   ~BlockSum() { Flush(); }
   BlockSum(const BlockSum&) = delete;
@@ -54,7 +53,7 @@ class BlockSum {
   // Completes the sums, as the destructor does.
   void Flush();
 
-  // Completes the sums and goes on with another array: cheaper than a new
+  // Completes the sums and starts another array. This is cheaper than a new
   // BlockSum, as arrays are often cut alike.
   void Restart(int64_t array_bytes, std::span<uint32_t> registers);
 
@@ -66,13 +65,13 @@ class BlockSum {
   };
 
   void AddInBlock(int64_t offset, const char* data, int64_t size, char* copy);
-  // Returns state_ moved by that many bytes. `last` remembers the factor.
+  // Returns state_ moved by `bytes` bytes. Caches the factor in `last`.
   uint32_t MoveBy(int64_t bytes, Distance& last) const;
 
   int64_t array_bytes_ = 0;
   std::span<uint32_t> registers_;
-  // The sum of the latest runs of one block, as of the byte position_; end_ is
-  // the end of that block, or 0 when nothing is held.
+  // Sum of the latest runs of one block, up to byte position_. end_ is the end
+  // of that block, or 0 if there is no sum.
   uint32_t state_ = 0;
   int64_t position_ = 0;
   int64_t end_ = 0;
@@ -80,13 +79,13 @@ class BlockSum {
   Distance tail_;  // from the end of the last run to the end of the block
 };
 
-// Copies bytes that do not overlap. Long ones go past the caches where the
-// processor can do that: then the target need not be loaded first, and the
-// source stays in the cache for the next copy.
+// Copies bytes that do not overlap. Large copies bypass the caches if the
+// processor supports it: the target need not be loaded first, and the source
+// stays in the cache for the next copy.
 void StreamCopy(char* target, const char* source, int64_t bytes);
 
-// Does the work of StreamCopy and CrcRegister, on x86-64 mostly in one loop
-// over two halves, which takes three quarters of the time.
+// Combines StreamCopy and CrcRegister. On x86-64, most of the work is one loop
+// over two halves, which takes three quarters of the time of separate calls.
 uint32_t CopyAndSum(uint32_t state, char* target, const char* source,
                     int64_t bytes);
 

@@ -29,7 +29,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The descriptors that a child has beside the standard ones.
+// A child's descriptors besides the standard ones.
 constexpr int kChildSocket = 3;
 constexpr int kChildMemory = 4;  // if there is shared memory
 constexpr int kFirstOther = 5;
@@ -41,7 +41,7 @@ struct ChildBegin {
   int64_t shared_bytes = 0;
 };
 
-// Goes before the bytes of a request and of an answer.
+// Precedes the bytes of a request and of an answer.
 struct ChildHead {
   uint64_t bytes = 0;
   int64_t fault_count = 0;
@@ -58,7 +58,7 @@ int MillisecondsUntil(Clock::time_point until) {
   return static_cast<int>(std::ceil(std::clamp(left.count(), 0.0, 1e6)));
 }
 
-// Waits for room. Returns true if all bytes were sent.
+// Waits for room in the socket. Returns true if all bytes were sent.
 bool SendAll(int socket, const void* data, size_t bytes) {
   const char* from = static_cast<const char*>(data);
   while (bytes > 0) {
@@ -98,7 +98,7 @@ void LowerLimit(int resource, double most) {
   ::setrlimit(resource, &limit);
 }
 
-// Limits the memory beside that which this process has, with its libraries.
+// Limits the memory beyond what this process and its libraries already have.
 void LimitMemory(int64_t bytes) {
   FILE* file = ::fopen("/proc/self/statm", "re");
   if (file == nullptr) return;
@@ -109,9 +109,9 @@ void LimitMemory(int64_t bytes) {
   if (read == 1) LowerLimit(RLIMIT_AS, std::min(used + bytes, 1e18));
 }
 
-// Ends this process when the parent closes its end of the socket or ends, also
-// while this one computes. (A signal at the end of the parent would come when
-// the thread ends that started the child.)
+// Ends this process when the parent ends or closes its end of the socket, even
+// if this process is computing. (PR_SET_PDEATHSIG would act when the thread
+// that started the child ends.)
 void EndWithParent() {
   const auto wait = [] {
     pollfd gone = {kChildSocket, POLLRDHUP, 0};
@@ -122,7 +122,7 @@ void EndWithParent() {
   try {
     std::thread(wait).detach();
   } catch (const std::system_error&) {
-    // It ends when it sends an answer.
+    // Without the thread, this process ends when it sends an answer.
   }
 }
 
@@ -151,7 +151,7 @@ std::span<std::byte> BeginAsChild() {
   return shared;
 }
 
-// Returns false if there is no next request, or its answer cannot be sent.
+// Returns false if there is no next request, or the answer cannot be sent.
 bool AnswerNext(const Serve& serve, std::span<std::byte> shared) {
   ChildHead head;
   if (!ReceiveAll(kChildSocket, &head, sizeof(head), kNever)) return false;
@@ -164,7 +164,7 @@ bool AnswerNext(const Serve& serve, std::span<std::byte> shared) {
   fault::SkipTo(head.fault_count);
   const StatusOr<std::string> answer =
       CatchExceptions([&] { return serve(request, shared); });
-  // No copy: there may be no memory for two.
+  // Not copied: memory may not suffice for two answers.
   const std::string_view text =
       answer.ok() ? std::string_view(*answer)
                   : std::string_view(answer.status().message().data(),
@@ -206,11 +206,11 @@ Clock::time_point After(double seconds) {
              std::chrono::duration<double>(std::clamp(seconds, 0.0, kMax)));
 }
 
-// A descriptor above those of a child, also where the program has closed its
-// standard files. Closed at the end.
+// A descriptor numbered above those of a child, even if the program has closed
+// its standard files. Closed by the destructor.
 class HighDescriptor {
  public:
-  // Takes over `low`, or the error if it is negative.
+  // Takes ownership of `low`; a negative `low` is an error.
   explicit HighDescriptor(int low)
       : number_(low < 0 ? low : ::fcntl(low, F_DUPFD_CLOEXEC, kFirstOther)) {
     const int error = errno;
@@ -230,8 +230,8 @@ class HighDescriptor {
   int number_;
 };
 
-// Sets the size of a file. One above the program's limit is an error here, and
-// not the signal that would end the program.
+// Sets the size of a file. If the size exceeds the program's limit, returns an
+// error instead of raising SIGXFSZ, which would end the program.
 int SetSize(int file, int64_t bytes) {
   sigset_t too_large;
   sigset_t before;
@@ -251,8 +251,8 @@ int SetSize(int file, int64_t bytes) {
   return result;
 }
 
-// Blocks all signals but those of a crash and of a limit, and leaves no
-// handler: signals to all processes of a job are for the parent.
+// Blocks all signals except those of crashes and limits, and resets all
+// handlers: signals to all processes of a job are for the parent.
 void SetSignals(posix_spawnattr_t& attributes) {
   sigset_t all;
   sigset_t blocked;
@@ -266,8 +266,8 @@ void SetSignals(posix_spawnattr_t& attributes) {
                            POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
-// Starts the program. Of the files of this process, with their locks, only
-// standard error stays open in it. Returns an error number.
+// Starts the program. It inherits no open files of this process, nor their
+// locks, except standard error. Returns an error number.
 int Spawn(const std::vector<std::string>& command, int socket, int memory,
           pid_t& pid) {
   std::vector<char*> words;
@@ -299,7 +299,8 @@ int Spawn(const std::vector<std::string>& command, int socket, int memory,
   return error;
 }
 
-// The error of a child that has ended, from the status of waitpid, if known.
+// Returns the error for a child that has ended. `how` is the status from
+// waitpid, if known.
 Status ErrorOfEnd(const std::string& name, std::optional<int> how) {
   if (how.has_value() && WIFEXITED(*how)) {
     return absl::UnavailableError(Cat(
@@ -337,8 +338,8 @@ StatusOr<ChildProcess> ChildProcess::Start(
       has_memory ? ::memfd_create("belay", MFD_CLOEXEC | MFD_ALLOW_SEALING)
                  : -1);
   if (has_memory) {
-    // The size is fixed: a child that shortens the memory would end this
-    // process.
+    // The size is sealed: if a child could shrink the memory, accesses to it
+    // would crash this process.
     constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     const auto bytes = static_cast<size_t>(limits.shared_bytes);
     void* shared = MAP_FAILED;
@@ -394,7 +395,7 @@ ChildProcess::~ChildProcess() {
 void ChildProcess::End() {
   if (socket_ >= 0) ::close(std::exchange(socket_, -1));
   const pid_t pid = std::exchange(pid_, -1);
-  // The program may have waited for it itself.
+  // The program may have reaped the child already.
   if (pid <= 0 || ::waitpid(pid, nullptr, WNOHANG) != 0) return;
   ::kill(pid, SIGKILL);
   while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
@@ -421,7 +422,7 @@ StatusOr<std::string> ChildProcess::Ask(std::string_view request,
   if (!has_begun_ || !ReceiveAll(socket_, &back, sizeof(back), until)) {
     return Lost(deadline_seconds);
   }
-  // A child that has gone wrong may say anything.
+  // A corrupted child may send any size.
   if (back.bytes > kMaxAnswerBytes) return Lost(deadline_seconds);
   std::string answer;
   BELAY_RETURN_IF_ERROR(CatchBadAlloc(name_, [&] {
@@ -437,13 +438,13 @@ StatusOr<std::string> ChildProcess::Ask(std::string_view request,
   return Status(code, answer);
 }
 
-// Ends a child that does not answer as it should, and returns the reason.
+// Ends a child that did not answer properly, and returns the reason.
 Status ChildProcess::Lost(double deadline_seconds) {
   if (!is_running()) {
     return absl::FailedPreconditionError(
         Cat(name_, ": its process has ended before"));
   }
-  // A child that has closed its end is about to end.
+  // If a child has closed its end, it is about to end.
   int how = 0;
   pid_t ended = 0;
   pollfd gone = {socket_, POLLRDHUP, 0};

@@ -1,9 +1,9 @@
 // A child process that answers requests, so that a crash, an endless loop or
 // excessive memory use in the child becomes an error in the parent.
 //
-// For libraries that were not written for hostile input. The child is a program
-// of its own, which calls ServeParent: it copies nothing of this process, which
-// may have threads, and memory that a network card reads.
+// For libraries that were not written for hostile input. The child runs a
+// separate program that calls ServeParent. The child copies nothing of this
+// process, which may have threads and memory registered with a network card.
 
 #ifndef BELAY_CORE_CHILD_PROCESS_H_
 #define BELAY_CORE_CHILD_PROCESS_H_
@@ -23,26 +23,27 @@
 
 namespace belay {
 
-// Answers a request, and may write to the shared memory.
+// Answers a request. May write to the shared memory.
 using Serve = std::function<StatusOr<std::string>(std::string_view request,
                                                   std::span<std::byte> shared)>;
 
-// Answers all requests of the process that has started this program as a
-// ChildProcess. Returns only if this program was not started as a ChildProcess,
-// after a message.
+// Answers the requests of the process that started this program as a
+// ChildProcess, and exits when there are no more. If this program was not
+// started as a ChildProcess, prints a message and returns.
 void ServeParent(const Serve& serve);
 
 struct ChildLimits {
-  int64_t memory_bytes = int64_t{256} << 20;  // beside the program's own
-  int64_t shared_bytes = 0;  // memory in which the child leaves large results
+  int64_t memory_bytes = int64_t{256} << 20;  // beyond the program's own
+  int64_t shared_bytes = 0;  // memory for large results of the child
 };
 
 // A child that answers requests. Move only; for one thread at a time.
 class ChildProcess {
  public:
-  // Starts a program: its path and its arguments. It gets no open files but
-  // standard error. `name` describes its work in errors, such as `read
-  // "a.h5"`. Errors: those of ErrnoStatus.
+  // Starts a program: its path and its arguments. It inherits no open files
+  // except standard error. `name` describes its work in errors, such as `read
+  // "a.h5"`.
+  // Errors: those of ErrnoStatus.
   static StatusOr<ChildProcess> Start(std::string name,
                                       const std::vector<std::string>& command,
                                       const ChildLimits& limits);
@@ -53,13 +54,13 @@ class ChildProcess {
   // Ends the child.
   ~ChildProcess();
 
-  // Returns the answer. The child may have computed for `cpu_seconds` since it
-  // was started, and has `deadline_seconds` for this answer. Fault points that
-  // it passes are counted in this process. Any error but that of the answer
-  // ends the child. Errors: that of the answer; ResourceExhausted - the child
-  // took more memory
-  //   or time to compute; DataLoss - it crashed; DeadlineExceeded; Unavailable
-  //   - it has ended otherwise, or could not begin.
+  // Returns the child's answer. `cpu_seconds` limits the child's CPU time since
+  // its start, and `deadline_seconds` the wait for this answer. Fault points
+  // that the child passes are counted in this process. Any error except one
+  // that the child answers ends the child.
+  // Errors: that of the answer; ResourceExhausted - the child took more memory
+  //   or CPU time; DataLoss - it crashed; DeadlineExceeded; Unavailable - it
+  //   ended otherwise, or could not start.
   StatusOr<std::string> Ask(std::string_view request, double cpu_seconds,
                             double deadline_seconds);
 
@@ -73,7 +74,7 @@ class ChildProcess {
   std::string name_;
   pid_t pid_ = -1;
   int socket_ = -1;
-  bool has_begun_ = false;  // before it reads any file
+  bool has_begun_ = false;  // set before the child reads any file
   std::span<std::byte> shared_;
 };
 

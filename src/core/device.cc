@@ -10,7 +10,7 @@
 namespace belay {
 namespace {
 
-// The types that have a short form, "/cpu:0".
+// Types that have a short form, such as "/cpu:0".
 constexpr std::string_view kShortTypes[] = {"CPU", "GPU", "TPU", "CUSTOM",
                                             "EPU"};
 
@@ -61,7 +61,7 @@ Status ParsePart(std::string_view part, DeviceSpec& device) {
                    device);
   }
   if (fields.size() == 3 && fields[0] == "device" && !fields[1].empty()) {
-    // The long form keeps the spelling of all types but these two.
+    // The long form preserves the spelling of all types except these two.
     const bool lower = fields[1] == "cpu" || fields[1] == "gpu";
     return SetType(lower ? absl::AsciiStrToUpper(AbslView(fields[1]))
                          : std::string(fields[1]),

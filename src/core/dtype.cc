@@ -9,7 +9,7 @@ struct DTypeRow {
   DTypeKind kind;
   int64_t size;
   std::string_view name;
-  std::string_view long_name;  // in NumPy and PyTorch
+  std::string_view long_name;  // as in NumPy and PyTorch
 };
 
 constexpr DTypeRow kRows[] = {

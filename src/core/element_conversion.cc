@@ -31,8 +31,9 @@ auto Widen(T value) {
   }
 }
 
-// A double that rounds to at most 50 bits as the value does. Where a double
-// cannot hold it, a one at the end stands for the bits that are cut off.
+// Returns a double that rounds to 50 bits or fewer exactly as the value does.
+// If a double cannot hold the value, a one at the end represents the bits that
+// are cut off.
 double ForRounding(double value) { return value; }
 double ForRounding(uint64_t value) {
   constexpr uint64_t kCut = (uint64_t{1} << 11) - 1;
@@ -93,7 +94,8 @@ void VisitOneOf(DType dtype, const Visit& visit) {
   (void)((DTypeOf<Ts>() == dtype && (visit(Ts{}), true)) || ...);
 }
 
-// Calls `visit(T{})` with the dtype's element, which is no string.
+// Calls `visit(T{})` with the dtype's element type. Requires a dtype other than
+// string.
 template <typename Visit>
 void VisitElement(DType dtype, const Visit& visit) {
   VisitOneOf<Float16, BFloat16, float, double, Float8E4M3, Float8E5M2, int8_t,
@@ -101,7 +103,8 @@ void VisitElement(DType dtype, const Visit& visit) {
              bool, std::complex<float>, std::complex<double>>(dtype, visit);
 }
 
-// Any byte but 0 is true, and reading it as a bool would be undefined.
+// Any byte except 0 is true, and reading such a byte as a bool would be
+// undefined.
 template <typename T>
 T Load(const std::byte* source, int64_t index) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -128,7 +131,8 @@ void NarrowAll(const Wide* values, DType to, std::byte* target, int64_t count) {
 
 using LossCounts = std::array<int64_t, kNumLosses>;
 
-// AVX2 takes twice as many elements at once, packs f16 and bf16, and counts.
+// AVX2 processes twice as many elements at a time, packs f16 and bf16, and
+// counts.
 bool HasAvx2() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx2") != 0;
@@ -161,7 +165,7 @@ BELAY_AVX2 LossCounts CountLoopAvx2(const Wide* values, int64_t count) {
   return CountLoop<T>(values, count);
 }
 
-// Apart from the loop of NarrowAll, which has branches.
+// Separate from the loop of NarrowAll, which has branches.
 template <typename Wide>
 LossCounts CountLost(const Wide* values, DType to, int64_t count) {
   LossCounts counts = {};
@@ -173,7 +177,7 @@ LossCounts CountLost(const Wide* values, DType to, int64_t count) {
   return counts;
 }
 
-// Requires that one is lost in this way.
+// Requires that at least one value has this loss.
 template <typename Wide>
 int64_t FirstLost(const Wide* values, DType to, size_t loss) {
   int64_t i = 0;
@@ -181,7 +185,7 @@ int64_t FirstLost(const Wide* values, DType to, size_t loss) {
   return i;
 }
 
-constexpr int64_t kWideBlock = 256;  // stays in the first cache
+constexpr int64_t kWideBlock = 256;  // fits the L1 cache
 
 // Calls `visit(first, length, wide)` for each block of elements.
 template <typename Visit>
@@ -200,7 +204,7 @@ void ForEachWideBlock(DType from, const std::byte* source, int64_t count,
   });
 }
 
-// Adds the losses of a block with the elements at `source`.
+// Adds the losses of a block whose elements are at `source`.
 template <typename Wide>
 void AddLost(DType from, const std::byte* source, DType to, const Wide* values,
              int64_t count, ConversionLosses& losses) {
@@ -270,7 +274,7 @@ float F16ToF32(Float16 value) {
   const int32_t magnitude = (value.bits & 0x7fff) << 13;
   const int32_t normal = magnitude + kRebias;
   const int32_t special = magnitude + 2 * kRebias;
-  // With a leading one too many, which is taken off again.
+  // Adds a leading one, then subtracts it again.
   const int32_t subnormal =
       std::bit_cast<int32_t>(std::bit_cast<float>(normal + kSmallest) -
                              std::bit_cast<float>(kRebias + kSmallest));
@@ -289,13 +293,13 @@ template <typename From, typename To, To (*kConvert)(From)>
   }
 }
 
-// Returns true if any of them is too large for To, infinite, NaN, or becomes 0.
+// Returns true if any element is too large for To, infinite, NaN, or becomes 0.
 template <typename From, typename To>
 [[gnu::always_inline]] inline bool MayLose(const std::byte* source,
                                            int64_t count) {
   if constexpr (IsLossy(FindNumberRange(DTypeOf<From>()),
                         FindNumberRange(DTypeOf<To>()))) {
-    // The order of the bits is that of the numbers.
+    // The bits, as integers, are in the same order as the numbers.
     using Bits = std::conditional_t<sizeof(From) == 8, int64_t, int32_t>;
     constexpr DType kTo = DTypeOf<To>();
     constexpr Bits kFirst =
@@ -376,7 +380,7 @@ void ConvertCommonPair(const CommonPair& pair, const std::byte* source,
                        std::byte* target, int64_t count,
                        ConversionLosses* losses) {
   if (losses == nullptr) return pair.convert(source, target, count);
-  constexpr int64_t kBlock = 2048;  // as kWideBlock
+  constexpr int64_t kBlock = 2048;  // fits the L1 cache, as does kWideBlock
   for (int64_t first = 0; first < count; first += kBlock) {
     const int64_t length = std::min(kBlock, count - first);
     const std::byte* block = source + first * DTypeSize(pair.from);
@@ -405,7 +409,7 @@ bool IsLossyConversion(DType from, DType to) {
 
 void ConvertElements(DType from, const void* source, DType to, void* target,
                      int64_t count, ConversionLosses* losses) {
-  if (count == 0) return;  // then the pointers may be null
+  if (count == 0) return;  // the pointers may be null
   if (losses != nullptr) losses->values += count;
   if (!IsLossyConversion(from, to)) losses = nullptr;
   const auto* in = static_cast<const std::byte*>(source);

@@ -1,4 +1,5 @@
-// Conversion of elements between dtypes, and which values it changes.
+// Converts elements between dtypes, and finds the values that conversion
+// changes.
 
 #ifndef BELAY_CORE_ELEMENT_CONVERSION_H_
 #define BELAY_CORE_ELEMENT_CONVERSION_H_
@@ -19,12 +20,12 @@ enum class DTypeKind : uint8_t { kFloat, kInteger, kComplex, kBool, kString };
 
 DTypeKind FindKind(DType dtype);
 
-// The range of the numbers of a dtype; of a complex one, that of its parts.
+// The range of a dtype's numbers; for a complex dtype, that of its parts.
 struct NumberRange {
   enum class Kind : uint8_t { kFloat, kSigned, kUnsigned, kBool };
   Kind kind = Kind::kFloat;
-  int precision = 0;     // bits of a mantissa, or of the largest integer
-  int max_exponent = 0;  // the largest e with 2^e in the range
+  int precision = 0;     // bits of the mantissa, or of the largest integer
+  int max_exponent = 0;  // largest e with 2^e in the range
   int min_exponent = 0;  // 2^e is the smallest number above 0
   bool has_infinity = true;
 };
@@ -58,9 +59,9 @@ constexpr NumberRange FindNumberRange(DType dtype) {
   return {Kind::kBool, 1, 0, 0, false};
 }
 
-// The bits of a floating-point format: sign, exponent and mantissa, the largest
-// exponent being that of infinity and NaN. Without infinity there is one NaN,
-// all ones, and the other patterns of the largest exponent are numbers.
+// A floating-point format: sign, exponent and mantissa bits. The largest
+// exponent is used for infinity and NaN. A format without infinity has one NaN,
+// all ones, and the other patterns with the largest exponent are numbers.
 struct FloatFormat {
   int exponent_bits;
   int mantissa_bits;
@@ -74,16 +75,16 @@ struct FloatFormat {
     if (!has_infinity) return sign() - 1;
     return sign() - (uint64_t{1} << (mantissa_bits - 1));
   }
-  // The pattern for overflow: infinity or, in a format without infinity, the
-  // largest number.
+  // The pattern for overflow: infinity, or the largest number in a format
+  // without infinity.
   constexpr uint64_t largest() const {
     if (!has_infinity) return sign() - 2;
     return sign() - (uint64_t{1} << mantissa_bits);
   }
 };
 
-// The format of a type that C++20 does not have. Each of its values is a
-// double.
+// The format of a type that C++20 does not have. A double can represent each of
+// its values.
 template <typename T>
 inline constexpr FloatFormat kFormatOf = {
     .exponent_bits = 8 * sizeof(T) - FindNumberRange(DTypeOf<T>()).precision,
@@ -92,8 +93,8 @@ inline constexpr FloatFormat kFormatOf = {
 inline constexpr FloatFormat kF64Format = {.exponent_bits = 11,
                                            .mantissa_bits = 52};
 
-// Returns the bits of the nearest value; a tie goes to the even mantissa. A NaN
-// becomes the quiet NaN with its sign.
+// Returns the bits of the nearest value; ties round to even. A NaN becomes the
+// quiet NaN with the same sign.
 template <FloatFormat kFormat>
 uint64_t RoundToFormat(double value) {
   const auto bits = std::bit_cast<uint64_t>(value);
@@ -107,14 +108,14 @@ uint64_t RoundToFormat(double value) {
   const int exponent = std::max(own, kSmallest);
   const uint64_t significand = (magnitude & ((uint64_t{1} << kMantissa) - 1)) |
                                (uint64_t{1} << kMantissa);
-  // From kMantissa + 2 on less than half a unit is left, whatever the shift.
+  // From kMantissa + 2 on, the result is less than half a unit for any shift.
   const int shift = std::min(kMantissa - kFormat.mantissa_bits + exponent - own,
                              kMantissa + 2);
   const uint64_t below_half = (uint64_t{1} << (shift - 1)) - 1;
   const uint64_t is_odd = (significand >> shift) & 1;
   const uint64_t units = (significand + below_half + is_odd) >> shift;
-  // The leading one of a normal number adds itself to the exponent, and so does
-  // a carry.
+  // The leading one of a normal number increments the exponent, as does a
+  // carry.
   const uint64_t rounded = units + (static_cast<uint64_t>(exponent - kSmallest)
                                     << kFormat.mantissa_bits);
   return sign | std::min(rounded, kFormat.largest());
@@ -130,7 +131,8 @@ double ValueOfFormat(uint64_t bits) {
   uint64_t value =
       (magnitude << kShift) + (kRebias << kF64Format.mantissa_bits);
   if (exponent == 0) {
-    // Too large by the leading one that such a number does not have.
+    // Subtracts the implicit leading one, which a subnormal number does not
+    // have.
     constexpr uint64_t kOne = (kRebias + 1) << kF64Format.mantissa_bits;
     value = std::bit_cast<uint64_t>(
         std::bit_cast<double>(kOne + (magnitude << kShift)) -
@@ -143,8 +145,8 @@ double ValueOfFormat(uint64_t bits) {
   return std::bit_cast<double>(sign | value);
 }
 
-// Which values a conversion changes by more than rounding them. Has no
-// branches, so that loops that count them stay vector code.
+// Finds values that a conversion changes beyond rounding. The code has no
+// branches, so that compilers vectorize loops that count them.
 
 constexpr bool IsLossy(const NumberRange& from, const NumberRange& to) {
   using Kind = NumberRange::Kind;
@@ -172,24 +174,24 @@ constexpr double PowerOfTwo(int exponent) {
   return power;
 }
 
-// The smallest number that rounds to infinity or, where there is none, to more
-// than the largest number; infinity if no double does.
+// Returns the smallest number that rounds to infinity or, in a format without
+// infinity, past the largest number; infinity if no double does.
 constexpr double FirstTooLarge(DType to) {
   const NumberRange range = FindNumberRange(to);
   if (range.precision == 53) return std::numeric_limits<double>::infinity();
-  // f8e4m3 ends at 448, and the next pattern is NaN; values up to half a unit
-  // above 448 still round to it.
+  // f8e4m3 ends at 448, and the next pattern is NaN. Values up to half a unit
+  // above 448 still round to 448.
   if (!range.has_infinity) return 464 + PowerOfTwo(-44);
   return (2 - PowerOfTwo(-range.precision)) * PowerOfTwo(range.max_exponent);
 }
 
-// The largest number that rounds to 0; 0 if no double does.
+// Returns the largest number that rounds to 0; 0 if no double does.
 constexpr double LastVanishing(DType to) {
   const NumberRange range = FindNumberRange(to);
   return range.precision == 53 ? 0 : PowerOfTwo(range.min_exponent - 1);
 }
 
-// How a value changes by more than rounding, each 0 or 1. See Loss.
+// How a value changes beyond rounding, each 0 or 1. See Loss.
 struct LossFlags {
   int64_t too_large = 0;
   int64_t not_finite = 0;
@@ -201,8 +203,8 @@ struct LossFlags {
   }
 };
 
-// Returns true if a float with kPrecision bits of mantissa holds this integer,
-// unless it is too large.
+// Returns true if a float with kPrecision mantissa bits represents this integer
+// exactly, assuming that it is in range.
 template <int kPrecision>
 constexpr bool IsExact(uint64_t magnitude) {
   const uint64_t last_bit = magnitude & (0 - magnitude);
@@ -247,11 +249,12 @@ template <typename T>
 LossFlags LossInInteger(double value) {
   using Limits = std::numeric_limits<T>;
   constexpr auto kLowest = static_cast<double>(Limits::min());
-  // Where a double can lie between the smallest integer and the next below, it
-  // is cut to the smallest.
+  // If a double can be between the smallest integer and the integer below it,
+  // such a value is truncated to the smallest integer.
   constexpr bool kHasBelow = kLowest - 1 < kLowest;
   constexpr double kEnd = PowerOfTwo(Limits::digits);
-  // Doubles from here on are integers, and so are sums with it.
+  // Doubles of at least kUnits are integers, so adding kUnits rounds to an
+  // integer.
   constexpr double kUnits = PowerOfTwo(52);
   const double magnitude = std::fabs(value);
   const bool is_finite = magnitude < std::numeric_limits<double>::infinity();
@@ -264,7 +267,7 @@ LossFlags LossInInteger(double value) {
           .changed = !is_out & has_fraction};
 }
 
-// The loss in a value, widened, that becomes a T.
+// Returns the loss when `value`, a widened element, is converted to T.
 template <typename T, typename Wide>
 LossFlags LossIn(Wide value) {
   constexpr DType kTo = DTypeOf<T>();
@@ -283,46 +286,48 @@ LossFlags LossIn(Wide value) {
 }
 
 // Any numeric dtype converts to any other, except complex to real. Strings
-// convert to strings only.
+// convert only to strings.
 bool IsConvertible(DType from, DType to);
 
-// How a conversion changes a value by more than rounding it.
+// How a conversion changes a value beyond rounding.
 enum class Loss : uint8_t {
-  // A finite value is too large: it becomes infinity, the largest number, or an
-  // end of the range of integers.
+  // A finite value out of range: it becomes infinity, the largest number, or an
+  // end of the integer range.
   kTooLarge = 0,
-  // A NaN or an infinity, which the dtype does not have.
+  // A NaN or infinity that the target dtype does not have.
   kNotFinite = 1,
-  // Else: a number becomes 0, an integer loses its fraction, a float does not
-  // hold an integer exactly, a number other than 0 or 1 becomes a bool.
+  // Other changes: a number becomes 0, an integer loses its fraction, a float
+  // cannot represent an integer exactly, or a number other than 0 or 1 becomes
+  // a bool.
   kChanged = 2,
 };
 inline constexpr size_t kNumLosses = 3;
 
-// The losses of conversions from one dtype to another so far. A complex value
-// counts once for each kind.
+// Accumulated losses of conversions from one dtype to another. A complex value
+// is counted once per kind of loss.
 struct ConversionLosses {
-  using Element = std::array<std::byte, 16>;  // of any dtype, from its start
+  using Element = std::array<std::byte, 16>;  // any dtype, from the start
 
-  int64_t values = 0;                             // that were converted
-  std::array<int64_t, kNumLosses> counts = {};    // of them, by Loss
-  std::array<Element, kNumLosses> examples = {};  // the first of each
+  int64_t values = 0;                             // number of converted values
+  std::array<int64_t, kNumLosses> counts = {};    // number lost, per Loss
+  std::array<Element, kNumLosses> examples = {};  // first of each
 
   bool Any() const { return counts[0] + counts[1] + counts[2] > 0; }
 };
 
-// Returns true if values of `from` may be lost in `to`. Requires IsConvertible.
+// Returns true if converting from `from` to `to` may lose values. Requires
+// IsConvertible.
 bool IsLossyConversion(DType from, DType to);
 
-// Converts `count` elements, dense on both sides, which do not overlap.
-// Requires IsConvertible, and no strings. Values that fit stay exact, and
-//   - floats round to nearest even; values out of range become infinity or, in
-//   f8e4m3, which has none, the largest number;
-//   - a NaN stays one, with its sign;
-//   - floats are truncated to integers, a NaN to 0, and integers stop
-//     at the ends of their range;
-//   - a bool is false for zero and true for all else, and counts as 0 or 1;
-//   - real numbers get the imaginary part 0.
+// Converts `count` elements. Both sides are dense and do not overlap. Requires
+// IsConvertible, and no strings. Values that fit stay exact; otherwise:
+//   - Floats round to nearest even. Values out of range become infinity or, in
+//     f8e4m3, which has no infinity, the largest number.
+//   - A NaN stays a NaN, with its sign.
+//   - Floats are truncated to integers; NaN becomes 0, and values out of range
+//     become the nearest end of the integer range.
+//   - Bools are false for zero, true otherwise, and convert to 0 or 1.
+//   - Real numbers get the imaginary part 0.
 // Adds to `losses`, which may be null.
 void ConvertElements(DType from, const void* source, DType to, void* target,
                      int64_t count, ConversionLosses* losses = nullptr);

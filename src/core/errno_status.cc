@@ -11,15 +11,15 @@ namespace belay {
 namespace {
 
 constexpr int kTransient[] = {
-    // The device or the server has failed without a reason.
+    // The device or the server failed without giving a reason.
     EIO, EREMOTEIO,
     // The server or the mount has been lost.
     ENOTCONN, ESTALE, ESHUTDOWN, EPIPE, EBADFD, ENOLINK, ECOMM, ECONNRESET,
     ECONNREFUSED, ECONNABORTED,
-    // The network.
+    // The network failed.
     ETIMEDOUT, ETIME, EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH, ENETRESET,
     ENONET,
-    // By definition temporary.
+    // Temporary by definition.
     EAGAIN, EBUSY, EINTR, ERESTART, ENOBUFS, ENOLCK};
 
 absl::StatusCode ToStatusCode(int error) {

@@ -1,4 +1,4 @@
-// Errors of the system as statuses.
+// Converts system errors to statuses.
 
 #ifndef BELAY_CORE_ERRNO_STATUS_H_
 #define BELAY_CORE_ERRNO_STATUS_H_
@@ -10,8 +10,8 @@
 
 namespace belay {
 
-// Returns the error `OPERATION "OBJECT": text of the error number in lower
-// case`.
+// Returns the error `OPERATION "OBJECT": MESSAGE`, where MESSAGE is the
+// system's text for the error number, in lower case.
 //   ENOSPC EDQUOT EFBIG ENOMEM            ResourceExhausted
 //   ENOENT                                NotFound
 //   EEXIST ENOTEMPTY                      AlreadyExists
@@ -23,8 +23,8 @@ namespace belay {
 Status ErrnoStatus(int error, std::string_view operation,
                    std::string_view object);
 
-// Returns the error numbers of faults that may pass, such as of a device, a
-// server or a network that does not answer.
+// Returns the error numbers of faults that may be temporary, such as those of a
+// device, server or network that does not respond.
 std::span<const int> TransientErrors();
 
 }  // namespace belay

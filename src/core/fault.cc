@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kOff = -1;
 
-// Global, since a point can be passed anywhere and on any thread.
+// Global, since any thread can pass a point anywhere.
 std::atomic<int64_t> chosen{kOff};
 std::atomic<int64_t> last{kOff};
 std::atomic<int64_t> passed{0};

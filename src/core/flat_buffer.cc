@@ -14,7 +14,7 @@ namespace belay {
 namespace {
 
 constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
-// In less, most pages are at both ends and stay small.
+// In smaller memory, most pages are near the ends and stay small.
 constexpr int64_t kLarge = int64_t{8} << 20;
 
 }  // namespace
@@ -37,7 +37,7 @@ std::unique_ptr<std::byte[]> NewBytes(int64_t size) {
 
 void Reserve(ReusableBytes& memory, int64_t size) {
   if (size > 0 && size <= memory.size && memory.size / 4 <= size) return;
-  memory = {};  // first: never both at once
+  memory = {};  // frees the old memory first
   if (size == 0) return;
   const int64_t more = size + size / 8;
   memory.bytes = NewBytes(more);
@@ -48,7 +48,7 @@ void Reserve(ReusableBytes& memory, int64_t size) {
 
 namespace {
 
-// Also checks it.
+// Also checks the box.
 StatusOr<Box> FindBox(const FlatPiece& piece) {
   BELAY_RETURN_IF_ERROR(CheckedNumElements(piece.global_shape).status());
   Box box = piece.box.value_or(WholeBox(piece.global_shape));
@@ -56,7 +56,7 @@ StatusOr<Box> FindBox(const FlatPiece& piece) {
   return box;
 }
 
-// The first element of a piece in the buffer.
+// Returns the position of a piece's first element in the buffer.
 StatusOr<int64_t> FindBegin(const FlatPiece& piece, int64_t end_of_last,
                             int64_t elements) {
   const int64_t begin = piece.begin.value_or(end_of_last);
@@ -81,7 +81,7 @@ std::vector<Box> BoxesOfRange(const Box& box, int64_t begin, int64_t end) {
   while (begin < end) {
     Box part = box;
     size_t axis = 0;
-    // The outermost axis of which a whole index begins here.
+    // Finds the outermost axis along which a whole index begins here.
     while (begin % strides[axis] != 0 || end - begin < strides[axis]) ++axis;
     for (size_t i = 0; i <= axis; ++i) {
       const int64_t index = begin / strides[i] % box.shape[i];

@@ -16,8 +16,9 @@ constexpr int64_t CeilDivide(int64_t a, int64_t b) {
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
-// Returns the number that the whole text spells, or nothing. Stored texts have
-// one spelling: "+1" or " 1", which absl::SimpleAtoi takes, is damage.
+// Returns the number that the whole text represents, or nothing. Stored numbers
+// have exactly one spelling: "+1" or " 1", which absl::SimpleAtoi accepts,
+// means damage.
 template <typename T>
 std::optional<T> ParseNumber(std::string_view text) {
   const char* const last = text.data() + text.size();
@@ -27,9 +28,9 @@ std::optional<T> ParseNumber(std::string_view text) {
   return value;
 }
 
-// The same for digits only, and at most `max`.
+// Like ParseNumber, but accepts only digits, and values up to `max`.
 inline std::optional<int64_t> ParseDigits(std::string_view text, int64_t max) {
-  if (text.starts_with('-')) return std::nullopt;  // "-0" is not digits only
+  if (text.starts_with('-')) return std::nullopt;  // "-0" is not only digits
   const auto value = ParseNumber<int64_t>(text);
   return value && *value <= max ? value : std::nullopt;
 }

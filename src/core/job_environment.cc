@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kMaxCount = std::numeric_limits<int32_t>::max();
 constexpr const char* kEndTime = "BELAY_JOB_END_TIME";
 
-// The variables of a process, and notes on invalid ones.
+// A process's environment variables, and notes on invalid ones.
 struct JobVariables {
   const VariableLookup& lookup;
   std::vector<std::string>& notes;
@@ -32,7 +32,7 @@ struct JobVariables {
                         Text(name), "\"): ", instead));
   }
 
-  // A count of at least `low`; nothing if it is absent or invalid.
+  // Returns a count of at least `low`; nothing if it is absent or invalid.
   std::optional<int64_t> Count(const char* name, int64_t low) {
     if (!Has(name)) return std::nullopt;
     const std::optional<int64_t> count = ParseDigits(Text(name), kMaxCount);
@@ -42,7 +42,7 @@ struct JobVariables {
   }
 };
 
-// Slurm writes 2, 2, 2, 1 as "2(x3),1".
+// Parses Slurm's notation: 2, 2, 2, 1 is "2(x3),1".
 std::optional<std::vector<int64_t>> ParseTasksPerNode(std::string_view text) {
   constexpr size_t kMaxNodes = 1 << 24;
   std::vector<int64_t> tasks;
@@ -63,9 +63,9 @@ std::optional<std::vector<int64_t>> ParseTasksPerNode(std::string_view text) {
   return tasks;
 }
 
-// The namespace of PMIx names the launcher of the process even if it inherits
-// variables of another one. Without it mpirun comes first: the daemons of
-// mpirun are tasks of a Slurm step.
+// The PMIx namespace identifies the launcher even if the process inherits
+// variables of another launcher. Without it, mpirun takes precedence: the
+// daemons of mpirun are tasks of a Slurm step.
 Launcher FindLauncher(JobVariables& variables, bool in_slurm) {
   const bool has_open_mpi = variables.Has("OMPI_COMM_WORLD_SIZE");
   const bool is_launched_by_slurm =
@@ -123,7 +123,7 @@ void ReadJobId(JobVariables& variables, JobEnvironment& job) {
   }
 }
 
-// Leaves out numbers that contradict each other.
+// Ignores counts that contradict the number of nodes or tasks.
 void ReadTasksPerNode(const char* name, std::optional<int64_t> nodes,
                       JobVariables& variables, JobEnvironment& job) {
   if (!variables.Has(name)) return;
@@ -145,7 +145,7 @@ void ReadTasksPerNode(const char* name, std::optional<int64_t> nodes,
   }
 }
 
-// Under mpirun the variables of a Slurm step are about mpirun's daemons.
+// Under mpirun, the variables of a Slurm step describe mpirun's daemons.
 void ReadTasks(JobVariables& variables, JobEnvironment& job) {
   const bool in_step = variables.Has("SLURM_STEP_ID");
   if (job.launcher == Launcher::kMpirun ||
@@ -181,7 +181,7 @@ void ReadTasks(JobVariables& variables, JobEnvironment& job) {
   }
 }
 
-// Seconds since 1970.
+// Parses a time in seconds since 1970.
 std::optional<double> ParseTime(std::string_view text) {
   const auto seconds = ParseNumber<double>(text);
   return seconds && std::isfinite(*seconds) && *seconds >= 0 ? seconds
@@ -205,14 +205,14 @@ Status ReadEndTime(double now, JobVariables& variables, JobEnvironment& job) {
     variables.NoteBad(kEndTime, Cat("a time after ", static_cast<int64_t>(now)),
                       "left out, it may be that of an earlier job");
   }
-  // Only newer versions of Slurm set it.
+  // Only newer versions of Slurm set SLURM_JOB_END_TIME.
   if (!variables.Has("SLURM_JOB_END_TIME")) return absl::OkStatus();
   const std::optional<double> end =
       ParseTime(variables.Text("SLURM_JOB_END_TIME"));
   const double start =
       ParseTime(variables.Text("SLURM_JOB_START_TIME")).value_or(now);
   if (end && *end > now && start > now) {
-    // The job cannot get more than its whole time, whatever the clock.
+    // The job cannot last longer than its whole time, whatever the clock says.
     job.end_time = *end - (start - now);
     variables.NoteBad("SLURM_JOB_START_TIME",
                       Cat("a time up to ", static_cast<int64_t>(now)),

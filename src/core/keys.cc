@@ -30,7 +30,8 @@ int64_t EditDistance(std::string_view a, std::string_view b, int64_t limit) {
   const auto columns = static_cast<int64_t>(b.size());
   const auto rows = static_cast<int64_t>(a.size());
   if (std::abs(rows - columns) > limit) return limit + 1;
-  // distance[j]: of the first i bytes of `a` to the first j bytes of `b`.
+  // distance[j] is the distance from the first i bytes of `a` to the first j
+  // bytes of `b`.
   std::vector<int64_t> distance(columns + 1);
   for (int64_t j = 0; j <= columns; ++j) distance[j] = j;
   for (int64_t i = 1; i <= rows; ++i) {
@@ -53,7 +54,7 @@ CloseKeys::CloseKeys(std::string_view absent, size_t count)
 void CloseKeys::Offer(std::string_view key) {
   const auto length =
       static_cast<int64_t>(std::max(key.size(), absent_.size()));
-  // A comparison takes time in proportion to the square of the length.
+  // The time of a comparison is proportional to the square of the length.
   constexpr int64_t kMaxBytes = 4096;
   if (length > kMaxBytes) return;
   const bool is_related = LastPart(key) == LastPart(absent_) ||
@@ -100,7 +101,7 @@ struct KeyPatterns::Impl {
 
 StatusOr<KeyPatterns> KeyPatterns::Compile(
     const std::vector<std::string>& expressions) {
-  RE2::Options options(RE2::Latin1);  // a key may be no UTF-8
+  RE2::Options options(RE2::Latin1);  // a key may not be valid UTF-8
   options.set_log_errors(false);
   options.set_dot_nl(true);
   auto impl = std::make_shared<Impl>();

@@ -1,4 +1,4 @@
-// Keys: lookup, patterns, and the closest keys to one that is not there.
+// Keys: lookup, patterns, and suggestions for keys that are not stored.
 
 #ifndef BELAY_CORE_KEYS_H_
 #define BELAY_CORE_KEYS_H_
@@ -18,24 +18,24 @@
 
 namespace belay {
 
-// Returns how many bytes to insert, remove or replace to turn `a` into `b`; at
-// most `limit` + 1.
+// Returns the number of bytes to insert, remove or replace to turn `a` into
+// `b`; at most `limit` + 1.
 int64_t EditDistance(std::string_view a, std::string_view b, int64_t limit);
 
-// Finds the stored keys that somebody may have meant by one that is not stored.
+// Finds stored keys that the user may have meant by a key that is not stored.
 class CloseKeys {
  public:
-  // `absent` is borrowed. At most `count` keys are kept.
+  // Borrows `absent`. Keeps at most `count` keys.
   explicit CloseKeys(std::string_view absent, size_t count = 3);
 
-  // Keeps `key`, borrowed, if it is among the closest so far: at most a third
-  // of its bytes differ, its part after the last '/' is the same, or one key
-  // lies below the other. Leaves out keys of over 4096 bytes.
+  // Keeps `key` (borrowed) if it is among the closest so far, and at most a
+  // third of the bytes differ, the part after the last '/' is equal, or one key
+  // is below the other. Ignores keys longer than 4096 bytes.
   void Offer(std::string_view key);
 
   std::vector<std::string_view> keys() const;
 
-  // Returns the end of a message, `; close to it: "a", "b"`, or nothing.
+  // Returns the end of a message, `; close to it: "a", "b"`, or "".
   std::string Hint() const;
 
   // Returns `key is not in the checkpoint (details); close to it: "a"`.
@@ -54,11 +54,11 @@ class CloseKeys {
   std::vector<Close> close_;  // ascending
 };
 
-// Finds keys in a list. If the list and mostly the keys to find ascend, one
-// comparison finds a key.
+// Finds keys in a list. If the list is ascending and the keys to find mostly
+// are, each search takes one comparison.
 class KeyFinder {
  public:
-  // Borrows the texts. Of equal keys the first is found.
+  // Borrows the strings. Finds the first of equal keys.
   explicit KeyFinder(std::vector<std::string_view> keys)
       : keys_(std::move(keys)),
         ascends_(std::adjacent_find(keys_.begin(), keys_.end(),
@@ -85,22 +85,22 @@ class KeyFinder {
   }
 
   std::vector<std::string_view> keys_;
-  bool ascends_;  // no key is there twice
+  bool ascends_;  // strictly, so that no key appears twice
   size_t next_ = 0;
-  absl::flat_hash_map<std::string_view, int32_t> positions_;  // once needed
+  absl::flat_hash_map<std::string_view, int32_t> positions_;  // filled lazily
 };
 
-// Regular expressions in RE2's syntax, each for whole keys: "enc/.*" does not
-// match "my/enc/w". Keys may have any bytes. A copy shares the expressions.
+// Regular expressions in RE2's syntax that must match whole keys: "enc/.*" does
+// not match "my/enc/w". Keys may have any bytes. A copy shares the expressions.
 class KeyPatterns {
  public:
   KeyPatterns() = default;
 
-  // Errors: InvalidArgument - one of them is no regular expression.
+  // Errors: InvalidArgument - an entry is not a regular expression.
   static StatusOr<KeyPatterns> Compile(
       const std::vector<std::string>& expressions);
 
-  // The same for the member `keys` of each entry.
+  // Compiles the member `keys` of each entry.
   template <typename Entry>
   static StatusOr<KeyPatterns> CompileKeys(const std::vector<Entry>& entries) {
     std::vector<std::string> expressions;
@@ -108,27 +108,28 @@ class KeyPatterns {
     return Compile(expressions);
   }
 
-  // Returns the place of the first expression that matches, or -1.
+  // Returns the index of the first expression that matches, or -1.
   int Find(std::string_view key) const;
 
   // Errors: InvalidArgument - `rewrite` names groups that the expression does
   //   not have.
   Status CheckRewrite(int place, const std::string& rewrite) const;
 
-  // Returns `rewrite` with \0, \1, ... replaced by the groups of that
-  // expression. Requires CheckRewrite, and that the expression matches.
+  // Returns `rewrite` with \0, \1, ... replaced by the groups of expression
+  // `place`. Requires CheckRewrite, and that the expression matches.
   std::string Rewrite(int place, std::string_view key,
                       const std::string& rewrite) const;
 
-  // For each expression 1 if it matches none of the keys, else 0.
+  // Returns, for each expression, 1 if it matches none of the keys, else 0.
   std::vector<int64_t> Unmatched(
       const std::vector<std::string_view>& keys) const;
 
-  // Returns the error of an expression that matches nothing.
+  // Returns the error for an expression that matches no key.
   Status NoMatchError(size_t place, const std::vector<std::string_view>& keys,
                       std::string_view option = "keys") const;
 
-  // Returns it for the first expression that matches none of the keys.
+  // Returns NoMatchError for the first expression that matches none of the
+  // keys.
   Status CheckAllMatch(const std::vector<std::string_view>& keys,
                        std::string_view option = "keys") const;
 

@@ -43,9 +43,9 @@ std::string AxesText(const std::vector<MeshAxis>& axes) {
   });
 }
 
-// Returns only the cause.
 constexpr int64_t kMaxMeshAxes = 64;
 
+// The message holds only the cause; the caller adds the operation.
 Status CheckName(const std::vector<MeshAxis>& axes, size_t position) {
   const std::string& name = axes[position].name;
   if (name.empty()) {
@@ -83,7 +83,7 @@ StatusOr<int> CountRanks(const std::vector<MeshAxis>& axes) {
 }  // namespace
 
 StatusOr<Mesh> Mesh::Create(std::vector<MeshAxis> axes) {
-  // Names are compared with each other, and the axes may be a stranger's.
+  // Names are compared pairwise, and the axes may come from an untrusted file.
   if (std::ssize(axes) > kMaxMeshAxes) {
     return absl::InvalidArgumentError(
         Cat("create mesh: too many axes (need at most ", kMaxMeshAxes,
@@ -132,7 +132,8 @@ std::string AxesText(const LayoutAxes& axes) {
   return Cat("[", absl::StrJoin(axes, ",", one_axis), "]");
 }
 
-// The number of array axes that name the mesh axis: 0 or 1 in a valid layout.
+// Returns the number of array axes that name the mesh axis: 0 or 1 in a valid
+// layout.
 int64_t CountUses(const LayoutAxes& axes, const std::string& name) {
   int64_t uses = 0;
   for (const std::vector<std::string>& names : axes) {
@@ -141,7 +142,7 @@ int64_t CountUses(const LayoutAxes& axes, const std::string& name) {
   return uses;
 }
 
-// Returns only the cause.
+// The message holds only the cause; the caller adds the operation.
 Status CheckAxes(const Mesh& mesh, const LayoutAxes& axes) {
   for (const std::vector<std::string>& names : axes) {
     for (const std::string& name : names) {
@@ -163,7 +164,7 @@ Status NotALayout(std::string_view text) {
           "\": not a layout (need one such as \"[x,-] on x=2,y=4\")"));
 }
 
-// A name may have a '=', too.
+// A name may itself contain '='.
 std::optional<std::vector<MeshAxis>> ParseMeshAxes(std::string_view text) {
   std::vector<MeshAxis> axes;
   if (text.empty()) return axes;
@@ -179,9 +180,8 @@ std::optional<std::vector<MeshAxis>> ParseMeshAxes(std::string_view text) {
   return axes;
 }
 
-// The mesh axes of one array axis. The name of a mesh axis may have a '+', or
-// be
-// "-".
+// Returns the mesh axes of one array axis. A mesh axis name may contain '+' or
+// be "-".
 std::vector<std::string> ParseNames(const Mesh& mesh, std::string_view text) {
   if (mesh.AxisIndex(text).ok()) return {std::string(text)};
   if (text == "-") return {};

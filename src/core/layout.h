@@ -1,4 +1,4 @@
-// Layouts on a mesh of ranks.
+// Checks of layouts against a number of ranks.
 
 #ifndef BELAY_CORE_LAYOUT_H_
 #define BELAY_CORE_LAYOUT_H_
@@ -7,12 +7,14 @@
 
 namespace belay {
 
-// Checks that the mesh has so many ranks. The error begins with `start`, such
-// as "keys \"w\"". Errors: InvalidArgument.
+// Checks that the layout's mesh has `num_ranks` ranks. The error begins with
+// `start`, such as "keys \"w\"".
+// Errors: InvalidArgument.
 Status CheckMeshSize(std::string_view start, const Layout& layout,
                      int num_ranks);
 
-// The same for the layout of a value that a program saves or restores.
+// Like CheckMeshSize, for the layout of a value that a program saves or
+// restores.
 Status CheckLayoutOfKey(std::string_view key, const Layout& layout,
                         int num_ranks);
 

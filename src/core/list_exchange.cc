@@ -9,7 +9,7 @@
 namespace belay {
 namespace {
 
-// Entries [begin, begin + size) of the base, then `fresh` new ones.
+// Entries [begin, begin + size) of the base, then the new entries `fresh`.
 template <typename Text>
 struct Step {
   uint32_t begin = 0;
@@ -91,13 +91,13 @@ StatusOr<Entries> GetChanged(const Entries& base, WireReader& in) {
 
 namespace {
 
-// Fingerprints of a list and of the one that the rank sent before it.
+// Fingerprints of a list and of the list that the rank sent before it.
 struct Announced {
   Hash128 now;
   Hash128 base;
 };
 
-// The base from which a list is to be sent, if at all.
+// The base from which a rank must send a list, if any.
 enum class Ask : char {
   kNothing = 0,
   kFromLast = 1,
@@ -105,7 +105,7 @@ enum class Ask : char {
   kAll = 3,
 };
 
-// The first byte of an ask is 1 if the reference is needed; one for each list
+// The first byte of an ask is 1 if the reference is needed. One byte per list
 // follows.
 Ask GetAsk(const std::string& ask, size_t list) { return Ask{ask[1 + list]}; }
 
@@ -124,11 +124,11 @@ std::vector<std::vector<Announced>> Decode(
   return ranks;
 }
 
-// Asks each rank for the list with this number: one sender for each list that
-// is not known.
+// Asks the ranks for list number `list`: one sender for each distinct list that
+// rank 0 does not know.
 std::vector<Ask> AskForList(const std::vector<std::vector<Announced>>& ranks,
                             size_t list, const ListsByFingerprint& heard) {
-  // Returns true if rank 0 still has the list that the rank sent last.
+  // Returns true if rank 0 still has the list that `rank` sent last.
   const auto knows_last = [&](size_t rank) {
     const auto base = heard.find(ranks[rank][list].base);
     return base != heard.end() && !base->second.empty();

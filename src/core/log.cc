@@ -14,8 +14,8 @@
 namespace belay {
 namespace {
 
-// Values of `least` beside the levels. By default no errors are printed: the
-// caller has them.
+// Values of `least` beyond the levels. By default, errors are not printed:
+// callers receive them as statuses.
 constexpr uint8_t kNothing = 4;
 constexpr uint8_t kWarningsOnly = 5;
 constexpr uint8_t kInfoAndWarnings = 6;
@@ -29,7 +29,8 @@ void PrintToStderr(LogLevel level, std::string_view message) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-// By the variables of launchers, since this folder does not call MPI.
+// Uses the environment variables of launchers, since src/core does not call
+// MPI.
 bool IsOtherRank() {
   for (const char* const name :
        {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
@@ -39,7 +40,7 @@ bool IsOtherRank() {
   return false;
 }
 
-// Warns once for each text.
+// Warns only if the value differs from the one in the last warning.
 void WarnOfLevel(const std::string& wanted) {
   static auto* const told = new std::string;
   if (std::exchange(*told, wanted) == wanted || IsOtherRank()) return;
@@ -61,7 +62,7 @@ uint8_t LeastOfEnvironment() {
   return kWarningsOnly;
 }
 
-// Never destroyed: destructors of the program may save.
+// Never destroyed: the program may save in destructors.
 struct Sinks {
   std::mutex mutex;
   std::shared_ptr<const LogSink> sink =
@@ -115,7 +116,7 @@ void Log(LogLevel level, std::string_view message) {
     const std::lock_guard lock(sinks.mutex);
     sink = sinks.sink;
   }
-  // A program that cannot log still saves.
+  // A program must be able to save even if logging fails.
   CatchExceptions([&]() -> Status {
     (*sink)(level, PrintableText(message));
     return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Log messages for the program or for stderr.
+// Logs messages to the program's sink or to stderr.
 
 #ifndef BELAY_CORE_LOG_H_
 #define BELAY_CORE_LOG_H_
@@ -10,11 +10,11 @@ namespace belay {
 // Returns true if messages of this level reach the sink.
 bool IsLogged(LogLevel level);
 
-// Lets messages of the level kInfo be printed where neither the program nor
-// BELAY_LOG says what is. For this process, from now on.
+// Prints messages of level kInfo as well, unless the program or BELAY_LOG has
+// set a level. Applies to this process from now on.
 void LogInfoByDefault();
 
-// Hands a message to the sink, as PrintableText.
+// Passes a message to the sink, after PrintableText.
 void Log(LogLevel level, std::string_view message);
 
 }  // namespace belay

@@ -49,7 +49,7 @@ std::string RangeText(std::string_view name, T value, Bounds bounds) {
              value, ")");
 }
 
-// Returns the number of a signal; 0 if there is no such signal.
+// Returns a signal's number; 0 if there is no such signal.
 int ParseSignal(std::string_view text) {
   constexpr std::pair<std::string_view, int> kSignals[] = {
       {"SIGHUP", SIGHUP},   {"SIGINT", SIGINT},   {"SIGTERM", SIGTERM},
@@ -82,7 +82,7 @@ bool ReadText(const std::string& text, bool& value) {
 }
 
 bool ReadText(const std::string& text, int64_t& value) {
-  // Abseil's function takes blanks and a plus sign as well.
+  // Abseil's function also accepts blanks and a plus sign.
   return text.find_first_not_of("-0123456789") == text.npos &&
          absl::SimpleAtoi(text, &value);
 }

@@ -1,9 +1,9 @@
-// The table of options: one row for each option of saves, restores, savers in
-// the background and managers. What reads, checks, compares, documents or names
-// an option takes it from here.
+// The option table: one row per option of saves, restores, background savers
+// and managers. Code that reads, checks, compares, documents or names an option
+// takes it from here.
 //
-// An option has one name: that of its field, in C, Fortran and Python too,
-// unless the row says another one.
+// An option has one name, that of its field, also in C, Fortran and Python,
+// unless the row gives another name.
 
 #ifndef BELAY_CORE_OPTION_TABLE_H_
 #define BELAY_CORE_OPTION_TABLE_H_
@@ -31,11 +31,11 @@
 
 namespace belay {
 
-// The values that a number may have.
+// The range of a number.
 struct Bounds {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  bool is_open = false;  // low and high are out of range themselves
+  bool is_open = false;  // low and high themselves are out of range
 };
 
 constexpr Bounds AtLeast(double low) { return {.low = low, .high = DBL_MAX}; }
@@ -43,16 +43,16 @@ constexpr Bounds Above(double low) {
   return {.low = low, .high = DBL_MAX, .is_open = true};
 }
 
-// The rare properties of options.
+// Less common properties of an option.
 struct OptionTraits {
   Bounds bounds = {};
-  // The default in the documentation, where it is not that of the struct.
+  // The documented default, if it differs from the struct's.
   const char* usual = nullptr;
-  // The name in C, Fortran and Python, where it is not that of the field.
+  // The name in C, Fortran and Python, if it differs from the field's.
   const char* other_name = nullptr;
-  bool is_only_cpp = false;        // although others could say its value
+  bool is_only_cpp = false;        // even if others could pass it
   bool may_differ = false;         // between ranks
-  const char* variable = nullptr;  // of the environment, which overrides it
+  const char* variable = nullptr;  // environment variable that overrides it
 };
 
 template <typename T>
@@ -60,7 +60,8 @@ inline constexpr bool kIsFunction = false;
 template <typename T>
 inline constexpr bool kIsFunction<std::function<T>> = true;
 
-// Borrowed objects, and functions whose arguments other languages do not have.
+// True for borrowed objects, and functions whose arguments do not exist in
+// other languages.
 template <typename T>
 inline constexpr bool kIsOnlyCpp =
     std::is_pointer_v<T> ||
@@ -126,7 +127,7 @@ concept HasWords = requires(T value) {
   ListWords(value);
 };
 
-// Returns the word for a value; "another" for one that is none of the enum.
+// Returns the word for a value; "another" if the value is not in the enum.
 template <HasWords T>
 std::string_view FindWord(T value) {
   const auto words = ListWords(value);
@@ -139,8 +140,8 @@ std::string_view FindWord(T value) {
 template <typename Options>
 struct OptionTable;
 
-// Structs among the options of a manager, whose fields are its options in other
-// languages.
+// Structs among a manager's options whose fields are the manager's own options
+// in other languages.
 template <typename T>
 concept OptionGroup =
     std::is_same_v<T, SavePolicy> || std::is_same_v<T, RetentionPolicy>;
@@ -479,21 +480,22 @@ OptionRow<Options, T> FindRow(T Options::*field) {
 
 // --- Options in messages ---
 
-// "two_phase" as the program writes it: kTwoPhase, "two_phase", two_phase.
+// Returns the word "two_phase" as the program writes it: kTwoPhase, "two_phase"
+// or two_phase.
 std::string ValueInProgram(std::string_view word);
 template <HasWords T>
 std::string ValueInProgram(T value) {
   return ValueInProgram(FindWord(value));
 }
 
-// "overwrite", by the name that the program uses.
+// Returns the name in the program's language, such as "overwrite".
 template <typename Options, typename T>
 const char* BareName(T Options::*field) {
   const auto row = FindRow(field);
   return LanguageOfProgram() == Language::kCpp ? row.name : row.other_name();
 }
 
-// "SaveOptions.overwrite", elsewhere "the option overwrite".
+// Returns "SaveOptions.overwrite" in C++, else "the option overwrite".
 template <typename Options, typename T>
 std::string OptionName(T Options::*field) {
   const bool is_cpp = LanguageOfProgram() == Language::kCpp;
@@ -501,14 +503,14 @@ std::string OptionName(T Options::*field) {
              BareName(field));
 }
 
-// `file_layout="per_node"`, as the program sets it.
+// Returns `file_layout="per_node"`, as the program would set it.
 template <typename Options, typename T>
 std::string OptionSetting(T Options::*field, T value) {
   const bool is_cpp = LanguageOfProgram() == Language::kCpp;
   return Cat(BareName(field), is_cpp ? " = " : "=", ValueInProgram(value));
 }
 
-// "set SaveOptions.overwrite", "pass overwrite=True".
+// Returns "set SaveOptions.overwrite" or, in Python, "pass overwrite=True".
 template <typename Options>
 std::string SetOption(bool Options::*field) {
   if (LanguageOfProgram() != Language::kPython) {
@@ -517,8 +519,9 @@ std::string SetOption(bool Options::*field) {
   return Cat("pass ", BareName(field), "=True");
 }
 
-// "set RestoreOptions.missing to kWarn or kIgnore", `pass missing="warn" or
-// "ignore"`, "set the option missing to warn or ignore".
+// Returns "set RestoreOptions.missing to kWarn or kIgnore" in C++, `pass
+// missing="warn" or "ignore"` in Python, "set the option missing to warn or
+// ignore" in C.
 template <typename Options, typename T>
 std::string SetOption(T Options::*field, std::initializer_list<T> values) {
   std::string one_of;
@@ -533,16 +536,16 @@ std::string SetOption(T Options::*field, std::initializer_list<T> values) {
 
 // --- Checks ---
 
-// "" if the number is in its range, else the beginning of an error.
+// Returns "" if the number is in range, else an error message.
 std::string OutOfRange(std::string_view name, int64_t value, Bounds bounds);
 std::string OutOfRange(std::string_view name, double value, Bounds bounds);
-// "at least 0", "4096 to 1073741824".
+// Such as "at least 0" or "4096 to 1073741824".
 std::string BoundsText(Bounds bounds);
 
 template <typename Options>
 std::vector<std::string> FindOutOfRange(const Options& options);
 
-// Appends what is out of its range in the value of one option.
+// Appends a message for each number in `value` that is out of range.
 template <typename T>
 void CheckRange(const char* name, const T& value, Bounds bounds,
                 std::vector<std::string>& mistakes) {
@@ -572,7 +575,7 @@ void CheckRange(const char* name, const T& value, Bounds bounds,
   if (!mistake.empty()) mistakes.push_back(std::move(mistake));
 }
 
-// Returns a text for each option that is out of its range.
+// Returns a message for each option that is out of range.
 template <typename Options>
 std::vector<std::string> FindOutOfRange(const Options& options) {
   std::vector<std::string> mistakes;
@@ -582,8 +585,8 @@ std::vector<std::string> FindOutOfRange(const Options& options) {
   return mistakes;
 }
 
-// The first of these as an error that begins with `start`, such as
-// `save "run"`.
+// Returns the first message of FindOutOfRange as an error that begins with
+// `start`, such as `save "run"`.
 template <typename Options>
 Status CheckRanges(std::string_view start, const Options& options) {
   const std::vector<std::string> mistakes = FindOutOfRange(options);
@@ -597,7 +600,7 @@ bool ReadText(const std::string& text, bool& value);
 bool ReadText(const std::string& text, int64_t& value);
 bool ReadText(const std::string& text, double& value);
 bool ReadText(const std::string& text, std::string& value);
-// With blanks or commas between them; signals also by name.
+// Values are separated by blanks or commas. Signals may be given by name.
 bool ReadText(const std::string& text, std::vector<int64_t>& steps);
 bool ReadText(const std::string& text, std::vector<int>& signals);
 template <HasWords T>
@@ -620,7 +623,7 @@ concept HasText = requires(T value) {
   ReadText(std::string(), value);
 };
 
-// Describes such a value, "a whole number of at least 1".
+// Describes a valid value, such as "a whole number of at least 1".
 template <HasText T>
 std::string NeededText(Bounds bounds = {}) {
   std::string needed;

@@ -10,7 +10,7 @@
 namespace belay {
 namespace {
 
-// Few enough for the memory of every rank.
+// Small enough that all boxes fit the memory of every rank.
 constexpr int64_t kMaxBoxes = int64_t{1} << 22;
 
 Status Refuse(const Shape& shape, std::string_view partitioner,
@@ -25,8 +25,8 @@ struct Positive {
   int64_t value;
 };
 
-// Calls `count`, which returns the number of parts, after the checks of all
-// partitioners.
+// Checks the arguments as all partitioners do, then calls `count`, which
+// returns the number of parts.
 StatusOr<Shape> CutAxis(std::string_view partitioner, const Shape& shape,
                         int axis, std::initializer_list<Positive> arguments,
                         absl::FunctionRef<int64_t(int64_t length)> count) {
@@ -50,8 +50,8 @@ StatusOr<Shape> CutAxis(std::string_view partitioner, const Shape& shape,
   return parts;
 }
 
-// The bytes of a part of length 1 along the axis. Saturates, which is exact
-// enough: no limit of bytes is larger.
+// Returns the bytes of a part of length 1 along the axis. Saturates, which is
+// accurate enough: no byte limit is larger.
 int64_t CountRowBytes(const Shape& shape, int axis, DType dtype,
                       int64_t bytes_per_string) {
   const int64_t elements = NumElements(shape) / shape[axis];
@@ -105,8 +105,8 @@ Partitioner MinSize(int64_t min_shard_bytes, int64_t max_shards,
                     {"bytes_per_string", bytes_per_string}},
                    [&](int64_t length) {
                      // The smallest of n even parts has length / n rows,
-                     // rounded down. It is large enough for every n up to this
-                     // one.
+                     // rounded down. It is large enough for every n up to the
+                     // result.
                      const int64_t least_rows = CeilDivide(
                          min_shard_bytes,
                          CountRowBytes(shape, axis, dtype, bytes_per_string));

@@ -1,5 +1,5 @@
-// The surroundings of the process: its host, the time, the name of its job, and
-// the symbolic links that it follows.
+// The environment of the process: its host, the time, its job's name, and its
+// policy on symbolic links.
 
 #ifndef BELAY_CORE_PROCESS_H_
 #define BELAY_CORE_PROCESS_H_
@@ -8,35 +8,36 @@
 
 namespace belay {
 
-// A symbolic link is followed if the user has named it. A name that was found
-// in a directory or in another file would let its writer choose the files to
-// read.
+// Whether a symbolic link may be followed. Links that the user named are
+// followed. Links found in a directory or named in another file are not: their
+// writer could choose which files are read.
 enum class Links : uint8_t { kRefused, kFollowed };
 
-// Returns true for kRefused too if BELAY_FOLLOW_LINKS is 1 in the environment.
+// Also returns true for kRefused if BELAY_FOLLOW_LINKS is 1 in the environment.
 bool AreFollowed(Links links);
 
 Status IsSymbolicLink(std::string_view operation, const std::string& path);
 
-std::string HostName();  // "" if the system has none
+std::string HostName();  // "" if unknown
 
-// Returns a random number that nobody else has.
+// Returns a random number that is unique in practice.
 uint64_t NewNonce();
 
-// Seconds since 1970 by the system's clock, which somebody may set.
+// Returns seconds since 1970 by the system clock, which may be set at any time.
 double UnixTime();
 
-// The same at the first call, then by a clock that nobody can set.
+// Returns UnixTime() at the first call, then advances with a steady clock.
 double SteadyUnixTime();
 
 std::string VariableText(const VariableLookup& lookup, const char* name);
 
-// The number of the Slurm job in its variables, unchecked; "" if there is none.
+// Returns the Slurm job ID from the environment, unchecked; "" if there is
+// none.
 std::string SlurmJobId(const VariableLookup& lookup);
 
-// BELAY_JOB_NAME, or the name of the Slurm job, or "".
+// Returns BELAY_JOB_NAME, else the Slurm job's name, else "".
 std::string JobName(const VariableLookup& lookup);
-std::string JobName();  // by the environment of this process
+std::string JobName();  // from this process's environment
 
 }  // namespace belay
 

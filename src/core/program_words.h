@@ -1,4 +1,4 @@
-// Names in messages, in the language of the program.
+// Names for messages, in the program's language.
 
 #ifndef BELAY_CORE_PROGRAM_WORDS_H_
 #define BELAY_CORE_PROGRAM_WORDS_H_
@@ -8,17 +8,17 @@
 
 namespace belay {
 
-enum class Language : uint8_t { kCpp, kPython, kC };  // kC: and Fortran
+enum class Language : uint8_t { kCpp, kPython, kC };  // kC includes Fortran
 
-// Returns the language of the call that this thread is in, else the one that
-// was set last. If that is C++, as at first, and the process has an interpreter
-// of Python: Python.
+// Returns the language of the call that this thread is in, else the language
+// that was set last. If that is C++ (the initial value) and the process has a
+// Python interpreter, returns Python.
 Language LanguageOfProgram();
 
-// For what is logged later, by other threads too.
+// Sets the language for later messages, including those of other threads.
 void SetLanguageOfProgram(Language language);
 
-// Sets the language of this thread while it exists, for a call from C.
+// Sets the language of this thread during its lifetime, for a call from C.
 class LanguageOfCall {
  public:
   explicit LanguageOfCall(Language language);
@@ -30,7 +30,7 @@ class LanguageOfCall {
   std::optional<Language> before_;
 };
 
-// A name that differs between languages. Options have theirs in
+// A name that differs between languages. Names of options are in
 // core/option_table.h.
 struct ProgramWord {
   const char* cpp;

@@ -9,15 +9,15 @@
 namespace belay {
 namespace {
 
-// The elements below one position of axis 0, within the masked axes.
+// Returns the number of elements per position of axis 0 within the masked axes.
 int64_t MaskedWidth(const Selection& selection) {
   const Shape& shape = selection.source_shape;
   return NumElements(
       Shape(shape.begin() + 1, shape.begin() + selection.num_masked_axes));
 }
 
-// One end of a slice: a negative number counts from the end of the axis, and
-// an end that lies outside moves to `low` or `high`.
+// Resolves one end of a slice: a negative number counts from the end of the
+// axis, and an end outside the axis is clamped to `low` or `high`.
 int64_t ClipEnd(const std::optional<int64_t>& end, int64_t if_missing,
                 int64_t length, int64_t low, int64_t high) {
   if (!end.has_value()) return if_missing;
@@ -32,8 +32,8 @@ StatusOr<AxisRange> ResolveSlice(const Slice& slice, int64_t length,
         Cat("slice of axis ", axis,
             " does not move (need a step other than 0, found 0)"));
   }
-  // Backwards, the first position is the last one, and the stop may be the
-  // place before the first.
+  // If the step is negative, the slice starts at the last position by default,
+  // and stops at -1, the place before the first.
   const bool forwards = step > 0;
   const int64_t low = forwards ? 0 : -1;
   const int64_t high = forwards ? length : length - 1;
@@ -43,7 +43,7 @@ StatusOr<AxisRange> ResolveSlice(const Slice& slice, int64_t length,
       ClipEnd(slice.stop, forwards ? high : low, length, low, high);
   const int64_t distance = forwards ? stop - start : start - stop;
   if (distance <= 0) return AxisRange{};
-  // Unsigned: the magnitude of -2^63 is no int64.
+  // Unsigned, since the magnitude of -2^63 does not fit int64.
   const uint64_t magnitude = forwards ? step : 0 - static_cast<uint64_t>(step);
   const int64_t count = 1 + (static_cast<uint64_t>(distance) - 1) / magnitude;
   return AxisRange{
@@ -64,7 +64,7 @@ StatusOr<AxisRange> ResolveInteger(int64_t position, int64_t length,
                                    "found ", position, ")"));
 }
 
-// A tensor of positions, by which NumPy selects too, is refused.
+// Rejects a tensor of positions, although NumPy accepts one.
 Status CheckIsMask(const Tensor* mask) {
   if (mask == nullptr) return absl::InvalidArgumentError("the mask is null");
   if (mask->dtype() == DType::kBool) return absl::OkStatus();
@@ -143,8 +143,8 @@ Status CheckMask(const Shape& shape, const Tensor* mask) {
           ShapeText(first), ", found ", ShapeText(mask->shape()), ")"));
 }
 
-// Has no branch for each element, since masks are often random. The spare place
-// at the end takes the elements after the last true one.
+// Has no branch per element, since masks are often random. The extra place at
+// the end receives the elements after the last true one.
 std::vector<int64_t> FindTrue(const Tensor& mask) {
   const std::byte* const values = mask.data();
   const int64_t num_elements = mask.num_elements();
@@ -181,8 +181,8 @@ bool IsMask(const Index& index) {
   return index.size() == 1 && std::holds_alternative<const Tensor*>(index[0]);
 }
 
-// The first row at or after position `end` of an ascending range; of a
-// descending one the first row before `end`.
+// Returns the first row at or after position `end` of an ascending range; for a
+// descending range, the first row before `end`.
 int64_t FirstRowPast(const AxisRange& range, int64_t end) {
   if (range.step > 0) {
     if (end <= range.start) return 0;
@@ -255,9 +255,9 @@ int64_t RowPosition(const Selection& selection, int64_t row) {
 
 namespace {
 
-// Calls `move(place, row, bytes)` for the rows that a mask selects, all in
-// bytes from the beginning of either side. Neighbours are moved as one, and
-// rows of the size of an element one by one.
+// Calls `move(place, row, bytes)` for the rows that a mask selects; all
+// arguments are in bytes from the start of either side. Adjacent rows are moved
+// together, but rows of an element's size one by one.
 template <typename Move>
 void ForEachMasked(const Selection& selection, int64_t begin,
                    const RowPart& part, int64_t row_bytes, const Move& move) {
@@ -302,7 +302,7 @@ void MoveSelected(const Selection& selection, int64_t element_bytes,
                   });
     return;
   }
-  // The rows in the memory that holds the positions from `begin` on.
+  // The layout of the rows in memory that starts at position `begin` of axis 0.
   const Shape whole = DenseStrides(selection.source_shape, element_bytes);
   Shape shape, strides;
   int64_t offset = 0;  // bytes

@@ -1,5 +1,5 @@
 // Early returns with an error of this rank alone. For errors on which all ranks
-// agree there are those of core/agreed.h, which take no others.
+// agree, use the macros of core/agreed.h, which accept only such errors.
 
 #ifndef BELAY_CORE_STATUS_MACROS_H_
 #define BELAY_CORE_STATUS_MACROS_H_

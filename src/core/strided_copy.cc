@@ -7,21 +7,22 @@
 namespace belay {
 namespace {
 
-// A loop over runs: `count` of them, this far apart in either store.
+// A loop over runs: `count` runs, `a_step` and `b_step` elements apart in the
+// two stores.
 struct Loop {
   int64_t count = 1;
   int64_t a_step = 0;
   int64_t b_step = 0;
 };
 
-// All runs of a box: the first one, and the loops around it, from the inside.
+// All runs of a box: the first run, and the loops around it, innermost first.
 struct RunLoops {
   ElementRun first{.a = 0, .b = 0, .length = 1};
   absl::InlinedVector<Loop, 6> loops;
 };
 
-// Adds an axis outside all others. Axes that follow each other without a gap in
-// both stores become one longer run or loop.
+// Adds an axis outside all others. Merges axes that follow each other without a
+// gap in both stores into one longer run or loop.
 void AddAxis(const Loop& axis, RunLoops& runs) {
   if (axis.count == 1) return;
   if (runs.loops.empty() && axis.a_step == runs.first.length &&
@@ -40,7 +41,7 @@ void AddAxis(const Loop& axis, RunLoops& runs) {
   runs.loops.push_back(axis);
 }
 
-// Requires a box that is not empty: then no product leaves int64.
+// Requires a box that is not empty, so that no product overflows int64.
 RunLoops MakeRunLoops(const Box& box, const StridedStore& a,
                       const StridedStore& b) {
   assert(Contains(a.box, box) && Contains(b.box, box));
@@ -64,8 +65,9 @@ RunLoops MakeRunLoops(const Box& box, const Box& a_box, const Box& b_box) {
                       StridedStore{b_box, dense});
 }
 
-// Moves `run` and `index` to the next round of the innermost loop; false after
-// the last one. Never steps past the end: that offset may not fit int64.
+// Moves `run` and `index` to the next iteration of the innermost loop; returns
+// false after the last one. Never steps past the end, since that offset may not
+// fit int64.
 bool Advance(const absl::InlinedVector<Loop, 6>& loops,
              absl::InlinedVector<int64_t, 6>& index, ElementRun& run) {
   for (size_t i = 1; i < loops.size(); ++i) {
@@ -83,15 +85,15 @@ bool Advance(const absl::InlinedVector<Loop, 6>& loops,
   return false;
 }
 
-// Cuts a box to tiles: axes before `axis` have length 1 in a tile, `axis` has
-// `length`, later ones are whole.
+// How to cut a box into tiles: in a tile, axes before `axis` have length 1,
+// `axis` has `length`, and later axes are whole.
 struct TileCut {
   size_t axis = 0;
   int64_t length = 1;
 };
 
 TileCut ChooseCut(const Box& box, int64_t max_elements) {
-  int64_t inner = 1;  // elements of one index of the axis
+  int64_t inner = 1;  // number of elements per index of the axis
   size_t axis = box.shape.size() - 1;
   while (axis > 0 && inner <= max_elements / box.shape[axis]) {
     inner *= box.shape[axis--];
@@ -99,10 +101,11 @@ TileCut ChooseCut(const Box& box, int64_t max_elements) {
   return {axis, std::min(box.shape[axis], max_elements / inner)};
 }
 
-// Moves `tile` to the next place in row-major order; false after the last.
+// Moves `tile` to the next place in row-major order; returns false after the
+// last.
 bool AdvanceTile(const Box& box, const TileCut& cut, Box& tile) {
   for (size_t axis = cut.axis + 1; axis-- > 0;) {
-    // Counted from the box's end: the sum of offset and length may overflow.
+    // Subtracts to find what is left: offset + length may overflow.
     const int64_t done =
         tile.offset[axis] - box.offset[axis] + tile.shape[axis];
     const int64_t left = box.shape[axis] - done;
@@ -222,7 +225,7 @@ void CopyElements(const Box& box, const char* from, const StridedStore& from_in,
 void StridedCopy(const Shape& shape, int64_t element_bytes,
                  Strided<const std::byte> source, Strided<std::byte> target) {
   if (NumElements(shape) == 0) return;
-  // The bytes of an element are one more axis.
+  // Treats the bytes of an element as one more axis.
   Shape bytes = shape;
   bytes.push_back(element_bytes);
   source.strides.push_back(1);
@@ -237,9 +240,9 @@ void StridedCopy(const Shape& shape, int64_t element_bytes,
 
 namespace {
 
-// The corner of a box in the two stores, and the steps from struct to struct.
+// Byte offsets of a box's corner in the two stores, and steps between structs.
 struct StructPlaces {
-  int64_t memory = 0;  // of the struct itself
+  int64_t memory = 0;  // start of the struct
   int64_t memory_step = 0;
   int64_t stored = 0;
   int64_t stored_step = 0;
@@ -256,7 +259,7 @@ StructPlaces FindStructPlaces(const StructLayout& layout, const Box& box,
 }
 
 // Calls visit(offset from the box's first byte, offset in the program's struct,
-// bytes) for the part of the box in each part of the layout.
+// bytes) for the intersection of the box with each part of the layout.
 template <typename Visit>
 void ForEachPart(const StructLayout& layout, const Box& box, Visit visit) {
   const int64_t first = box.offset[1], end = first + box.shape[1];

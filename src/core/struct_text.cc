@@ -12,7 +12,7 @@
 namespace belay {
 namespace {
 
-// So that no sum of lengths overflows; HDF5 has four bytes for them.
+// No sum of lengths overflows below this; HDF5 stores them in four bytes.
 constexpr int64_t kMaxStructBytes = int64_t{1} << 30;
 
 std::string FieldProblem(const StructField& field) {
@@ -50,7 +50,7 @@ std::string FieldProblem(const StructField& field) {
   return "";
 }
 
-// A shape as "3,2".
+// Parses a shape such as "3,2".
 StatusOr<Shape> ParseAxes(std::string_view text) {
   Shape shape;
   for (const std::string_view axis : Split(text, ',')) {

@@ -8,28 +8,28 @@
 
 namespace belay {
 
-// So that HDF5 describes the type in one message, with room to spare.
+// Small enough that HDF5 describes the type in one message, with room to spare.
 inline constexpr int64_t kMaxFields = 256;
 inline constexpr int64_t kMaxFieldName = 64;
 inline constexpr int64_t kMaxFieldAxes = 4;
 
 int64_t FieldBytes(const StructField& field);
 
-// Returns why fields cannot be stored, or "": none or too many, a name that is
-// empty, too long, has other characters or appears twice, an array of no
-// elements or of too many axes.
+// Returns why the fields cannot be stored, or "". Causes: none or too many; a
+// name that is empty, too long, duplicate or has other characters; an array of
+// no elements or with too many axes.
 std::string FieldsProblem(const std::vector<StructField>& fields);
 
-// "x:f64[3]".
+// Such as "x:f64[3]".
 std::string FieldText(const StructField& field);
 std::string FieldsText(const std::vector<StructField>& fields);
 
-// Returns the fields of a text, one behind the other.
-// Errors: InvalidArgument - it has another form, or FieldsProblem.
+// Parses fields, and places them one after the other without gaps.
+// Errors: InvalidArgument - the text has another form, or FieldsProblem.
 StatusOr<std::vector<StructField>> ParseFields(std::string_view text);
 
-// Returns the bytes of a stored struct with these fields; 0 for no text, -1 for
-// a text of another form.
+// Returns the size in bytes of a stored struct with these fields; 0 if `text`
+// is empty, -1 if it is malformed.
 int64_t CountStructBytes(std::string_view text);
 
 }  // namespace belay

@@ -14,7 +14,7 @@
 namespace belay {
 namespace {
 
-// Throws where the product would overflow.
+// Throws bad_alloc if the product would overflow.
 int64_t CheckedBytes(int64_t elements, DType dtype) {
   const int64_t size = DTypeSize(dtype);
   if (size > 0 && elements > INT64_MAX / size) throw std::bad_alloc();

@@ -38,7 +38,7 @@ std::string SecondsText(double seconds) {
 
 namespace {
 
-// A character of UTF-8: its number and its bytes, 0 if there is none.
+// A UTF-8 character: its code point and its length in bytes, 0 if invalid.
 struct Character {
   uint32_t code = 0;
   size_t bytes = 0;
@@ -60,8 +60,8 @@ Character FirstCharacter(std::string_view text) {
   return {code, length};
 }
 
-// Controls, ends of lines and paragraphs, marks that turn the direction of text
-// or cannot be seen.
+// Control characters, line and paragraph separators, and characters that change
+// the text direction or are invisible.
 constexpr struct {
   uint32_t first, last;
 } kUnprintable[] = {{0, 0x1f},        {0x7f, 0x9f},      {0xad, 0xad},
@@ -69,7 +69,8 @@ constexpr struct {
                     {0x2028, 0x202e}, {0x2060, 0x206f},  {0xfeff, 0xfeff},
                     {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
 
-// The bytes of the character at the start of `text` if it prints, or 0.
+// Returns the bytes of the first character of `text` if it is printable, else
+// 0.
 size_t PrintableBytes(std::string_view text) {
   const Character first = FirstCharacter(text);
   const bool prints =
@@ -79,8 +80,8 @@ size_t PrintableBytes(std::string_view text) {
   return prints ? first.bytes : 0;
 }
 
-// Moves the first character of `text` to `to`, or a byte that does not print as
-// \xNN.
+// Moves the first character of `text` to `to`. Writes a byte that is not
+// printable as \xNN.
 void MovePrintable(std::string_view& text, std::string& to) {
   const size_t length = PrintableBytes(text);
   if (length == 0) {
@@ -142,15 +143,15 @@ Status PrintableStatus(const Status& status) {
 
 namespace {
 
-// Returns the end of the text or the comment that begins at `at`, or of the one
-// character there.
+// Returns the end of the token at `at`: a string, a comment, or a single
+// character.
 size_t EndOfToken(std::string_view text, size_t at) {
   const auto after = [&](size_t end, size_t bytes) {
     return end == text.npos ? text.size() : end + bytes;
   };
   const std::string_view rest = text.substr(at);
   if (rest.starts_with("//")) {
-    // A NUL ends it, too.
+    // A NUL also ends the comment.
     return after(text.find_first_of(std::string_view("\n\r\0", 3), at), 1);
   }
   if (rest.starts_with("/*")) return after(text.find("*/", at + 2), 2);
@@ -159,7 +160,7 @@ size_t EndOfToken(std::string_view text, size_t at) {
   do {
     end = text.find_first_of("\"\\", end + 1);
     if (end == text.npos || text[end] == '"') break;
-    ++end;  // what is escaped
+    ++end;  // the escaped character
   } while (end < text.size());
   return after(end < text.size() ? end : text.npos, 1);
 }
@@ -189,7 +190,7 @@ std::string TooMuchJson(std::string_view text, int most_levels,
 
 namespace {
 
-// The end of the template arguments that `<` at `begin` opens.
+// Returns the end of the template arguments that the `<` at `begin` opens.
 size_t EndOfArguments(std::string_view text, size_t begin) {
   int depth = 0;
   for (size_t i = begin; i < text.size(); ++i) {
@@ -199,7 +200,7 @@ size_t EndOfArguments(std::string_view text, size_t begin) {
   return text.size();
 }
 
-// Removes template arguments that are this template, but for the first.
+// Removes template arguments of template `name`, except a first argument.
 void RemoveArguments(std::string& text, std::string_view name) {
   const std::string begin = ", " + std::string(name) + "<";
   for (size_t at = 0; (at = text.find(begin, at)) != text.npos;) {
@@ -207,8 +208,8 @@ void RemoveArguments(std::string& text, std::string_view name) {
   }
 }
 
-// Removes the default arguments of templates of the standard library, and the
-// namespaces of its versions.
+// Removes default arguments of standard library templates, and the library's
+// version namespaces.
 std::string AsWritten(std::string text) {
   text = absl::StrReplaceAll(
       text, {{"std::__cxx11::", "std::"}, {"std::__1::", "std::"}});

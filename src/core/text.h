@@ -1,4 +1,4 @@
-// Text: building, cutting, quoting, shortening.
+// Text: building, splitting, quoting, shortening.
 
 #ifndef BELAY_CORE_TEXT_H_
 #define BELAY_CORE_TEXT_H_
@@ -19,9 +19,9 @@
 
 namespace belay {
 
-// Distributions such as Debian 12 build Abseil with a string_view type of its
-// own, to which std::string_view does not convert. So these functions take the
-// place of absl::StrCat and absl::StrSplit.
+// Distributions such as Debian 12 build Abseil with its own string_view type,
+// to which std::string_view does not convert. Use these functions instead of
+// absl::StrCat and absl::StrSplit.
 
 inline absl::string_view AbslView(std::string_view text) {
   return absl::string_view(text.data(), text.size());
@@ -40,7 +40,7 @@ std::string Cat(const Parts&... parts) {
   return absl::StrCat(argument(parts)...);
 }
 
-// Returns the pieces between separators, at least one.
+// Returns the pieces between separators, at least one piece.
 inline std::vector<std::string_view> Split(std::string_view text,
                                            char separator) {
   std::vector<std::string_view> pieces;
@@ -58,16 +58,17 @@ inline std::string_view StripBlanks(std::string_view text) {
   return text;
 }
 
-// "1 array", "2 arrays".
+// Such as "1 array" or "2 arrays".
 std::string CountText(int64_t count, std::string_view noun);
 
-// "1.5 MiB".
+// Such as "1.5 MiB".
 std::string BytesText(int64_t bytes);
 
-// "3 ms", "0.42 s", "95 s".
+// Such as "3 ms", "0.42 s" or "95 s".
 std::string SecondsText(double seconds);
 
-// Returns "a; b; and 3 more", with the first `most` texts or numbers.
+// Returns text such as "a; b; and 3 more", with the first `most` strings or
+// numbers.
 template <typename T>
 std::string JoinFirst(const std::vector<T>& all, size_t most,
                       std::string_view separator) {
@@ -78,38 +79,39 @@ std::string JoinFirst(const std::vector<T>& all, size_t most,
   return Cat(text, separator, "and ", all.size() - shown, " more");
 }
 
-// "rank 2", "ranks 2, 5, and 3 more".
+// Returns text such as "rank 2" or "ranks 2, 5, and 3 more".
 inline std::string NameRanks(const std::vector<int>& ranks, size_t most) {
   return Cat(ranks.size() == 1 ? "rank " : "ranks ",
              JoinFirst(ranks, most, ", "));
 }
 
-// Returns an error with the joined parts and ": " before its message. OK stays
-// OK, and makes no text.
+// Returns an error with the joined parts and ": " before its message. Returns
+// OK unchanged, without joining the parts.
 template <typename... Parts>
 Status AddPrefix(const Status& status, const Parts&... parts) {
   if (status.ok()) return status;
   return Status(status.code(), Cat(parts..., ": ", status.message()));
 }
 
-// The text as a terminal may show it. Names in files are written by strangers:
-// characters that control a terminal or turn the direction of text, and bytes
-// that are not UTF-8, become "\x1b" and the like. Ends of lines stay.
+// Returns the text in a form that is safe to print on a terminal. Names in
+// files come from untrusted writers: characters that control a terminal or
+// change the text direction, and bytes that are not UTF-8, become "\x1b" and
+// the like. Newlines are preserved.
 std::string PrintableText(std::string_view text);
 
-// The same with "\n" for the end of a line.
+// Like PrintableText, but with "\n" for a newline.
 std::string PrintableLine(std::string_view text);
 
-// The same in double quotes, with "\n", "\"" and "\\".
+// Like PrintableLine, but in double quotes, with '"' and '\' escaped.
 std::string QuotedText(std::string_view text);
 
 Status PrintableStatus(const Status& status);  // as PrintableLine
 
 bool IsUtf8(std::string_view text);
 
-// Returns why the JSON is more than a file of belay has, or "": to be asked
-// before it is parsed, which can take a hundred times the memory of the text.
-// Comments may be in it.
+// Returns why the JSON is larger than any in belay's files, or "". Check this
+// before parsing, which can take a hundred times the memory of the text. The
+// JSON may contain comments.
 std::string TooMuchJson(std::string_view text, int most_levels,
                         int64_t most_values = INT64_MAX);
 
@@ -118,7 +120,7 @@ inline std::string Shortened(std::string_view text, size_t most_bytes = 4096) {
   return Cat(text.substr(0, most_bytes), "...");
 }
 
-// Returns the name of a type as a program would write it, such as "sim::Grid".
+// Returns the name of a type as written in source code, such as "sim::Grid".
 std::string TypeName(std::type_index type);
 
 }  // namespace belay

@@ -16,7 +16,7 @@
 namespace belay {
 
 std::thread StartThreadWithoutSignals(std::function<void()> work) {
-  // A new thread inherits the mask of the one that starts it.
+  // A new thread inherits the mask of the thread that starts it.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -25,7 +25,7 @@ std::thread StartThreadWithoutSignals(std::function<void()> work) {
   try {
     thread = std::thread(std::move(work));
   } catch (const std::system_error&) {
-    // The caller does without.
+    // The caller handles a thread that is not joinable.
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
@@ -53,22 +53,23 @@ bool SetIoPriority(pid_t thread, int priority) {
 }  // namespace
 
 struct WorkerThread::Shared {
-  std::mutex mutex;  // guards all of this; free while work is done
+  std::mutex mutex;  // guards all members; not held while work runs
   std::condition_variable begun;
   std::condition_variable done;
   std::function<Status()> work;
   Status result;
   bool is_idle = true;
-  bool is_left = false;  // by the object
+  bool is_left = false;  // the WorkerThread was destroyed
   bool is_hurried = false;
-  bool is_batch = false;               // to give way
-  std::optional<int> old_io_priority;  // before it gave way
+  bool is_batch = false;               // runs under SCHED_BATCH
+  std::optional<int> old_io_priority;  // set while lowered
   pid_t id = 0;                        // of the thread, once it runs
   std::thread thread;
-  pid_t process = 0;  // that the thread is in
+  pid_t process = 0;  // the process that started the thread
 
-  // Leaves the thread as it is where the system refuses, and under SCHED_IDLE
-  // and real time, to which a user without rights could not return.
+  // Lowers the thread's priority. Changes nothing if the system refuses, nor
+  // under SCHED_IDLE or real-time policies, which an unprivileged user could
+  // not restore.
   void GiveWay() {
     if (!is_batch && ::sched_getscheduler(id) == SCHED_OTHER) {
       is_batch = SetPolicy(id, SCHED_BATCH);
@@ -80,7 +81,8 @@ struct WorkerThread::Shared {
     const int io_class = priority >> kClassShift;
     if ((io_class == kNone || io_class == kBestEffort) &&
         SetIoPriority(id, kIdle << kClassShift)) {
-      // Older kernels return a level without a class, but do not take it.
+      // Older kernels return a level without a class, but reject it as an
+      // argument.
       old_io_priority = io_class == kNone ? 0 : priority;
     }
   }
@@ -102,7 +104,7 @@ WorkerThread& WorkerThread::operator=(WorkerThread&& other) noexcept {
 WorkerThread::~WorkerThread() {
   if (shared_ == nullptr || !shared_->thread.joinable()) return;
   if (shared_->process != ::getpid()) {
-    // The mutex may be held by a thread that this process does not have.
+    // A thread that does not exist in this process may hold the mutex.
     new std::shared_ptr<Shared>(shared_);  // NOLINT: never freed
     return;
   }
@@ -163,7 +165,7 @@ void WorkerThread::Hold(Status result) {
 
 void WorkerThread::Hurry() {
   Shared& shared = *shared_;
-  // In a child process there is no thread.
+  // A child process does not have the thread.
   if (shared.thread.joinable() && shared.process != ::getpid()) return;
   const std::lock_guard<std::mutex> lock(shared.mutex);
   if (shared.is_idle || shared.is_hurried) return;

@@ -1,4 +1,4 @@
-// Threads of the library's own, which the program's signals never reach.
+// The library's own threads, which never receive the program's signals.
 
 #ifndef BELAY_CORE_THREADS_H_
 #define BELAY_CORE_THREADS_H_
@@ -12,42 +12,44 @@
 
 namespace belay {
 
-// Starts a thread in which all signals are blocked. Where the system has no
-// thread to give, returns one that is not joinable, and nothing runs.
+// Starts a thread in which all signals are blocked. If the system cannot start
+// one, returns a thread that is not joinable, and `work` does not run.
 std::thread StartThreadWithoutSignals(std::function<void()> work);
 
-// A thread that does one piece of work at a time. No signal of the program
-// reaches it. While nobody waits for it, it gives way to the program as far as
-// a user without rights can undo that: it wakes up behind others (SCHED_BATCH),
-// and the disk serves it last. Its nice value stays, which only root can lower
-// again. Starts with the first work. Move only; for one caller at a time.
+// A thread that does one piece of work at a time, with all signals blocked.
+// While nobody waits for it, it yields to the program in ways that an
+// unprivileged user can undo: it wakes up after other threads (SCHED_BATCH),
+// and has the lowest disk priority. Its nice value is unchanged, since only
+// root could lower it again. The first Begin starts the thread. Move only; for
+// one caller at a time.
 class WorkerThread {
  public:
   WorkerThread();
   WorkerThread(WorkerThread&&) noexcept;
   WorkerThread& operator=(WorkerThread&&) noexcept;
-  // Lets work that is under way go on, so that it must own all that it uses.
+  // Work that is running continues, so it must own all that it uses.
   ~WorkerThread();
 
-  // Begins a piece of work; does it now if the system has no thread to give.
-  // Requires IsIdle().
+  // Begins a piece of work. If the system cannot start a thread, does the work
+  // in this call. Requires IsIdle().
   void Begin(std::function<Status()> work);
 
-  // Takes the result of work that the caller has done. Requires IsIdle().
+  // Stores the result of work that the caller has done. Requires IsIdle().
   void Hold(Status result);
 
-  // The work under way stops giving way to the program: somebody waits.
+  // Runs the current work at normal priority, because a caller waits for it.
   void Hurry();
 
   bool IsIdle() const;
 
   bool WaitFor(std::chrono::milliseconds time) const;
 
-  // Waits until the thread is idle, but not in a child process, which has no
-  // thread.
+  // Waits until the thread is idle. Returns without waiting in a child process,
+  // which does not have the thread.
   void Finish() const;
 
-  // The result of the last work, also of an exception. Requires IsIdle().
+  // Returns the last work's result; an exception becomes an error. Requires
+  // IsIdle().
   Status result() const;
 
  private:

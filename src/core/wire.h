@@ -15,11 +15,12 @@
 
 namespace belay {
 
-// Values to bytes and back, for messages between ranks and for fingerprints.
-// Native byte order; never written to disk.
+// Converts values to bytes and back, for messages between ranks and for
+// fingerprints. Native byte order; never written to disk.
 //
-// One function beside a struct lists its fields in the order of the message,
-// and both writes and reads them. It must not change a value that it writes.
+// A function `Fields` declared next to a struct lists the struct's fields in
+// message order. It serves both writing and reading, and must not change a
+// value that it writes.
 //
 //   template <typename Archive>
 //   void Fields(Archive& archive, Lease& lease) {
@@ -28,7 +29,7 @@ namespace belay {
 //   std::string bytes = Encode(lease);
 //   std::optional<Lease> same = Decode<Lease>(bytes);
 //
-// A field is a number, an enum, a string or a view of one in the bytes, a
+// A field is a number, an enum, a string, a string_view into the bytes, a
 // Shape, a Box, a struct that has Fields, or a vector, map, pair or optional of
 // these.
 
@@ -107,8 +108,8 @@ class WireWriter {
   std::string bytes_;
 };
 
-// Reads the values in the same order. Past the end it reads zeros and empty
-// texts, and ok() is false.
+// Reads values in the order in which they were written. Past the end it reads
+// zeros and empty strings, and ok() is false.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
@@ -144,7 +145,7 @@ class WireReader {
     for (int64_t& length : box.shape) length = Get<int64_t>();
     return box;
   }
-  // The bytes that are not yet read.
+  // The bytes not read yet.
   std::string_view Rest() const { return bytes_.substr(position_); }
   bool done() const { return position_ == bytes_.size(); }
   bool ok() const { return ok_; }
@@ -179,7 +180,7 @@ class WireReader {
       Fields(*this, value);
     }
   }
-  // Stops at the end of the bytes, even if the number of elements is larger.
+  // Stops at the end of the bytes, even if the element count is larger.
   template <typename Element, typename T>
   void GetElements(T& all) {
     all.clear();
@@ -207,7 +208,7 @@ std::string Encode(const T& value) {
   return out.Take();
 }
 
-// Returns nothing if the bytes are not exactly one value of this type.
+// Returns nothing unless the bytes are exactly one value of type T.
 template <typename T>
 std::optional<T> Decode(std::string_view bytes) {
   WireReader in(bytes);
@@ -217,7 +218,7 @@ std::optional<T> Decode(std::string_view bytes) {
   return value;
 }
 
-// A growing message to one rank, in memory that is used again.
+// A growing message to one rank, in reused memory.
 class Message {
  public:
   // Adds bytes with unspecified values; valid until the next call.
@@ -239,13 +240,14 @@ class Message {
   size_t size_ = 0;
 };
 
-using Messages = std::vector<Message>;  // by rank
+using Messages = std::vector<Message>;  // indexed by rank
 
-// Returns 64 bits that are the same in every process for the same bytes. Each
-// seed gives another number. Never written to disk.
+// Returns a 64-bit hash that is equal in every process for equal bytes.
+// Different seeds give different hashes. Never written to disk.
 uint64_t Fingerprint(std::string_view bytes, uint64_t seed = 0);
 
-// Two byte strings never have the same 128 bits by chance.
+// 128-bit hash of a byte string. Large enough that accidental collisions are
+// ruled out.
 struct Hash128 {
   uint64_t low = 0;
   uint64_t high = 0;

@@ -23,7 +23,7 @@ Status BoundedFile::ReadTo(int64_t offset, void* data, int64_t bytes,
 
 StatusOr<std::string> BoundedFile::Read(int64_t offset, int64_t bytes,
                                         std::string_view what) {
-  // Before memory is taken.
+  // Checked before memory is allocated.
   BELAY_RETURN_IF_ERROR(CheckRange(offset, bytes, what));
   BELAY_RETURN_IF_ERROR(Charge(bytes, what));
   std::string read(static_cast<size_t>(bytes), '\0');

@@ -1,5 +1,4 @@
-// Reading the bytes of a file that anybody may have made, and the numbers in
-// its metadata.
+// Reads files from untrusted sources, and parses numbers in their metadata.
 
 #ifndef BELAY_FORMAT_BOUNDED_FILE_H_
 #define BELAY_FORMAT_BOUNDED_FILE_H_
@@ -18,17 +17,18 @@
 
 namespace belay::h5 {
 
-// The bytes of a file that anybody may have made, read within its bounds.
+// Bounds-checked reading of a file from an untrusted source.
 
-// Reads that lie in the file, and take no more memory in all than a budget.
+// Reads only inside the file, and allocates at most a budget in total.
 class BoundedFile {
  public:
-  // Reads all of `bytes` bytes at `offset`, which lie in the file.
+  // Reads exactly `bytes` bytes at `offset`, which are inside the file.
   using ReadAt =
       std::function<Status(int64_t offset, void* data, int64_t bytes)>;
 
-  // `size` is that of the file, and `budget` the bytes that all calls of Charge
-  // may take; `advice` says in an error what to do about it, as "; free some".
+  // `size` is the file's size. `budget` is the number of bytes that all calls
+  // of Charge may take in total. `advice` ends errors about the budget, such as
+  // "; free some".
   BoundedFile(std::string name, int64_t size, int64_t budget, ReadAt read,
               std::string advice = "")
       : name_(std::move(name)),
@@ -37,26 +37,26 @@ class BoundedFile {
         read_(std::move(read)),
         advice_(std::move(advice)) {}
 
-  // Checks that bytes lie in the file.
+  // Checks that a range of bytes is inside the file.
   // Errors: DataLoss.
   Status CheckRange(int64_t offset, int64_t bytes, std::string_view what) const;
 
-  // Reads to `data`, which has room. `what` names it in errors.
-  // Errors: DataLoss - it does not lie in the file; those of `read`.
+  // Reads to `data`, which has room. `what` describes the bytes in errors.
+  // Errors: DataLoss - they are not inside the file; those of `read`.
   Status ReadTo(int64_t offset, void* data, int64_t bytes,
                 std::string_view what);
 
-  // Returns metadata, and charges it.
+  // Reads metadata, and charges its bytes to the budget.
   // Errors: those of ReadTo and Charge.
   StatusOr<std::string> Read(int64_t offset, int64_t bytes,
                              std::string_view what);
 
   // Takes `count` times `bytes` bytes from the budget.
-  // Errors: ResourceExhausted - it has fewer left; DataLoss - a number
-  //   below zero.
+  // Errors: ResourceExhausted - it has fewer left; DataLoss - a number below
+  //   zero.
   Status Charge(int64_t bytes, std::string_view what, int64_t count = 1);
 
-  // Metadata that has been read, and whose checksum at some place was right.
+  // Identifies metadata that was read and whose checksum was right.
   struct Checked {
     int64_t offset;
     int64_t bytes;
@@ -65,13 +65,13 @@ class BoundedFile {
     friend auto operator<=>(const Checked&, const Checked&) = default;
   };
 
-  // Returns what Keep was given for it, or null.
+  // Returns the content that Keep stored for `part`, or null.
   const std::string* FindKept(const Checked& part) const;
 
-  // Keeps it, so that the next search does not read it again.
+  // Keeps `content`, so that the next search does not read it again.
   std::string_view Keep(const Checked& part, std::string content);
 
-  // Returns an error that says what is wrong at an offset.
+  // Returns an error about the bytes at an offset.
   Status Damaged(int64_t offset, std::string_view problem) const;
 
   const std::string& name() const { return name_; }
@@ -86,10 +86,10 @@ class BoundedFile {
   std::map<Checked, std::string> kept_;
 };
 
-// Takes metadata apart, field by field.
+// Parsing of metadata, field by field.
 
-// Reads past the end give zeros, and are remembered: look at ok() before what
-// was read is trusted. Borrows the bytes.
+// Reads past the end return zeros and make ok() false. Check ok() before using
+// what was read. Borrows the bytes.
 class MetadataReader {
  public:
   explicit MetadataReader(std::string_view bytes) : bytes_(bytes) {}
@@ -102,14 +102,14 @@ class MetadataReader {
     return number;
   }
 
-  // Returns an address or a length of 8 bytes; one that is not there is
-  // kNoAddress, and so is one of more than 63 bits, which no file has.
+  // Returns an address or a length of 8 bytes. Returns kNoAddress if it is
+  // undefined or has more than 63 bits, which no file needs.
   int64_t Address() {
     const auto address = static_cast<int64_t>(Number(8));
     return address < 0 ? -1 : address;
   }
 
-  // Returns the next bytes; none if fewer are left.
+  // Returns the next `count` bytes; none if fewer are left.
   std::string_view Bytes(size_t count) {
     if (count > bytes_.size()) {
       is_ok_ = false;

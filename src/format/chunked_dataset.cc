@@ -16,11 +16,11 @@
 namespace belay::h5 {
 namespace {
 
-// An entry of a table has an address, a size, and a mask of unused filters.
+// A table entry has an address, a size, and a mask of skipped filters.
 constexpr int kAddressBytes = 8, kMaskBytes = 4;
-constexpr int64_t kMaxHdf5ChunkBytes = int64_t{1} << 32;  // of HDF5, less one
+constexpr int64_t kMaxHdf5ChunkBytes = int64_t{1} << 32;  // HDF5's limit plus 1
 
-// The header of a table of chunks.
+// The header of a chunk table.
 struct ChunkTable {
   int64_t address = 0;
   int entry_bytes = 0;
@@ -34,7 +34,8 @@ Status Damaged(std::string_view what) {
       Cat("the chunks of a dataset are damaged: ", what));
 }
 
-// Chunks are numbered in row-major order.
+// Returns a chunk's number in row-major order. Sets `count` to the number of
+// chunks.
 StatusOr<int64_t> FindNumber(const ChunkedDataset& dataset, const Shape& corner,
                              int64_t& count) {
   int64_t number = 0;
@@ -70,8 +71,8 @@ StatusOr<ChunkTable> ReadTable(BoundedFile& file, int64_t address) {
   return table;
 }
 
-// Returns the bytes of an entry; the file owns them. Nothing: its page was
-// never written.
+// Returns the bytes of an entry, which the file owns. Returns none if the
+// entry's page was never written.
 StatusOr<std::string_view> ReadEntry(BoundedFile& file, const ChunkTable& table,
                                      int64_t number) {
   constexpr int64_t kHead = 4 + 1 + 1 + 8;
@@ -110,7 +111,7 @@ StatusOr<std::string_view> ReadEntry(BoundedFile& file, const ChunkTable& table,
                       table.entry_bytes);
 }
 
-// The table of a dataset that has `count` chunks.
+// Returns the table of a dataset that has `count` chunks.
 StatusOr<ChunkTable> FindTable(BoundedFile& file, const ChunkedDataset& dataset,
                                int64_t count) {
   BELAY_ASSIGN_OR_RETURN(const ChunkTable table,
@@ -142,7 +143,7 @@ StatusOr<StoredChunk> FindInTable(BoundedFile& file,
   return chunk;
 }
 
-// The only chunk, or the one of this number among those that follow each other.
+// Returns the only chunk, or chunk `number` of contiguous chunks.
 StatusOr<StoredChunk> FindWithoutTable(const BoundedFile& file,
                                        const ChunkedDataset& dataset,
                                        int64_t number, int64_t count) {
@@ -177,7 +178,7 @@ StatusOr<StoredChunk> FindChunk(BoundedFile& file,
   return FindInTable(file, dataset, table, number);
 }
 
-// Checks where a chunk lies, before memory is taken for it.
+// Checks a chunk's place before memory is allocated for it.
 Status CheckPlace(const BoundedFile& file, const StoredChunk& chunk) {
   if (chunk.address == kNoAddress) return Damaged("one was never written");
   if (chunk.bytes < 0 || chunk.bytes > file.size()) {
@@ -215,7 +216,7 @@ Status ParseChunks(std::string_view message, ChunkedDataset& dataset) {
   enum Flags { kEdgesUnfiltered = 0x01, kSingleHasFilters = 0x02 };
   MetadataReader in(message);
   const uint64_t version = in.Number(1);
-  in.Number(1);  // it is chunked
+  in.Number(1);  // layout class: chunked
   const auto flags = static_cast<int>(in.Number(1));
   const uint64_t axes = in.Number(1);
   const auto width = static_cast<int>(in.Number(1));
@@ -237,7 +238,7 @@ Status ParseChunks(std::string_view message, ChunkedDataset& dataset) {
     }
     bytes *= static_cast<int64_t>(length);
     if (axis + 1 < axes) {
-      // HDF5 makes none that is longer than the array.
+      // HDF5 makes no chunk longer than the array.
       if (static_cast<int64_t>(length) >
           std::max<int64_t>(dataset.shape[axis], 1)) {
         return Damaged("their shape");
@@ -258,7 +259,7 @@ Status ParseChunks(std::string_view message, ChunkedDataset& dataset) {
     case ChunkIndex::kImplicit:
       break;
     case ChunkIndex::kFixedArray:
-      in.Number(1);  // the table says it again
+      in.Number(1);  // repeated in the table
       break;
     default:
       return absl::UnimplementedError(
@@ -274,7 +275,7 @@ StatusOr<std::string> ReadChunk(BoundedFile& file,
   if (!CanUndo(dataset.filters)) {
     return absl::UnimplementedError("filters that belay does not undo");
   }
-  // Any other width takes long to undo.
+  // Other widths are slow to undo.
   if (!ShufflesElements(dataset)) return Damaged("the width of their shuffle");
   BELAY_ASSIGN_OR_RETURN(const StoredChunk chunk,
                          FindChunk(file, dataset, corner));
@@ -319,14 +320,14 @@ namespace {
 enum FilterId { kDeflate = 1, kShuffle = 2, kFletcher32 = 3 };
 
 constexpr int64_t kFletcherBytes = 4;
-// zlib makes a byte of no more than these.
+// zlib expands a byte to at most this many.
 constexpr int64_t kMaxInflated = 1040;
 
 Status DamagedChunk(std::string_view what) {
   return absl::DataLossError(Cat("a chunk is damaged: ", what));
 }
 
-// As HDF5 sums: 16 bits each, most significant byte first.
+// Sums as HDF5 does: 16 bits at a time, most significant byte first.
 uint32_t Fletcher32(std::string_view bytes) {
   const auto at = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
   uint32_t low = 0;
@@ -366,9 +367,9 @@ StatusOr<std::string> UndoFletcher32(std::string stored) {
   return stored;
 }
 
-// Into at most `most` bytes.
+// Inflates to at most `most` bytes.
 StatusOr<std::string> Inflate(const std::string& stored, int64_t most) {
-  // So that memory is only taken for what can come of these bytes.
+  // Allocates only what these bytes can expand to.
   most = std::min(most, kMaxInflated * (std::ssize(stored) + 1));
   std::string out(static_cast<size_t>(most), '\0');
   z_stream stream = {};
@@ -401,10 +402,11 @@ StatusOr<std::string> Inflate(const std::string& stored, int64_t most) {
   return out;
 }
 
-// Bytes of the same significance lie together; what is left over follows.
+// Undoes a shuffle, which groups bytes of equal significance. Bytes after the
+// last whole element follow unchanged.
 std::string Unshuffled(std::string stored, size_t width) {
   const size_t count = stored.size() / width;
-  if (count <= 1) return stored;  // however wide a file says they are
+  if (count <= 1) return stored;  // whatever width the file claims
   std::string out(stored.size(), '\0');
   for (size_t byte = 0; byte < width; ++byte) {
     const char* from = stored.data() + byte * count;
@@ -428,7 +430,7 @@ bool CanUndo(const std::vector<Filter>& filters) {
 }
 
 StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message) {
-  constexpr uint64_t kMaxFilters = 32;  // of HDF5
+  constexpr uint64_t kMaxFilters = 32;  // HDF5's limit
   constexpr uint64_t kMaxParameters = 64;
   constexpr int kFirstNamed = 256;
   MetadataReader in(message);
@@ -441,7 +443,7 @@ StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message) {
   for (uint64_t i = 0; i < count; ++i) {
     Filter filter{.id = static_cast<int>(in.Number(2))};
     const uint64_t name_bytes = filter.id < kFirstNamed ? 0 : in.Number(2);
-    in.Number(2);  // whether it may be left out
+    in.Number(2);  // whether the filter is optional
     const uint64_t parameters = in.Number(2);
     in.Bytes(name_bytes);
     if (parameters > kMaxParameters) {
@@ -455,7 +457,7 @@ StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message) {
   if (!in.ok()) {
     return absl::DataLossError("the filters of a dataset are damaged");
   }
-  // One more moves the same bytes once more, and says no more.
+  // A second shuffle only moves the same bytes again.
   if (const auto found = std::ranges::count(filters, kShuffle, &Filter::id);
       found > 1) {
     return absl::DataLossError(
@@ -468,7 +470,7 @@ StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message) {
 
 int64_t MostFilteredBytes(std::span<const Filter> filters, int64_t bytes) {
   for (const Filter& filter : filters) {
-    // Bytes that do not compress grow a little.
+    // Incompressible bytes grow a little.
     if (filter.id == kDeflate) bytes += bytes / 512 + 64;
     if (filter.id == kFletcher32) bytes += kFletcherBytes;
   }
@@ -515,7 +517,7 @@ StatusOr<std::string> UndoFilters(std::string stored,
         break;
       }
       case kShuffle:
-        // HDF5 adds the bytes of an element when it makes a dataset.
+        // HDF5 sets the width to the element size when it creates a dataset.
         if (filters[i].parameters.empty() || filters[i].parameters[0] == 0) {
           return DamagedChunk("its shuffle has no width");
         }

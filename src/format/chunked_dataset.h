@@ -1,4 +1,4 @@
-// Datasets whose bytes lie in chunks, which may have passed filters.
+// Datasets whose bytes are stored in chunks, possibly with filters.
 
 #ifndef BELAY_FORMAT_CHUNKED_DATASET_H_
 #define BELAY_FORMAT_CHUNKED_DATASET_H_
@@ -11,23 +11,23 @@
 
 namespace belay::h5 {
 
-// The index of the chunks of a dataset. HDF5 uses these kinds for fixed shapes,
-// as all are that belay writes.
+// How a dataset's chunks are found. HDF5 uses these kinds for fixed shapes, the
+// only shapes that belay writes.
 enum class ChunkIndex : uint8_t {
-  kSingle = 1,      // one chunk holds all
-  kImplicit = 2,    // all chunks follow each other
-  kFixedArray = 3,  // a table has their places
+  kSingle = 1,      // there is only one chunk
+  kImplicit = 2,    // chunks are contiguous
+  kFixedArray = 3,  // a table has their addresses
 };
 
 struct ChunkedDataset {
-  std::string type;  // as EncodedType, in a file or not
-  Shape shape;       // of possibly more elements than an int64_t can count
+  std::string type;  // as EncodedType, with or without `in_file`
+  Shape shape;       // the number of elements may overflow int64_t
   Shape chunk;
   int64_t element_bytes = 0;
   std::vector<Filter> filters;  // in the order in which they were applied
   ChunkIndex index = ChunkIndex::kImplicit;
-  int64_t address = -1;  // of the table, of the one chunk, or of the first
-  // The only chunk, if it has passed filters.
+  int64_t address = -1;  // of the table, the only chunk or the first chunk
+  // Set for a single chunk with filters.
   int64_t stored_bytes = 0;
   uint32_t left_out = 0;
 };
@@ -36,57 +36,59 @@ struct ChunkedDataset {
 struct StoredChunk {
   int64_t address = -1;
   int64_t bytes = 0;
-  uint32_t left_out = 0;  // filters, as in UndoFilters
+  uint32_t left_out = 0;  // skipped filters, as in UndoFilters
 };
 
-// Takes the layout message of a chunked dataset apart, whose other members are
-// known.
+// Parses the layout message of a chunked dataset. Requires the other members of
+// `dataset` to be set.
 // Errors: DataLoss - damaged; Unimplemented - an index of another kind.
 Status ParseChunks(std::string_view message, ChunkedDataset& dataset);
 
-// Returns the bytes of a chunk, whole also at the edges. `corner` is its first
-// element, and lies in the dataset. Takes memory for the chunk, in both forms,
-// beside the budget of the file.
-// Errors: DataLoss - damaged, or it is not there; Unimplemented - a filter that
-//   CanUndo does not know; those of BoundedFile.
+// Returns the unfiltered bytes of a chunk, in full even at the edges. `corner`
+// is the chunk's first element, which is in the dataset. Allocates memory for
+// the chunk in both forms, in addition to the file's budget.
+// Errors: DataLoss - damaged or missing; Unimplemented - a filter that CanUndo
+//   does not know; those of BoundedFile.
 StatusOr<std::string> ReadChunk(BoundedFile& file,
                                 const ChunkedDataset& dataset,
                                 const Shape& corner);
 
-// Calls `visit` with each chunk of a dataset in row-major order, whose stored
-// bytes lie in the file, and ends with the first error. Takes no memory for
-// chunks.
-// Errors: those of `visit`, and of ReadChunk for where a chunk lies.
+// Calls `visit` with each stored chunk of a dataset, in row-major order, until
+// the first error. Checks that each chunk is inside the file. Allocates no
+// memory for chunks.
+// Errors: those of `visit`, and those of ReadChunk about a chunk's place.
 Status ForEachStoredChunk(BoundedFile& file, const ChunkedDataset& dataset,
                           absl::FunctionRef<Status(const StoredChunk&)> visit);
 
-// Returns the corner of the chunk with this number, in row-major order.
+// Returns the corner of the chunk with this number in row-major order.
 Shape FindChunkCorner(const ChunkedDataset& dataset, int64_t number);
 
-// Returns the bytes of a chunk behind its filters.
+// Returns the unfiltered size of a chunk in bytes.
 int64_t ChunkBytes(const ChunkedDataset& dataset);
 
-// Returns whether UndoFilters knows them all, whatever their parameters:
-// deflate, shuffle and Fletcher32 of HDF5, each once.
+// Returns true if UndoFilters supports all of them, whatever their parameters:
+// HDF5's deflate, shuffle and Fletcher32, each at most once.
 bool CanUndo(const std::vector<Filter>& filters);
 
-// Takes the message of a dataset that names its filters apart, in the order in
-// which they were applied.
+// Parses the message that lists a dataset's filters. Returns them in the order
+// in which they were applied.
 // Errors: DataLoss - damaged, more than 32 filters, or more than one shuffle.
 StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message);
 
-// Returns the most bytes that these filters make of `bytes`. Requires CanUndo.
+// Returns the most bytes that these filters can make of `bytes` bytes. Requires
+// CanUndo.
 int64_t MostFilteredBytes(std::span<const Filter> filters, int64_t bytes);
 
-// Returns the most bytes that `stored` bytes can unpack to; nothing if that is
-// not known of a filter. Bit i of `left_out` says
-// that filter i was not applied.
+// Returns the most bytes that `stored` bytes can unpack to; nothing if a
+// filter's limit is unknown. If bit i of `left_out` is set, filter i was not
+// applied.
 std::optional<int64_t> MostUnfilteredBytes(std::span<const Filter> filters,
                                            uint32_t left_out, int64_t stored);
 
-// Returns the bytes of a chunk, exactly `bytes`. Bit i of `left_out` says that
-// filter i was not applied. Requires CanUndo. Never takes much more memory than
-// `bytes`, nor than 1040 times the stored bytes: no deflate makes more.
+// Returns the unfiltered bytes of a chunk, exactly `bytes`. If bit i of
+// `left_out` is set, filter i was not applied. Requires CanUndo. Never
+// allocates much more than `bytes`, nor than 1040 times the stored bytes, the
+// limit of deflate.
 // Errors: DataLoss - damaged, or another number of bytes.
 StatusOr<std::string> UndoFilters(std::string stored,
                                   const std::vector<Filter>& filters,

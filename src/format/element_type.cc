@@ -80,7 +80,8 @@ enum class TypeClass {
   kArray = 10,
 };
 
-// The part that all types begin with. `bits` says more of the class.
+// Returns the beginning that all types share. The meaning of `bits` depends on
+// the class.
 std::string TypeHeader(TypeClass type_class, int version, int64_t bits,
                        int64_t bytes) {
   std::string out;
@@ -94,12 +95,12 @@ std::string EncodedInteger(int64_t bytes, bool is_signed) {
   constexpr int kSigned = 0x08;
   std::string out =
       TypeHeader(TypeClass::kInteger, 1, is_signed ? kSigned : 0, bytes);
-  PutNumber(out, 0, 2);          // the first bit
-  PutNumber(out, 8 * bytes, 2);  // how many there are
+  PutNumber(out, 0, 2);          // offset of the first bit
+  PutNumber(out, 8 * bytes, 2);  // number of bits
   return out;
 }
 
-// The sign is the highest bit, the exponent is below it, then the mantissa.
+// The sign is the highest bit, followed by the exponent and the mantissa.
 std::string EncodedFloat(int64_t bytes, int exponent_bits) {
   constexpr int kLeadingOneNotStored = 0x20;
   const int64_t bits = 8 * bytes;
@@ -123,10 +124,10 @@ std::string EncodedText(int64_t bytes) {
                     std::max<int64_t>(bytes, 1));
 }
 
-// The version of compound, enum and array types as HDF5 puts them into files.
+// The version of compound, enum and array types that HDF5 writes to files.
 constexpr int kInFile = 3;
 
-// Ends with a NUL, and was filled up to a multiple of 8 bytes before version 3.
+// Appends a name and a NUL. Before version 3, pads to a multiple of 8 bytes.
 void PutName(std::string& out, std::string_view name, int version) {
   out += name;
   out.append(version == kInFile ? 1 : 8 - name.size() % 8, '\0');
@@ -142,10 +143,10 @@ std::string EncodedBool(int version) {
   return out;
 }
 
-// `struct_bytes` are those of the whole type.
+// `struct_bytes` is the size of the whole struct.
 void PutMember(std::string& out, std::string_view name, int64_t offset,
                std::string_view type, int64_t struct_bytes, int version) {
-  // Version 1 says here that a member is no array, which it never is.
+  // In version 1, zeros here mean that the member is not an array.
   constexpr int kOldArrayBytes = 28;
   PutName(out, name, version);
   const int width =
@@ -164,7 +165,7 @@ std::string EncodedComplex(int64_t bytes, int version) {
   return out;
 }
 
-// `version` is that of compound and enum types.
+// `version` applies to compound and enum types.
 StatusOr<std::string> EncodedNumber(DType dtype, int version) {
   switch (dtype) {
     case DType::kF16:
@@ -229,8 +230,7 @@ StatusOr<std::string> EncodedStruct(const std::string& text, bool in_file) {
   std::string out =
       TypeHeader(TypeClass::kCompound, version, std::ssize(fields), bytes);
   for (auto field = fields.begin(); field != fields.end(); ++field) {
-    // The first array that HDF5 adds is what makes it encode those again that
-    // are there.
+    // When HDF5 adds the first array, it re-encodes the existing members.
     BELAY_ASSIGN_OR_RETURN(
         std::string type,
         EncodedNumber(field->dtype,

@@ -1,4 +1,4 @@
-// The type of a dataset's elements: what it is, and how HDF5 encodes it.
+// The type of a dataset's elements, and its HDF5 encoding.
 
 #ifndef BELAY_FORMAT_ELEMENT_TYPE_H_
 #define BELAY_FORMAT_ELEMENT_TYPE_H_
@@ -12,40 +12,42 @@ namespace belay::h5 {
 // The type of the elements of a dataset.
 struct ElementType {
   DType dtype = DType::kU8;
-  int64_t string_bytes = 0;  // length of the text; only for kString
-  // If not empty, structs with these fields (core/struct_text.h). The array has
-  // their bytes along its last axis, which its dataset does not have.
+  int64_t string_bytes = 0;  // length of the string; only for kString
+  // If not empty, elements are structs with these fields (core/struct_text.h).
+  // The array has their bytes as its last axis, which its dataset does not
+  // have.
   std::string fields = {};
 
   friend auto operator<=>(const ElementType&, const ElementType&) = default;
 };
 
-// The attribute that names the DType where the HDF5 type cannot.
+// The attribute that names the DType if the HDF5 type does not determine it.
 inline constexpr char kDTypeAttribute[] = "belay_dtype";
 
 // Returns the bytes of one element as HDF5 sees it.
 int64_t ElementBytes(const ElementType& type);
 
-// Returns the lengths along the axes that the dataset has.
+// Returns the lengths of the dataset's axes, given those of the array.
 Shape DatasetAxes(const ElementType& type, Shape lengths);
-// Returns the box that the dataset has.
+// Returns the dataset's box, given the box of the array.
 // Errors: Internal - it has parts of structs.
 StatusOr<Box> DatasetBox(const ElementType& type, Box box);
 
-// Returns whether the stored type alone does not tell the DType.
+// Returns true if the stored type alone does not determine the DType.
 bool NeedsDTypeAttribute(DType dtype);
 
-// A whole dataset of another file, and the box of the virtual one that it
-// fills. The file is looked for beside that of the virtual dataset.
+// A whole dataset of another file, and the box of the virtual dataset that it
+// fills. The file must be in the directory of the virtual dataset's file.
 struct VirtualPiece {
   std::string file;
   std::string path;
   Box box;
 };
 
-// A dataset to create. `chunk` is empty for contiguous storage, else it has one
-// length per axis, from 1 to that of the array, and less than 4 GiB in all.
-// `string_bytes` is the length of the text for kString and otherwise ignored.
+// A dataset to create. `chunk` is empty for contiguous storage. Otherwise it
+// has one length per axis, from 1 to the array's length, and less than 4 GiB in
+// total. `string_bytes` is the length of the string for kString, and ignored
+// otherwise.
 struct DatasetSpec {
   std::string path;
   DType dtype = DType::kU8;
@@ -53,16 +55,16 @@ struct DatasetSpec {
   Shape shape;
   Shape chunk;
   std::vector<Filter> filters = {};  // of the chunks
-  std::string fields = {};           // as of ElementType
-  // If not empty, the dataset shows these datasets of other files as one array
-  // of at least one axis, without chunks and filters. Elements that no piece
-  // covers read as zero, and so do pieces whose file is missing: good for
-  // looking, not for restoring.
+  std::string fields = {};           // as in ElementType
+  // If not empty, the dataset is virtual: it shows these datasets of other
+  // files as one array of at least one axis, without chunks and filters.
+  // Elements that no piece covers read as zero, as do pieces whose file is
+  // missing. Use it for viewing, not for restoring.
   std::vector<VirtualPiece> pieces = {};
 };
 
-// A link to an object of another file, which is looked for beside its own.
-// Borrowed: an index has one for each array.
+// A link to an object of another file in the same directory. Borrowed, since an
+// index has one per array.
 struct ExternalLink {
   std::string_view path;
   std::string_view file;
@@ -71,20 +73,20 @@ struct ExternalLink {
 
 ElementType GetElementType(const DatasetSpec& spec);
 
-// Returns whether the dataset has storage.
+// Returns true if the dataset has storage.
 bool HasBytes(const DatasetSpec& spec);
 
-// Returns the bytes that a dataset takes up, its chunks in full.
+// Returns the bytes that a dataset occupies, with all chunks in full.
 int64_t StoredBytes(const DatasetSpec& spec);
 
-// Datatype messages: what a file says of the elements of a dataset, as bytes.
+// Datatype messages: the encoded type of a dataset's elements.
 //
-// Encoded as H5Tencode of HDF5 1.10 does it: version 1, and version 2 where an
-// array is a member (File Format Specification 3.0, section IV.A.2.d).
+// Encoded as by H5Tencode of HDF5 1.10: version 1, or version 2 if a member is
+// an array (File Format Specification 3.0, section IV.A.2.d).
 
-// Returns the message of a stored type or, with `in_file`, the one that HDF5
-// 1.10 itself puts into files: version 3.
-// Errors: InvalidArgument - an unknown dtype, or a text that names no fields.
+// Returns the message of a stored type. With `in_file`, returns the message
+// that HDF5 1.10 itself writes to files: version 3.
+// Errors: InvalidArgument - an unknown dtype, or invalid `fields`.
 StatusOr<std::string> EncodedType(const ElementType& type,
                                   bool in_file = false);
 

@@ -78,9 +78,9 @@ namespace {
 
 using Kind = HeaderMessage::Kind;
 
-constexpr int kFourByteSize = 0x02;  // flag: how the size of a header is stored
+constexpr int kFourByteSize = 0x02;  // flag: width of the header's size
 
-// The flags of a message that HDF5 gives it.
+// Returns the flags that HDF5 sets for a message.
 int MessageFlags(Kind kind) {
   constexpr int kConstant = 0x01;
   constexpr int kNotShared = 0x04;
@@ -105,7 +105,7 @@ std::string EncodedSpace(const DatasetSpec& spec) {
   std::string out;
   PutNumber(out, kVersion, 1);
   PutNumber(out, has_axes ? std::ssize(axes) : 0, 1);
-  PutNumber(out, has_axes ? 1 : 0, 1);  // the largest lengths follow
+  PutNumber(out, has_axes ? 1 : 0, 1);  // maximum lengths follow
   PutNumber(out, is_null ? kNull : has_axes ? kSimple : kScalar, 1);
   if (!has_axes) return out;
   for (int times = 0; times < 2; ++times) {
@@ -184,7 +184,8 @@ StatusOr<std::string> EncodedDTypeAttribute(DType dtype) {
 void PutDatasetHeader(std::string& out, const DatasetSpec& spec,
                       const std::string& type, const std::string& attribute,
                       int64_t offset, const GlobalHeapPlace& place) {
-  // Allocated early, never filled, no value given; or late, filled with zeros.
+  // Early allocation, never filled, no fill value. For virtual datasets: late
+  // allocation, and zero as the fill value.
   std::string fill = {3, 1 | 1 << 2};
   std::string layout;
   if (spec.pieces.empty()) {
@@ -200,7 +201,7 @@ void PutDatasetHeader(std::string& out, const DatasetSpec& spec,
                                          {Kind::kFillValue, std::move(fill)},
                                          {Kind::kLayout, std::move(layout)}};
   if (!attribute.empty()) {
-    std::string info = {0, 0};  // attributes lie in the header itself
+    std::string info = {0, 0};  // attributes are in the header itself
     PutAddress(info, kNoAddress);
     PutAddress(info, kNoAddress);
     messages.push_back({Kind::kAttributeInfo, std::move(info)});
@@ -213,7 +214,7 @@ void PutDatasetHeader(std::string& out, const DatasetSpec& spec,
 
 namespace {
 
-// HDF5 reads this many bytes of a collection before it knows its length.
+// HDF5 reads this many bytes of a collection before it knows the size.
 constexpr size_t kMinCollectionBytes = 4096;
 constexpr size_t kFullCollectionBytes = 65536;
 constexpr size_t kObjectHeadBytes = 2 + 2 + 4 + 8;
@@ -227,7 +228,7 @@ void PutAll(std::string& out) {
   PutNumber(out, 0, 4);  // bytes that follow
 }
 
-// As HDF5 does: as two corners where these have 32 bits.
+// Encodes a box as HDF5 does: as two corners if these fit 32 bits.
 void PutBox(std::string& out, const Box& box) {
   constexpr int kTwoCorners = 1, kRegular = 2;
   const auto axes = std::ssize(box.shape);
@@ -242,7 +243,7 @@ void PutBox(std::string& out, const Box& box) {
     PutNumber(out, 0, 4);
     PutNumber(out, 4 + 4 + 2 * 4 * axes, 4);  // bytes that follow
     PutNumber(out, axes, 4);
-    PutNumber(out, 1, 4);  // boxes
+    PutNumber(out, 1, 4);  // number of boxes
     for (const int64_t begin : box.offset) PutNumber(out, begin, 4);
     for (int64_t axis = 0; axis < axes; ++axis) {
       PutNumber(out, box.offset[axis] + box.shape[axis] - 1, 4);
@@ -250,24 +251,24 @@ void PutBox(std::string& out, const Box& box) {
     return;
   }
   PutNumber(out, kRegular, 4);
-  PutNumber(out, 1, 1);  // one box, or several at a distance
+  PutNumber(out, 1, 1);  // flags: start, stride, count and block
   PutNumber(out, 4 + 4 * 8 * axes, 4);
   PutNumber(out, axes, 4);
   for (int64_t axis = 0; axis < axes; ++axis) {
     PutNumber(out, box.offset[axis], 8);
-    PutNumber(out, 1, 8);  // distance
-    PutNumber(out, 1, 8);  // boxes
+    PutNumber(out, 1, 8);  // stride
+    PutNumber(out, 1, 8);  // count
     PutNumber(out, box.shape[axis], 8);
   }
 }
 
-// HDF5 reads the name of a source as a format, in which "%%" is a "%".
+// HDF5 treats the name of a source as a format, in which "%%" is a "%".
 void PutName(std::string& out, std::string_view name) {
   for (const char c : name) out.append(c == '%' ? 2 : 1, c);
   out.push_back('\0');
 }
 
-// Returns what a virtual dataset says of its pieces.
+// Returns the encoded pieces of a virtual dataset.
 // Errors: Internal - a box has parts of structs.
 StatusOr<std::string> EncodedMappings(const DatasetSpec& dataset) {
   std::string mappings;
@@ -289,15 +290,15 @@ StatusOr<std::string> EncodedMappings(const DatasetSpec& dataset) {
   return out;
 }
 
-// Collects texts, each of at least one byte, into a few collections.
+// Collects objects of at least one byte each into a few collections.
 class GlobalHeapWriter {
  public:
   // `start` is the address of the first byte of `out`.
   GlobalHeapWriter(std::string& out, int64_t start)
       : out_(out), start_(start) {}
 
-  // Appends a text to `out`. Returns its place. Nothing else is appended to
-  // `out` until End.
+  // Appends an object to `out`. Returns its place. Do not append anything else
+  // to `out` until End.
   GlobalHeapPlace Add(std::string_view text) {
     constexpr int64_t kMaxNumber = 65000;  // of 16 bits
     const size_t used = out_.size() - begin_;
@@ -309,11 +310,11 @@ class GlobalHeapWriter {
       begin_ = out_.size();
       out_ += "GCOL";
       PutNumber(out_, 1, 4);  // version
-      PutNumber(out_, 0, 8);  // bytes of it all, put in by End
+      PutNumber(out_, 0, 8);  // size, set by End
     }
     ++count_;
     PutNumber(out_, count_, 2);
-    PutNumber(out_, 0, 2);  // how many refer to it
+    PutNumber(out_, 0, 2);  // reference count
     PutNumber(out_, 0, 4);
     PutNumber(out_, std::ssize(text), 8);
     out_ += text;
@@ -326,7 +327,7 @@ class GlobalHeapWriter {
     if (count_ == 0) return;
     const size_t used = out_.size() - begin_;
     const size_t bytes = std::max(used + kObjectHeadBytes, kMinCollectionBytes);
-    PutNumber(out_, 0, 8);  // what is free has no number
+    PutNumber(out_, 0, 8);  // object 0 is the free space
     PutNumber(out_, static_cast<int64_t>(bytes - used), 8);
     out_.resize(begin_ + bytes, '\0');
     std::string size;
@@ -348,21 +349,21 @@ class GlobalHeapWriter {
 
 namespace {
 
-// The heap in which the links of a large group lie, as bytes.
+// The heap that holds the links of a large group, as bytes.
 //
-// One block holds them up to a mebibyte; more lie in blocks of a mebibyte each,
-// below one block of blocks. HDF5 makes more and smaller ones; it reads any of
-// them, and can add to them.
+// A single block holds up to a mebibyte of links. More links are stored in
+// blocks of a mebibyte each, below one indirect block. HDF5 itself makes more
+// and smaller blocks, but it can read blocks of any size and add to them.
 
-// The most bytes of a heap, with what is left over at the end of each block.
+// The most bytes of a heap, including unused bytes at the end of each block.
 constexpr int64_t kMaxHeapBytes = int64_t{1} << 31;
 constexpr int64_t kMinBlockBytes = 512;
 constexpr int64_t kMaxBlockBytes = int64_t{1} << 20;
-// The limits that HDF5 uses for the links of a group, unless it needs more.
+// HDF5's own limits for the links of a group, used unless a link is longer.
 constexpr int64_t kUsualLinkBytes = 4096;
 constexpr int64_t kUsualBlockBytes = 65536;
 constexpr int64_t kMaxWidth = 1024;
-// A link is found by its place in the heap and its size.
+// A heap ID has a link's offset in the heap and its size.
 constexpr int kOffsetBytes = 4;
 constexpr int kSizeBytes = 2;
 static_assert(kHeapIdBytes == 1 + kOffsetBytes + kSizeBytes);
@@ -375,7 +376,7 @@ int64_t CeilPowerOfTwo(int64_t number) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(number)));
 }
 
-// The checksum stands before the links and counts as zero in itself.
+// The checksum precedes the links, and counts as zero for its computation.
 void PutBlock(std::string& out, int64_t heap, int64_t offset,
               int64_t block_bytes, const std::string& links) {
   std::string block = "FHDB";
@@ -391,7 +392,7 @@ void PutBlock(std::string& out, int64_t heap, int64_t offset,
   out += block.replace(checksum_at, checksum.size(), checksum);
 }
 
-// A block of blocks.
+// Appends an indirect block, which lists the addresses of blocks.
 void PutBlockOfBlocks(std::string& out, int64_t heap, int64_t first_block,
                       int64_t num_blocks, int64_t block_bytes,
                       int64_t num_entries) {
@@ -413,10 +414,10 @@ struct HeapPlace {
   int64_t bytes;
 };
 
-// Puts links into blocks as they come.
+// Packs links into blocks in the order in which they are added.
 class LinkHeapWriter {
  public:
-  // `num_links` and `link_bytes` are of all links, `longest` of one.
+  // `num_links` and `link_bytes` are totals; `longest` is the size of one link.
   LinkHeapWriter(int64_t num_links, int64_t link_bytes, int64_t longest)
       : num_links_(num_links),
         block_bytes_(std::clamp(CeilPowerOfTwo(kBlockOverhead + link_bytes),
@@ -439,8 +440,8 @@ class LinkHeapWriter {
     return place;
   }
 
-  // Appends the heap; `start` is the address of the first byte of `out`.
-  // Returns its address.
+  // Appends the heap, and returns its address. `start` is the address of the
+  // first byte of `out`.
   int64_t Put(std::string& out, int64_t start) {
     const int64_t num_blocks = std::ssize(blocks_);
     if (num_blocks > 1) {
@@ -454,7 +455,7 @@ class LinkHeapWriter {
     const int64_t heap = above + above_bytes;
     for (int64_t i = 0; i < num_blocks; ++i) {
       PutBlock(out, heap, i * block_bytes_, block_bytes_, blocks_[i]);
-      blocks_[i] = std::string();  // with its memory
+      blocks_[i] = std::string();  // frees its memory
     }
     if (num_entries > 0) {
       PutBlockOfBlocks(out, heap, first_block, num_blocks, block_bytes_,
@@ -465,7 +466,7 @@ class LinkHeapWriter {
   }
 
  private:
-  // Returns the rows of the block of blocks; 0 if there is only one block.
+  // Returns the rows of the indirect block; 0 if there is only one block.
   int64_t NumRows() const {
     const int64_t num_blocks = std::ssize(blocks_);
     return num_blocks == 1 ? 0 : CeilDivide(num_blocks, width_);
@@ -482,27 +483,28 @@ class LinkHeapWriter {
     PutNumber(out, 0, 2);  // no filters
     PutNumber(out, kBlocksHaveChecksums, 1);
     PutNumber(out, most_link_bytes_, 4);
-    PutAddress(out, 0);           // next number of a huge object
+    PutAddress(out, 0);           // next ID of a huge object
     PutAddress(out, kNoAddress);  // huge objects
     PutAddress(out, allocated - num_blocks * kBlockOverhead - used_bytes_);
-    PutAddress(out, kNoAddress);  // list of what is free
+    PutAddress(out, kNoAddress);  // free space
     PutAddress(out,
                num_blocks == 1 ? allocated : NumRows() * width_ * block_bytes_);
     PutAddress(out, allocated);
     PutAddress(out,
-               num_blocks == 1 ? 0 : allocated);  // where the next one goes
+               num_blocks == 1 ? 0 : allocated);  // where the next block goes
     PutAddress(out, num_links_);
     for (int i = 0; i < 4; ++i) PutAddress(out, 0);  // huge and tiny objects
     PutNumber(out, width_, 2);
     PutAddress(out, block_bytes_);  // of the first row
-    // HDF5 may add a link as long as it says above, and blocks of blocks whose
-    // first row it takes for twice as large as the first row here.
+    // HDF5 may add a link up to the limit above. It may also add indirect
+    // blocks, and assumes that their first row is twice as large as the first
+    // row here.
     const int64_t for_links = most_link_bytes_ == kUsualLinkBytes
                                   ? kUsualBlockBytes
                                   : 2 * kUsualBlockBytes;
     PutAddress(out, std::max(for_links, width_ * block_bytes_ / 2));
     PutNumber(out, 8 * kOffsetBytes, 2);
-    PutNumber(out, 1, 2);  // rows to begin with
+    PutNumber(out, 1, 2);  // initial rows
     PutAddress(out, root);
     PutNumber(out, NumRows(), 2);
     PutChecksum(out, begin);
@@ -510,27 +512,27 @@ class LinkHeapWriter {
 
   int64_t num_links_;
   int64_t block_bytes_;
-  int64_t most_link_bytes_;  // that HDF5 may add
-  int64_t width_ = 4;        // blocks in a row
+  int64_t most_link_bytes_;  // longest that HDF5 may add
+  int64_t width_ = 4;        // blocks per row
   int64_t used_bytes_ = 0;
-  std::vector<std::string> blocks_;  // without what stands before the links
+  std::vector<std::string> blocks_;  // without their headers
 };
 
-// Returns whether a heap surely has at most kMaxHeapBytes if its links have
-// `link_bytes` together, and the longest has `longest`.
+// Returns true if a heap certainly fits kMaxHeapBytes when its links have
+// `link_bytes` in total and the longest has `longest`.
 bool FitsHeap(int64_t link_bytes, int64_t longest) {
   const int64_t of_block = kMaxBlockBytes - kBlockOverhead - longest;
   return CeilDivide(link_bytes, of_block) <= 2 * kMaxWidth;
 }
 
-// The most links of a group.
+// The most links in a group.
 constexpr int64_t kMaxLinks = int64_t{1} << 30;
 
 constexpr int kTreeOfNames = 5;
 constexpr int kRecordBytes = 4 + kHeapIdBytes;
 constexpr int64_t kNodeOverhead = 4 + 1 + 1 + 4;
 constexpr int64_t kNodeStep = 512;
-// The bytes of nodes, unless there is only one.
+// Node sizes in bytes, if there is more than one node.
 constexpr int64_t kNodeBytes = 65536;
 constexpr int64_t kLargeNodeBytes = 524288;
 constexpr int kCountBytes = 2;
@@ -543,7 +545,7 @@ constexpr int64_t MostOfRoot(int64_t node_bytes) {
   return (node_bytes - kNodeOverhead - kPointerBytes) /
          (kRecordBytes + kPointerBytes);
 }
-// The links below a root whose leaves are all full.
+// Returns the number of links in a tree whose root and leaves are all full.
 constexpr int64_t MostBelow(int64_t node_bytes) {
   const int64_t root = MostOfRoot(node_bytes);
   return root + (root + 1) * MostOfLeaf(node_bytes);
@@ -555,9 +557,9 @@ static_assert(MostOfLeaf(kLargeNodeBytes) < 65536, "kCountBytes");
 static_assert(MostBelow(kLargeNodeBytes) > kMaxLinks);
 
 // The index of the links of a large group, as bytes: a B-tree of one leaf, or
-// of one node with leaves below it.
+// of one root node with leaves below it.
 
-// The place of a link in the heap, under the checksum of its name.
+// The place of a link in the heap, with the checksum of its name.
 struct NameRecord {
   uint32_t hash;
   std::string_view name;
@@ -575,7 +577,7 @@ struct Root {
 
 void PutRecord(std::string& out, const NameRecord& record) {
   PutNumber(out, record.hash, 4);
-  PutNumber(out, 0, 1);  // the link lies in a block of the heap
+  PutNumber(out, 0, 1);  // heap ID type: in a block
   PutNumber(out, record.place.offset, kOffsetBytes);
   PutNumber(out, record.place.bytes, kSizeBytes);
 }
@@ -588,7 +590,7 @@ void PutHeader(std::string& out, const Root& root, int64_t num_records) {
   PutNumber(out, root.node_bytes, 4);
   PutNumber(out, kRecordBytes, 2);
   PutNumber(out, root.depth, 2);
-  PutNumber(out, 100, 1);  // per cent, where a node is split
+  PutNumber(out, 100, 1);  // per cent at which a node is split
   PutNumber(out, 40, 1);   // and merged
   PutAddress(out, root.address);
   PutNumber(out, root.records, 2);
@@ -626,7 +628,7 @@ Root PutOneLeaf(std::string& out, int64_t start, Records records) {
           .node_bytes = node_bytes};
 }
 
-// Leaves of about the same size, with a record of the root between each two.
+// Appends leaves of about equal size. Between each two is a record of the root.
 Root PutLeaves(std::string& out, int64_t start, Records records) {
   const int64_t count = std::ssize(records);
   const int64_t node_bytes =
@@ -636,7 +638,7 @@ Root PutLeaves(std::string& out, int64_t start, Records records) {
   std::string pointers;
   int64_t begin = 0;
   for (int64_t leaf = 0; leaf < num_leaves; ++leaf) {
-    // The end counts as a record that follows the last leaf.
+    // The end is treated as a record after the last leaf.
     const int64_t end = (count + 1) * (leaf + 1) / num_leaves - 1;
     PutAddress(pointers, PutLeaf(out, start, node_bytes,
                                  records.subspan(begin, end - begin)));
@@ -654,7 +656,7 @@ Root PutLeaves(std::string& out, int64_t start, Records records) {
           .node_bytes = node_bytes};
 }
 
-// Appends the index of at least one link. Returns its address.
+// Appends an index of at least one link. Returns its address.
 int64_t PutNameIndex(std::string& out, int64_t start,
                      std::vector<NameRecord> records) {
   std::sort(records.begin(), records.end(),
@@ -675,7 +677,7 @@ bool IsExternal(const Link& link) { return !link.file.empty(); }
 
 int WidthOfName(const Link& link) { return link.name.size() < 256 ? 1 : 2; }
 
-// Returns the bytes of the target of an external link.
+// Returns the size of an external link's target in bytes.
 int64_t ExternalBytes(const Link& link) {
   return 1 + std::ssize(link.file) + 1 + std::ssize(link.target) + 1;
 }
@@ -707,13 +709,13 @@ std::string EncodedLink(const Link& link) {
 }
 
 std::string EncodedLinkInfo(int64_t heap, int64_t tree) {
-  std::string out = {0, 0};  // version, no order of creation
+  std::string out = {0, 0};  // version, no creation order
   PutAddress(out, heap);
   PutAddress(out, tree);
   return out;
 }
 
-// Returns the link info message.
+// Appends the heap and the index. Returns the link info message.
 std::string PutIndexedLinks(std::string& out, int64_t start,
                             const std::vector<Link>& links) {
   int64_t bytes = 0;
@@ -763,24 +765,24 @@ int64_t PutGroup(std::string& out, int64_t start,
 namespace {
 
 constexpr int64_t kSuperblockBytes = 48;
-// The data begins on a page.
+// The data begins at a page boundary.
 constexpr int64_t kPageBytes = 4096;
 
-// The kind of a node of the tree; all but groups are leaves.
+// The kind of a tree node. All nodes except groups are leaves.
 enum class NodeKind : uint8_t { kGroup, kDataset, kLink };
 
-// A group with what is below it, or one of the objects.
+// A group or one of the objects.
 struct Node {
   std::string_view name;
   int32_t parent = -1;  // -1 for the root
   NodeKind kind = NodeKind::kGroup;
-  size_t number = 0;  // among the objects of its kind
+  size_t number = 0;  // index among the objects of its kind
 };
 
-// The nodes, each behind its parent; the root is the first.
+// The nodes, each after its parent; the root is first.
 using Tree = std::vector<Node>;
 
-// The encoded type and attribute of all datasets of a dtype.
+// The encoded type and attribute of all datasets with the same element type.
 struct TypeTexts {
   std::string type;
   std::string attribute;
@@ -788,7 +790,8 @@ struct TypeTexts {
 
 using NodesByPath = absl::flat_hash_map<std::string_view, int32_t>;
 
-// Adds an object and the groups above it. False: HDF5 is to look at it.
+// Adds an object and the groups above it. Returns false if only HDF5 can handle
+// the path.
 bool AddPath(std::string_view path, NodeKind kind, size_t number, Tree& tree,
              NodesByPath& nodes) {
   int32_t parent = 0;
@@ -812,7 +815,7 @@ bool AddPath(std::string_view path, NodeKind kind, size_t number, Tree& tree,
   return true;
 }
 
-// The link of a node but for its address.
+// Returns the link to a node, without its address.
 Link LinkTo(const Node& node, const FileObjects& objects) {
   Link link = {.name = node.name};
   if (node.kind == NodeKind::kLink) {
@@ -823,7 +826,7 @@ Link LinkTo(const Node& node, const FileObjects& objects) {
   return link;
 }
 
-// Returns whether PutGroup can make all groups.
+// Returns true if PutGroup can make all groups.
 bool LinksFit(const Tree& tree, const FileObjects& objects) {
   struct Links {
     int64_t count = 0, bytes = 0, longest = 0;
@@ -849,7 +852,7 @@ std::optional<Tree> BuildTree(const FileObjects& objects) {
   bool is_plain = true;
   const auto add_datasets = [&](bool are_virtual) {
     for (const DatasetSpec& spec : objects.datasets) {
-      // All members are named, so that none that is added is overlooked here.
+      // Names all members, so that a new one is not overlooked here.
       const auto& [path, dtype, string_bytes, shape, chunk, filters, fields,
                    pieces] = spec;
       if (pieces.empty() == are_virtual) continue;
@@ -868,7 +871,7 @@ std::optional<Tree> BuildTree(const FileObjects& objects) {
   return tree;
 }
 
-// The texts of types; those of the same type share one.
+// Encoded types; equal types share one entry.
 class TypesByElement {
  public:
   StatusOr<const TypeTexts*> Of(const DatasetSpec& spec) {
@@ -892,12 +895,12 @@ class TypesByElement {
   std::map<ElementType, TypeTexts> texts_;
 };
 
-// All that has to be known to put objects into a file.
+// Everything needed to put objects into a file.
 struct Contents {
   const FileObjects* objects;
   Tree tree;
   TypesByElement texts = {};
-  // By dataset:
+  // Per dataset:
   std::vector<const TypeTexts*> types = {};
   std::vector<std::string> mappings = {};  // empty: not virtual
   std::vector<int64_t> offsets = {};
@@ -925,8 +928,8 @@ std::vector<GlobalHeapPlace> PutMappings(std::string& out,
   return places;
 }
 
-// All objects, from the deepest to the root, so that a link knows its address.
-// Returns that of the root group.
+// Appends all objects, deepest first, so that the address of each link's target
+// is known. Returns the address of the root group.
 int64_t PutObjects(std::string& out, const Contents& contents) {
   const std::vector<GlobalHeapPlace> places = PutMappings(out, contents);
   const Tree& tree = contents.tree;
@@ -957,16 +960,16 @@ std::string Superblock(int64_t root, int64_t file_bytes) {
   PutNumber(out, 3, 1);  // version
   PutNumber(out, 8, 1);  // bytes of an address
   PutNumber(out, 8, 1);  // and of a length
-  PutNumber(out, 0, 1);  // nobody has it open
+  PutNumber(out, 0, 1);  // file is not open
   PutAddress(out, 0);
-  PutAddress(out, kNoAddress);  // nothing more to say
+  PutAddress(out, kNoAddress);  // no superblock extension
   PutAddress(out, file_bytes);
   PutAddress(out, root);
   PutChecksum(out, 0);
   return out;
 }
 
-// Places the datasets from `begin` on. Returns the end.
+// Places the datasets one after the other from `begin`. Returns the end.
 int64_t PlaceFrom(int64_t begin, Contents& contents) {
   contents.offsets.clear();
   for (const DatasetSpec& spec : contents.objects->datasets) {
@@ -985,8 +988,8 @@ StatusOr<std::optional<FileMetadata>> EncodeFileMetadata(
   if (!tree.has_value()) return std::nullopt;
   Contents contents = {.objects = &objects, .tree = *std::move(tree)};
   BELAY_RETURN_IF_ERROR(Describe(contents));
-  // The places depend on the length of the metadata, which does not depend on
-  // the places.
+  // The places depend on the length of the metadata, but the length does not
+  // depend on the places.
   PlaceFrom(0, contents);
   std::string encoded;
   PutObjects(encoded, contents);

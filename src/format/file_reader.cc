@@ -12,11 +12,12 @@
 namespace belay::h5 {
 namespace {
 
-// Far more than an object has whose many links or attributes lie elsewhere.
+// Far more than any object needs: many links or attributes are stored
+// elsewhere.
 constexpr size_t kMaxMessages = 4096;
 constexpr size_t kMaxBlocks = 256;
-// The sum over the blocks of a header: a block has up to eight links or
-// attributes of 64 KiB, and others lie elsewhere.
+// The limit for all blocks of a header together. A block has up to eight links
+// or attributes of 64 KiB; more are stored elsewhere.
 constexpr int64_t kMaxHeaderBytes = int64_t{4} << 20;
 constexpr std::string_view kFileSignature("\x89HDF\r\n\x1a\n", 8);
 constexpr int64_t kSuperblockLength = 48;
@@ -33,8 +34,8 @@ enum MessageKind : uint8_t {
   kTime = 0x12,
 };
 
-// The kinds that belay writes, or HDF5 for it (see HeaderMessage::Kind), and
-// those that other programs may add: a comment (0x0d), a link count (0x16).
+// The kinds that belay writes, or HDF5 writes for it (see HeaderMessage::Kind),
+// and kinds that other programs may add: a comment (0x0d), a link count (0x16).
 bool IsKnown(uint8_t kind) {
   constexpr uint8_t kKnown[] = {0x00, 0x01, 0x02, 0x03, 0x05, 0x06, 0x08,
                                 0x0a, 0x0b, 0x0c, 0x0d, 0x10, 0x15, 0x16};
@@ -65,7 +66,7 @@ Status NotWritten(const BoundedFile& file, int64_t offset,
                                       "), which belay never writes"));
 }
 
-// Part of a header whose messages are still to be taken apart.
+// A part of a header whose messages are not parsed yet.
 struct Block {
   int64_t offset;
   int64_t bytes;
@@ -74,8 +75,8 @@ struct Block {
 // The beginning of a header.
 struct Prefix {
   bool has_creation_order = false;
-  int64_t bytes = 0;     // of itself
-  int64_t messages = 0;  // of the first block
+  int64_t bytes = 0;     // of the prefix
+  int64_t messages = 0;  // bytes in the first block
 };
 
 StatusOr<Prefix> ReadPrefix(BoundedFile& file, int64_t address) {
@@ -107,10 +108,10 @@ StatusOr<Prefix> ReadPrefix(BoundedFile& file, int64_t address) {
   return prefix;
 }
 
-// Adds a block to those of a header, before it is read. Each has bytes of its
-// own: a file could name one block again and again, and lead back to it. Its
-// messages are charged even if the file has kept it: they are taken apart
-// again.
+// Adds a block to those of a header, before it is read. Blocks must not
+// overlap: otherwise a file could list the same block repeatedly, or form a
+// cycle. Charges the block's messages even if the file has kept it, since they
+// are parsed again.
 Status AddBlock(BoundedFile& file, std::vector<Block>& blocks, Block added) {
   BELAY_RETURN_IF_ERROR(
       file.CheckRange(added.offset, added.bytes, "a part of a header"));
@@ -135,14 +136,14 @@ Status AddBlock(BoundedFile& file, std::vector<Block>& blocks, Block added) {
   return file.Charge(added.bytes, "a header");
 }
 
-// Takes the messages of a block apart; continuation blocks go to `blocks`.
+// Parses the messages of a block, and adds continuation blocks to `blocks`.
 Status TakeMessages(BoundedFile& file, int64_t offset, std::string_view bytes,
                     bool has_creation_order, std::vector<Block>& blocks,
                     std::vector<StoredMessage>& messages) {
   constexpr int kIsShared = 0x02;
   const size_t head = has_creation_order ? 6 : 4;
   MetadataReader in(bytes);
-  // Fewer bytes than a message takes are a gap.
+  // If fewer bytes are left than a message needs, they are a gap.
   while (in.left() >= head) {
     const auto kind = static_cast<uint8_t>(in.Number(1));
     const auto size = static_cast<size_t>(in.Number(2));
@@ -232,7 +233,7 @@ StatusOr<std::vector<StoredMessage>> ReadObjectHeader(BoundedFile& file,
 
 namespace {
 
-// Returns the only message of a kind, or null if there is none.
+// Returns the only message of a kind, or null if there are none or several.
 const StoredMessage* FindMessage(const std::vector<StoredMessage>& messages,
                                  uint8_t kind) {
   const StoredMessage* found = nullptr;
@@ -252,28 +253,28 @@ bool IsPowerOfTwo(int64_t number) {
   return number > 0 && std::has_single_bit(static_cast<uint64_t>(number));
 }
 
-// The heap in which the links of a large group lie.
+// The heap that holds the links of a large group.
 
-// The blocks of a fractal heap, as its header describes them.
+// A fractal heap, as described by its header.
 struct LinkHeap {
   int64_t address = 0;
-  int offset_width = 0;  // of a place in the heap
+  int offset_width = 0;  // bytes of an offset in the heap
   int length_width = 0;
-  int64_t row_width = 0;    // blocks in a row
-  int64_t start_bytes = 0;  // of a block of the first two rows
-  int64_t direct_rows = 0;  // rows of blocks that hold links
+  int64_t row_width = 0;    // blocks per row
+  int64_t start_bytes = 0;  // of a block in the first two rows
+  int64_t direct_rows = 0;  // rows of direct blocks, which hold links
   int64_t root = 0;
   int64_t root_rows = 0;  // 0: the root is the only block
 };
 
-// An entry of a block of blocks, and the place in the heap where it begins.
+// An entry of an indirect block, and the offset in the heap where it begins.
 struct HeapEntry {
   int64_t row = 0;
   int64_t column = 0;
   int64_t offset = 0;
 };
 
-// Returns the entry that holds a place below a block of blocks.
+// Returns the entry of an indirect block that contains an offset.
 HeapEntry FindEntry(const LinkHeap& heap, int64_t offset) {
   const int64_t first_row = heap.row_width * heap.start_bytes;
   HeapEntry entry;
@@ -282,7 +283,8 @@ HeapEntry FindEntry(const LinkHeap& heap, int64_t offset) {
     entry.offset = entry.column * heap.start_bytes;
     return entry;
   }
-  // Blocks are twice as large in each row but the second.
+  // Each row has blocks twice as large as the row before, except the second
+  // row.
   const int high = Log2(offset);
   entry.row = high - Log2(first_row) + 1;
   const int64_t block = heap.start_bytes << (entry.row - 1);
@@ -296,7 +298,8 @@ int64_t BlockBytes(const LinkHeap& heap, int64_t row) {
   return heap.start_bytes << std::max<int64_t>(row - 1, 0);
 }
 
-// Reads where an entry of a block of blocks is. Checks all of that block.
+// Returns the address in an entry of an indirect block. Verifies the whole
+// block.
 StatusOr<int64_t> ReadEntry(BoundedFile& file, const LinkHeap& heap,
                             int64_t block, int64_t rows,
                             const HeapEntry& entry) {
@@ -310,14 +313,14 @@ StatusOr<int64_t> ReadEntry(BoundedFile& file, const LinkHeap& heap,
   return in.Address();
 }
 
-// Returns the rows of the block of blocks of an entry in this row.
+// Returns the rows of the indirect block that an entry in this row refers to.
 int64_t RowsBelow(const LinkHeap& heap, int64_t row) {
   return Log2(BlockBytes(heap, row)) - Log2(heap.start_bytes * heap.row_width) +
          1;
 }
 
-// Returns the address of the block with links that holds a place, and turns
-// `offset` into the place in that block.
+// Returns the address of the direct block that contains an offset in the heap,
+// and converts `offset` to an offset in that block.
 StatusOr<int64_t> FindBlock(BoundedFile& file, const LinkHeap& heap,
                             int64_t& offset, int64_t& block_bytes) {
   int64_t block = heap.root;
@@ -362,17 +365,17 @@ StatusOr<LinkHeap> OpenLinkHeap(BoundedFile& file, int64_t address) {
       ReadChecked(file, address, kBytes, "FRHP", "the heap of a group"));
   MetadataReader in(header.substr(4));
   const uint64_t version = in.Number(1);
-  in.Number(2);  // bytes of an id
+  in.Number(2);  // bytes of an ID
   const uint64_t filter_bytes = in.Number(2);
   const uint64_t flags = in.Number(1);
   const auto max_object = static_cast<int64_t>(in.Number(4));
-  in.Bytes(8 * 12);  // what is free, and how much there is
+  in.Bytes(8 * 12);  // free space and counts
   LinkHeap heap{.address = address};
   heap.row_width = static_cast<int64_t>(in.Number(2));
   heap.start_bytes = in.Address();
   const int64_t max_direct = in.Address();
   const auto offset_bits = static_cast<int>(in.Number(2));
-  in.Number(2);  // rows to begin with
+  in.Number(2);  // initial rows
   heap.root = in.Address();
   heap.root_rows = static_cast<int64_t>(in.Number(2));
   if (version != 0 || filter_bytes != 0 ||
@@ -389,7 +392,7 @@ StatusOr<LinkHeap> OpenLinkHeap(BoundedFile& file, int64_t address) {
   return heap;
 }
 
-// Returns the bytes that an entry of the index leads to; the file owns them.
+// Returns the bytes of the link with this heap ID; the file owns them.
 StatusOr<std::string_view> ReadFromHeap(BoundedFile& file, const LinkHeap& heap,
                                         std::string_view id) {
   enum Kinds { kManaged = 0, kHuge = 1 };
@@ -412,7 +415,7 @@ StatusOr<std::string_view> ReadFromHeap(BoundedFile& file, const LinkHeap& heap,
   if (offset > block_bytes || bytes > block_bytes - offset) {
     return file.Damaged(heap.address, "a link lies outside of its block");
   }
-  // The caller parses all of it.
+  // Charged because the caller parses all of it.
   BELAY_RETURN_IF_ERROR(file.Charge(bytes, "a link"));
   const int64_t checksum_at = 4 + 1 + 8 + heap.offset_width;
   BELAY_ASSIGN_OR_RETURN(const std::string_view read,
@@ -423,24 +426,24 @@ StatusOr<std::string_view> ReadFromHeap(BoundedFile& file, const LinkHeap& heap,
 
 // The index of the links of a large group: a B-tree by the hash of the name.
 
-constexpr int kNameTree = 5;  // by the names of links
+constexpr int kNameTree = 5;  // indexes links by name
 constexpr int64_t kNameRecordBytes = 4 + kHeapIdBytes;
 constexpr int64_t kNodePrefixBytes = 4 + 1 + 1;
 constexpr int64_t kNodeChecksumBytes = 4;
-// More than 2^64 links have.
+// A tree of 2^64 links has fewer levels.
 constexpr int kMaxTreeDepth = 16;
-// Names of one checksum are rare, and lie beside each other.
+// Names with the same checksum are rare, and adjacent in the tree.
 constexpr int kMaxNodesOfHash = 1024;
 
-// The header of a tree.
+// The properties of a tree, from its header.
 struct TreeShape {
   int64_t node_bytes = 0;
   int depth = 0;
   int64_t root = 0;
   int64_t root_records = 0;
-  int count_width = 0;  // of the number of records of a child
-  // By depth: the most records of a node, and the bytes that the number of
-  // records below and in it takes.
+  int count_width = 0;  // bytes of a child's record count
+  // Per depth: the most records of a node, and the bytes of the number of
+  // records in and below it.
   std::vector<int64_t> most_records;
   std::vector<int> total_width;
 };
@@ -451,15 +454,16 @@ struct NodePlace {
   int depth;
 };
 
-// Returns the bytes that a number up to `most` takes.
+// Returns the bytes needed for a number up to `most`.
 int WidthFor(uint64_t most) {
   return (std::bit_width(std::max<uint64_t>(most, 1)) - 1) / 8 + 1;
 }
 
-// Computes the most records of nodes from their size and the depth.
+// Computes the most records of nodes from their size and the depth. Returns
+// false if a size is damaged.
 bool SizeNodes(TreeShape& tree) {
   const int64_t room = tree.node_bytes - kNodePrefixBytes - kNodeChecksumBytes;
-  double all = 0;  // far more than any file has may be claimed
+  double all = 0;  // a double, since a file may claim any number
   for (int depth = 0; depth <= tree.depth; ++depth) {
     int64_t pointer = 0;
     if (depth > 0) {
@@ -504,7 +508,7 @@ StatusOr<TreeShape> ReadTreeHeader(BoundedFile& file, int64_t address) {
   return tree;
 }
 
-// A node without what follows its last record or child.
+// Returns a node up to its last record or child.
 StatusOr<std::string_view> ReadNode(BoundedFile& file, const TreeShape& tree,
                                     const NodePlace& node) {
   if (node.records < 0 || node.records > tree.most_records[node.depth]) {
@@ -531,7 +535,7 @@ uint32_t HashAt(std::string_view node, int64_t record) {
           .Number(4));
 }
 
-// The records with a hash that is not less; or greater.
+// Returns the first record whose hash is not less than `hash`.
 int64_t LowerBound(std::string_view node, int64_t records, uint64_t hash) {
   int64_t begin = 0;
   while (begin < records) {
@@ -556,8 +560,8 @@ NodePlace ChildAt(const TreeShape& tree, std::string_view bytes,
   return {address, records, node.depth - 1};
 }
 
-// Returns the places in the heap of all links whose names have this hash, in no
-// order. `address` is that of the header of a B-tree of version 2.
+// Returns the heap IDs of all links whose names have this hash, in no
+// particular order. `address` is that of the header of a version 2 B-tree.
 StatusOr<std::vector<std::string>> FindByHash(BoundedFile& file,
                                               int64_t address, uint32_t hash) {
   BELAY_ASSIGN_OR_RETURN(const TreeShape tree, ReadTreeHeader(file, address));
@@ -566,7 +570,7 @@ StatusOr<std::vector<std::string>> FindByHash(BoundedFile& file,
   if (tree.root_records > 0) {
     nodes.push_back({tree.root, tree.root_records, tree.depth});
   }
-  // Each node is below the one that names it, but several may name one.
+  // Each node is deeper than its parent, but several parents may share a child.
   for (int visited = 0; !nodes.empty(); ++visited) {
     const NodePlace node = nodes.back();
     if (visited == kMaxNodesOfHash) {
@@ -599,7 +603,7 @@ constexpr auto kLinkInfoMessage =
 
 struct ParsedLink {
   std::string_view name;
-  int type = 0;  // 0 is a hard one
+  int type = 0;  // 0 is a hard link
   int64_t address = kNoAddress;
 };
 
@@ -623,7 +627,7 @@ std::optional<ParsedLink> ParseLink(std::string_view bytes) {
   return link;
 }
 
-// Returns the address of the object of a hard link.
+// Returns the address of the object that a hard link refers to.
 StatusOr<int64_t> ResolveLink(const BoundedFile& file, const ParsedLink& link) {
   if (link.type == 0) return link.address;
   const char* kind = link.type == 1    ? "a soft link"
@@ -634,7 +638,7 @@ StatusOr<int64_t> ResolveLink(const BoundedFile& file, const ParsedLink& link) {
                                       ", which is not followed here"));
 }
 
-// Finds a link of a group whose links lie in a heap.
+// Finds a link in a group whose links are stored in a heap.
 StatusOr<std::optional<int64_t>> FindInHeap(BoundedFile& file,
                                             int64_t heap_address,
                                             int64_t index_address,
@@ -655,9 +659,9 @@ StatusOr<std::optional<int64_t>> FindInHeap(BoundedFile& file,
   return std::nullopt;
 }
 
-// Returns the address of the object that a link of a group leads to, or nothing
-// if there is no link of that name. `messages` are those of the group. Takes as
-// long as a search does, however many links there are.
+// Returns the address of the object that a group's link refers to, or nothing
+// if there is no link with that name. `messages` are those of the group.
+// Searches an index if there are many links.
 // Errors: DataLoss - damaged, or no group; Unimplemented - a soft or an
 //   external link, or a group that belay does not write; those of BoundedFile.
 StatusOr<std::optional<int64_t>> FindLink(
@@ -730,7 +734,7 @@ using Kind = HeaderMessage::Kind;
 
 constexpr uint8_t kFilterPipeline = 0x0b;
 enum LayoutClass { kCompact = 0, kContiguous = 1, kChunked = 2, kVirtual = 3 };
-constexpr int kMaxAxes = 32;  // of HDF5
+constexpr int kMaxAxes = 32;  // HDF5's limit
 constexpr int kMaxDepth = 10000;
 
 Status NotRead(const BoundedFile& file, std::string_view path,
@@ -753,7 +757,7 @@ StatusOr<Shape> ParseSpace(const BoundedFile& file, std::string_view path,
   MetadataReader in(message->bytes);
   const uint64_t version = in.Number(1);
   const uint64_t axes = in.Number(1);
-  in.Number(1);  // whether the largest lengths follow
+  in.Number(1);  // whether maximum lengths follow
   const uint64_t type = in.Number(1);
   Shape shape;
   if (version != 2 || axes > kMaxAxes || type > kNull ||
@@ -770,7 +774,7 @@ StatusOr<Shape> ParseSpace(const BoundedFile& file, std::string_view path,
   return shape;
 }
 
-// Returns the class of the layout, which is `need`.
+// Checks that the class of the layout is `need`.
 Status CheckLayout(const BoundedFile& file, std::string_view path,
                    const StoredMessage* message, LayoutClass need) {
   if (message == nullptr) return DamagedDataset(file, path, "layout");
@@ -801,12 +805,12 @@ Status ParseLayout(const BoundedFile& file, std::string_view path,
   return absl::OkStatus();
 }
 
-// The bytes of an element, as its type says.
+// Returns the size of an element in bytes, according to its type.
 int64_t ReadElementBytes(std::string_view type) {
   return static_cast<int64_t>(MetadataReader(type.substr(4)).Number(4));
 }
 
-// The bytes are those of the shape and the type, and lie in the file.
+// Checks that the bytes match the shape and the type, and are inside the file.
 Status CheckExtent(const BoundedFile& file, std::string_view path,
                    const ContiguousDataset& dataset) {
   if (dataset.type.size() < 8) return DamagedDataset(file, path, "type");
@@ -902,10 +906,11 @@ StatusOr<FileReader> FileReader::Open(BoundedFile& file) {
   return reader;
 }
 
-// Null if there is none. `path` is empty, or ends with "/".
+// Returns null if there is no such group. `path` is empty, or ends with "/".
 StatusOr<const FileReader::Messages*> FileReader::FindGroup(
     std::string_view path) {
-  // From the root on: a path may have more parts than a stack has frames.
+  // Iterates from the root: recursion over a long path could overflow the
+  // stack.
   const std::optional<Messages>* group = &groups_.find("")->second;
   int depth = 0;
   for (size_t begin = 0; begin < path.size() && group->has_value();) {

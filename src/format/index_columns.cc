@@ -14,13 +14,14 @@
 namespace belay {
 namespace {
 
-// Returns whether the bytes of an array of this shape can be counted.
+// Returns true if the bytes of an array of this shape fit int64_t.
 bool HasBytes(const Shape& shape, int64_t element_size) {
   const StatusOr<int64_t> elements = CheckedNumElements(shape);
   return elements.ok() && *elements <= INT64_MAX / element_size;
 }
 
-// Bytes that a dataset takes up in its file, or -1 if that is not a number.
+// Returns the bytes that a dataset occupies in its file, or -1 if they
+// overflow.
 int64_t BytesInFile(const StoredDataset& dataset, int64_t element_size) {
   Shape shape = dataset.box.shape;
   if (!dataset.chunk.empty()) {
@@ -34,7 +35,7 @@ int64_t BytesInFile(const StoredDataset& dataset, int64_t element_size) {
   return NumElements(shape) * element_size;
 }
 
-// Returns whether a file of this length can hold the chunks of a dataset with
+// Returns true if a file of this length can hold the chunks of a dataset with
 // filters: each takes at least a byte, at an unknown place.
 bool CanHoldChunks(const StoredDataset& dataset, int64_t bytes,
                    int64_t element_size, int64_t file_bytes) {
@@ -44,16 +45,17 @@ bool CanHoldChunks(const StoredDataset& dataset, int64_t bytes,
          bytes / (chunk_elements * element_size) <= file_bytes;
 }
 
-// The fewest bytes that a file has for those of a dataset with filters. zlib
-// makes a byte of no more than about a thousand; filters of others may make any
-// number. Requires that CanHoldChunks holds.
+// Returns the fewest bytes that a file has for a dataset with filters. zlib
+// expands a byte to about a thousand at most; other filters may expand it to
+// any number. Requires that CanHoldChunks holds.
 int64_t LeastFilteredBytes(const StoredDataset& dataset, int64_t element_size) {
   const auto of_chunks = static_cast<int64_t>(std::min<absl::uint128>(
       absl::uint128(kLeastChunkBytes) *
           static_cast<uint64_t>(NumElements(ChunkGrid(dataset))),
       INT64_MAX));
-  constexpr int kDeflate = 1, kShuffle = 2, kFletcher32 = 3;  // in HDF5
-  // A zlib stream has a header as well, and a chunk one byte at least.
+  constexpr int kDeflate = 1, kShuffle = 2, kFletcher32 = 3;  // as in HDF5
+  // Doubled, since a zlib stream also has a header and a chunk at least one
+  // byte.
   constexpr int64_t kMaxInflated = 2 * 1040;
   int64_t ratio = 1;
   for (const Filter& filter : dataset.filters) {
@@ -66,8 +68,8 @@ int64_t LeastFilteredBytes(const StoredDataset& dataset, int64_t element_size) {
                   NumElements(dataset.box.shape) * element_size / ratio);
 }
 
-// The datasets whose places are known and that have bytes, ascending by file
-// and place.
+// Returns the datasets that have bytes at known places, ascending by file and
+// place.
 std::vector<int32_t> InOrderOfPlaces(const SavedCheckpoint& saved) {
   std::vector<int32_t> order;
   for (size_t i = 0; i < saved.datasets.size(); ++i) {
@@ -87,9 +89,9 @@ std::vector<int32_t> InOrderOfPlaces(const SavedCheckpoint& saved) {
   return order;
 }
 
-// Checks that no two files have one name, and that no two datasets with known
-// places share a byte: bytes that are stored once count once, whoever names
-// them. Requires datasets for which IsInFile holds.
+// Checks that no two files have the same name, and that no two datasets with
+// known places share a byte: each stored byte must be counted only once.
+// Requires datasets for which IsInFile holds.
 Status CheckBytesCountOnce(const SavedCheckpoint& saved,
                            const std::string& path) {
   absl::flat_hash_set<std::string_view> names;
@@ -99,7 +101,7 @@ Status CheckBytesCountOnce(const SavedCheckpoint& saved,
         "read \"%s\": file \"%s\" is listed twice", path, file.name));
   }
   const StoredDataset* last = nullptr;
-  int64_t end = 0;  // of the last one
+  int64_t end = 0;  // of `last`
   for (const int32_t i : InOrderOfPlaces(saved)) {
     const StoredDataset& dataset = saved.datasets[i];
     if (last != nullptr && last->file == dataset.file && dataset.offset < end) {
@@ -117,8 +119,8 @@ Status CheckBytesCountOnce(const SavedCheckpoint& saved,
   return absl::OkStatus();
 }
 
-// Returns whether a file of this length has room for a dataset at its place;
-// with filters, for its chunks wherever they are.
+// Returns true if a file of this length has room for a dataset at its place or,
+// with filters, for its chunks anywhere.
 bool IsInFile(const StoredDataset& dataset, int64_t element_size,
               int64_t file_bytes, bool is_filtered) {
   const int64_t bytes = BytesInFile(dataset, element_size);
@@ -131,8 +133,8 @@ bool IsInFile(const StoredDataset& dataset, int64_t element_size,
 }
 
 // Checks that the files can hold what the datasets with filters claim, before
-// anybody takes memory for that. Several may claim the same bytes, which only
-// the files tell (CheckStoredChunks).
+// memory is allocated for it. Several datasets may claim the same bytes; only
+// the files can show that (CheckStoredChunks).
 Status CheckFilteredFit(const SavedCheckpoint& saved, const std::string& path) {
   std::vector<int64_t> needed(saved.files.size());
   for (const StoredDataset& dataset : saved.datasets) {
@@ -161,8 +163,7 @@ uint8_t ChooseStorage(const StoredDataset& dataset) {
   return dataset.filters.empty() ? kStoredChunks : kStoredFiltered;
 }
 
-// Takes rows from a column one after the other; remembers if there are too
-// few.
+// Takes the rows of a column one by one, and records if there are too few.
 template <typename T>
 class Cursor {
  public:
@@ -176,14 +177,14 @@ class Cursor {
     }
     return column_[position_++];
   }
-  // For a column that may be left out.
+  // For a column that may be omitted.
   T NextIfAny() { return column_.empty() ? T{} : Next(); }
   Shape NextShape(size_t ndim) {
     Shape shape(ndim);
     for (int64_t& length : shape) length = static_cast<int64_t>(Next());
     return shape;
   }
-  // Requires that exactly all rows were taken.
+  // Returns an error unless exactly all rows were taken.
   Status Done(const std::string& path) const {
     if (!overrun_ && position_ == column_.size()) return absl::OkStatus();
     return absl::DataLossError(absl::StrFormat(
@@ -211,8 +212,8 @@ Status Bad(const std::string& path, std::string_view what, size_t row) {
       "read \"%s\": %s of row %d is out of range", path, what, row));
 }
 
-// No text has a NUL byte: a file name would end there for the system, and two
-// names would be one file.
+// Checks that no string has a NUL byte: the system would end a file name there,
+// so that two names would mean the same file.
 Status CheckTexts(const IndexColumns& columns, const std::string& path) {
   Status status;
   ForEachColumn(columns, [&](std::string_view name, const auto& column) {
@@ -237,8 +238,8 @@ Status WrongChecksums(const std::string& path, std::string_view need,
       path, AbslView(need), found));
 }
 
-// Takes the keys. Counts in `blocks` how many have checksums, and stops where
-// these are fewer: those of a hostile file may add up to no number.
+// Takes the keys. Counts in `blocks` the blocks with checksums, and stops if
+// there are fewer checksums: in a hostile file, the sum could overflow.
 Status GetArrays(IndexColumns& in, const std::string& path,
                  SavedCheckpoint& saved, uint64_t& blocks) {
   Cursor dtype(in.array_dtype, "arrays/dtype");
@@ -321,7 +322,7 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
     dataset.box.shape = box.NextShape(shape.size());
     if (!CheckBox(dataset.box, shape).ok()) return Bad(path, "datasets/box", i);
     const uint8_t is_chunked = chunked.Next();
-    // Texts and scalars have no axes to cut.
+    // Strings and scalars have no axes to cut.
     if (is_chunked > kStoredFiltered ||
         (is_chunked > 0 && array.shape.empty())) {
       return Bad(path, "datasets/chunked", i);
@@ -342,7 +343,7 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
   return AllDone(path, file, offset, chunked, box, chunk);
 }
 
-// Groups and tasks of the datasets.
+// Gets the groups and tasks of the datasets.
 Status GetGroups(const IndexColumns& in, const std::string& path,
                  SavedCheckpoint& saved) {
   Cursor group(in.dataset_group, "datasets/group");
@@ -376,8 +377,8 @@ Status CheckDamage(const std::string& path, const std::string& damage) {
   return absl::DataLossError(absl::StrFormat("read \"%s\": %s", path, damage));
 }
 
-// Objects, values of more than one array, rows of ranks and structs. Takes the
-// first two.
+// Gets objects, values of more than one array, rows of ranks, and structs.
+// Moves the first two out of `in`.
 Status GetTables(IndexColumns& in, const std::string& path,
                  SavedCheckpoint& saved) {
   BELAY_RETURN_IF_ERROR(
@@ -519,7 +520,7 @@ StatusOr<SavedCheckpoint> FromColumns(IndexColumns columns,
   return saved;
 }
 
-// The digest of the index: what goes into it, in which order.
+// The digest of the index: what it covers, and in which order.
 
 void ColumnCrc::AddBytes(const void* data, size_t bytes) {
   state_ = CrcRegister(state_, data, bytes);
@@ -532,7 +533,7 @@ void ColumnCrc::Add(const StoredColumn& column) {
   if (column.dtype != DType::kString) {
     return AddBytes(column.bytes.get(), GetBytes(column).size());
   }
-  // Many short texts, put together first: a sum is fast over long bytes.
+  // Concatenates short strings first, since the sum is faster over long ones.
   constexpr size_t kPartBytes = 16 << 10;
   std::string part;
   for (int64_t row = 0; row < column.rows; ++row) {

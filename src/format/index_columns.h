@@ -1,7 +1,8 @@
-// The index as columns: what belay's own tables in index.h5 hold.
+// The index as columns: the contents of belay's own tables in index.h5.
 //
-// In:  a SavedCheckpoint. Out: plain columns, and back again, every number
-//      checked. docs/format.md describes the columns one by one.
+// Converts a SavedCheckpoint to plain columns, and columns back to a
+// SavedCheckpoint after checking every number. docs/format.md describes each
+// column.
 
 #ifndef BELAY_FORMAT_INDEX_COLUMNS_H_
 #define BELAY_FORMAT_INDEX_COLUMNS_H_
@@ -16,14 +17,14 @@
 
 namespace belay {
 
-// A reader refuses a newer major version; a newer minor one only adds.
+// Readers reject a newer major version. A newer minor version only adds.
 inline constexpr uint32_t kFormatMajor = 1;
 inline constexpr uint32_t kFormatMinor = 0;
 inline constexpr char kIndexMagic[] = "belay checkpoint";
-// The largest time: 9999-12-31 23:59:59, the last one that calendars show.
+// The largest time: 9999-12-31 23:59:59, the last second of four-digit years.
 inline constexpr int64_t kMaxTime = 253402300799;
 
-// The fewest bytes of a file for a chunk that passes filters: its place, its
+// The fewest bytes that a file has for a chunk with filters: its address, its
 // length, a mask of filters, and one byte.
 inline constexpr int64_t kLeastChunkBytes = 8 + 1 + 4 + 1;
 
@@ -32,18 +33,18 @@ inline constexpr uint8_t kStoredContiguous = 0;
 inline constexpr uint8_t kStoredChunks = 1;
 inline constexpr uint8_t kStoredFiltered = 2;
 
-// The columns whose content differs between saves of one plan.
+// The columns whose content differs between saves with the same plan.
 inline constexpr char kStepColumn[] = ".belay/step";
 inline constexpr char kTimeColumn[] = ".belay/header/time";
 inline constexpr char kChecksumColumn[] = ".belay/checksums/crc32c";
-// CRC32C of all columns but these three, and of these three.
+// Two CRC32C: of all columns except these three, and of these three.
 inline constexpr char kDigestColumn[] = ".belay/digest";
-// The columns that say what follows from the data files, once they exist.
+// Columns that are known only once the data files exist.
 inline constexpr char kDatasetOffsetColumn[] = ".belay/datasets/offset";
 inline constexpr char kFileBytesColumn[] = ".belay/files/bytes";
 
 struct IndexColumns {
-  // Header; one row each, but two for `format`.
+  // Header: one row each, except two for `format`.
   std::vector<std::string> magic;
   std::vector<uint32_t> format;  // major, minor
   std::vector<uint8_t> file_layout;
@@ -66,7 +67,7 @@ struct IndexColumns {
   std::vector<int64_t> dataset_chunk;  // io ndim rows per chunked dataset
   std::vector<uint32_t> dataset_group;
   std::vector<int64_t> dataset_task;
-  // One row per array and per dataset, or none if all texts are empty.
+  // One row per array or dataset, or none if all strings are empty.
   std::vector<std::string> array_args;
   std::vector<std::string> array_layout;
   std::vector<std::string> dataset_filters;
@@ -80,9 +81,9 @@ struct IndexColumns {
   StructColumns structs;
 };
 
-// Calls fn(path inside the index, column) for every column, in format order;
-// the one list of names. The columns that are known last stand last. `Columns`
-// is IndexColumns or const IndexColumns.
+// Calls fn(path inside the index, column) for every column, in format order.
+// This is the only list of names. The columns whose content is known last come
+// last. `Columns` is IndexColumns or const IndexColumns.
 template <typename Columns, typename Fn>
 void ForEachColumn(Columns& columns, Fn&& fn) {
   fn(".belay/header/magic", columns.magic);
@@ -118,7 +119,7 @@ void ForEachColumn(Columns& columns, Fn&& fn) {
 
 IndexColumns ToColumns(const SavedCheckpoint& saved);
 
-// Checks and converts columns that came from a file named `path`.
+// Checks and converts columns that were read from a file named `path`.
 // Errors: DataLoss - a column is too short or too long, or a number is outside
 //   its range; names the column. Or the datasets of an array do not tile it;
 //   names the key.

@@ -23,7 +23,7 @@ void AppendEscaped(unsigned char c, std::string& out) {
 
 std::string EscapePart(std::string_view part, bool first) {
   std::string out;
-  if (part.empty()) return "%";  // stands for nothing; '%' alone is no escape
+  if (part.empty()) return "%";  // unambiguous: '%' alone is no escape
   if (part == "." || part == ".." || (first && part == kReservedGroup)) {
     AppendEscaped(part[0], out);
     part.remove_prefix(1);
@@ -71,7 +71,7 @@ std::optional<StepLabel> ParseStepName(std::string_view name) {
       ParseDigits(name.substr(bar + 1), INT64_MAX);
   if (!step.has_value()) return std::nullopt;
   StepLabel label{std::string(name.substr(0, bar)), *step};
-  // One spelling per step: eight digits, more only where the number has more.
+  // Each step has one spelling: eight digits, or more if the number needs more.
   if (StepName(label.step, label.prefix) != name) return std::nullopt;
   return label;
 }
@@ -152,7 +152,7 @@ std::vector<std::string> ObjectPaths(const std::vector<StoredArray>& arrays) {
   std::vector<std::string> paths;
   paths.reserve(arrays.size());
   for (const StoredArray& array : arrays) paths.push_back(EscapeKey(array.key));
-  // A set of all groups would take the square of a long path.
+  // A set of all groups would take memory quadratic in the length of a path.
   std::vector<std::string_view> sorted(paths.begin(), paths.end());
   if (!std::is_sorted(sorted.begin(), sorted.end())) {
     std::sort(sorted.begin(), sorted.end());

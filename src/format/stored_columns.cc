@@ -3,7 +3,7 @@
 namespace belay {
 namespace {
 
-// Appends `count` rows of a column. False: it has fewer.
+// Appends `count` rows of a column. Returns false if it has fewer.
 template <typename T>
 bool Append(std::span<const T> rows, uint64_t begin, uint64_t count,
             std::vector<T>& to) {
@@ -12,7 +12,7 @@ bool Append(std::span<const T> rows, uint64_t begin, uint64_t count,
   return true;
 }
 
-// Takes some arrays out of the columns of an index.
+// Selects some arrays from the columns of an index.
 class ColumnSelection {
  public:
   explicit ColumnSelection(const StoredColumns& stored)
@@ -43,7 +43,7 @@ class ColumnSelection {
     return dtypes_[array] == static_cast<uint8_t>(DType::kString);
   }
 
-  // Returns the blocks of an array of this shape; -1: they have no number.
+  // Returns the number of blocks of an array of this shape; -1 if it overflows.
   int64_t Blocks(uint32_t array, std::span<const int64_t> shape) const {
     int64_t bytes =
         IsText(array) ? text_bytes_[array] : DTypeSize(DType{dtypes_[array]});
@@ -69,7 +69,7 @@ class ColumnSelection {
     all(kTimeColumn, taken_.time);
   }
 
-  // Returns false if a key is there twice.
+  // Returns false if a key appears twice.
   bool Find(const std::vector<std::string>& keys) {
     const StoredColumn& column = Column(".belay/arrays/key");
     for (const std::string& key : keys) {
@@ -84,7 +84,7 @@ class ColumnSelection {
       }
       if (first == column.rows || GetText(column, first) != key) continue;
       arrays_.push_back(static_cast<uint32_t>(first));
-      // Two arrays with this key: it is unclear which is meant.
+      // Two arrays have this key: it is unclear which one is meant.
       if (first + 1 < column.rows && GetText(column, first + 1) <= key) {
         return false;
       }
@@ -151,7 +151,7 @@ class ColumnSelection {
       const auto array =
           std::lower_bound(arrays_.begin(), arrays_.end(), arrays[i]);
       if (array != arrays_.end() && *array == arrays[i]) {
-        // Its path in its file depends on all other keys.
+        // The dataset's path in its file depends on all other keys.
         if (chunked[i] == kStoredFiltered) return false;
         datasets_.push_back(i);
         taken_.dataset_array.push_back(
@@ -164,7 +164,7 @@ class ColumnSelection {
       chunk_at += lengths;
     }
     fits = fits && box_at == boxes.size() && chunk_at == chunks.size();
-    // One row for each dataset.
+    // These have one row per dataset.
     const auto take = [&](std::string_view path, auto& to) {
       using T = typename std::decay_t<decltype(to)>::value_type;
       const auto rows = Numbers<T>(path);
@@ -186,7 +186,7 @@ class ColumnSelection {
     const auto take = [&](std::string_view path, std::string_view of,
                           const auto& rows, auto& to) {
       const StoredColumn& column = Column(path);
-      if (column.rows == 0) return;  // left out
+      if (column.rows == 0) return;  // omitted
       fits = fits && column.rows == Column(of).rows;
       for (const uint32_t row : rows) {
         if (fits) to.emplace_back(GetText(column, row));
@@ -218,8 +218,8 @@ class ColumnSelection {
 
   const StoredColumns& stored_;
   IndexColumns taken_;
-  std::vector<uint32_t> arrays_;    // those to take, ascending
-  std::vector<uint32_t> datasets_;  // of them, ascending
+  std::vector<uint32_t> arrays_;    // selected, ascending
+  std::vector<uint32_t> datasets_;  // of selected arrays, ascending
   std::span<const uint8_t> dtypes_, ndims_;
   std::span<const int64_t> text_bytes_;
 };

@@ -1,9 +1,9 @@
-// The columns of an index as they lie in the file, and their digest.
+// The columns of an index as stored in the file, and their digest.
 //
-// In:  IndexColumns, or the bytes of a file. Out: the other of the two.
-// From these bytes a few arrays are taken without making anything of all
-// others: a key and the boxes of one array are found among those of 100,000 in
-// less time than memory for as many keys takes.
+// Converts IndexColumns to stored bytes and back. Some arrays can also be
+// selected from the stored bytes without converting the rest: finding a key and
+// the boxes of one array among 100,000 takes less time than allocating memory
+// for that many keys.
 
 #ifndef BELAY_FORMAT_STORED_COLUMNS_H_
 #define BELAY_FORMAT_STORED_COLUMNS_H_
@@ -28,35 +28,35 @@ struct StoredColumn {
   std::string path;  // inside the index
   DType dtype = DType::kU8;
   int64_t rows = 0;
-  int64_t width = 0;  // bytes of a row; of texts those of the longest
+  int64_t width = 0;  // bytes of a row; for strings, of the longest
   std::unique_ptr<std::byte[]> bytes;
 };
 
-// All of an index, in the order of ForEachColumn. A file leaves out those
+// All columns of an index, in the order of ForEachColumn. A file omits columns
 // without rows.
 using StoredColumns = std::vector<StoredColumn>;
 
-// The column with this path; one without rows if there is none.
+// Returns the column with this path, or one without rows if there is none.
 const StoredColumn& FindColumn(const StoredColumns& columns,
                                std::string_view path);
 
-// The text of a row, without the NULs that fill it up.
+// Returns the string in a row, without its NUL padding.
 std::string_view GetText(const StoredColumn& column, int64_t row);
 
-// All bytes of a column.
+// Returns all bytes of a column.
 inline std::string_view GetBytes(const StoredColumn& column) {
   return {reinterpret_cast<const char*>(column.bytes.get()),
           static_cast<size_t>(column.rows * column.width)};
 }
 
-// The numbers of a column of Ts.
+// Returns the numbers of a column of Ts.
 template <typename T>
 std::span<const T> GetNumbers(const StoredColumn& column) {
   return {reinterpret_cast<const T*>(column.bytes.get()),
           static_cast<size_t>(column.rows)};
 }
 
-// All rows of a column of Ts, or of texts.
+// Returns all rows of a column of Ts or of strings.
 template <typename T>
 std::vector<T> GetRows(const StoredColumn& column) {
   std::vector<T> rows;
@@ -79,7 +79,7 @@ struct IndexDigest {
   friend bool operator==(const IndexDigest&, const IndexDigest&) = default;
 };
 
-// The CRC32C of the content of columns, one after the other.
+// The CRC32C of the contents of columns, one after the other.
 class ColumnCrc {
  public:
   void Add(const StoredColumn& column);
@@ -92,30 +92,29 @@ class ColumnCrc {
   uint64_t bytes_ = 0;
 };
 
-// Returns whether the column is in the second part of the digest.
+// Returns true if the column is in the second part of the digest.
 bool IsValueColumn(std::string_view path);
 // Returns the digest of all columns.
 IndexDigest ComputeDigest(const StoredColumns& columns);
-// The part that covers step, time and checksums.
+// Returns the part that covers step, time and checksums.
 uint32_t ComputeValueDigest(int64_t step, int64_t time,
                             const std::vector<uint32_t>& checksums);
 
-// A column of such rows; each text takes as much as the longest.
+// Makes a column of these rows. Pads strings to the length of the longest.
 template <typename T>
 StoredColumn ToStoredColumn(std::string path, const std::vector<T>& rows);
 
 // Converts all columns.
 StoredColumns ToStoredColumns(const IndexColumns& columns);
 
-// Converts them back.
+// The inverse of ToStoredColumns.
 IndexColumns ToIndexColumns(StoredColumns stored);
 
-// The columns of an index that has no arrays but those of `keys` that are
-// there, and neither objects nor values. Whether the columns of arrays
-// and datasets have the right lengths is checked; of what other arrays have, no
-// more than that. Nothing: they do not, or a key is there twice, or one of
-// these arrays has chunks with filters, whose names in their file follow from
-// all keys.
+// Returns the columns of an index that has only those arrays of `keys` that
+// exist, and no objects or values. Checks that the columns of arrays and
+// datasets have the right lengths, but nothing else of other arrays. Returns
+// nothing if the lengths are wrong, if a key appears twice, or if one of these
+// arrays has chunks with filters: the paths of its datasets depend on all keys.
 std::optional<IndexColumns> SelectArrays(const StoredColumns& stored,
                                          const std::vector<std::string>& keys);
 

@@ -18,8 +18,8 @@
 namespace belay {
 namespace {
 
-// Calls `visit` with each element of `all` and the one of the same name among
-// `others`, or null. Mostly both have the same order, so the same place is
+// Calls `visit` with each element of `all` and the element of `others` with the
+// same name, or null. Both usually have the same order, so the same position is
 // tried first.
 template <typename Named, typename Visit>
 void ForEachNamed(const std::vector<Named>& all,
@@ -63,18 +63,18 @@ KnownObjects CopyObjects(const LiveGraph& live) {
   return known;
 }
 
-// Returns by node of `live` whether it is an object of `before`. Addresses are
-// reused, so the address is not enough: a path that led to the object must
-// still lead to it, through known objects. A new object that has both the
-// address and a path of a destroyed one is mistaken for it.
+// Returns, for each node of `live`, whether it is an object of `before`.
+// Addresses are reused, so the address is not enough: a path that led to the
+// object must still lead to it, through known objects. A new object that has
+// both the address and a path of a destroyed object is mistaken for it.
 std::vector<bool> FindKnown(const KnownObjects& before, const LiveGraph& live) {
   std::vector<int32_t> known(live.ids.size(),
                              -1);  // per live node: its node in `before`, or -1
-  std::vector<int32_t> queue;      // live nodes as they were paired
+  std::vector<int32_t> queue;      // live nodes in the order of pairing
   const auto pair = [&](int32_t old, int32_t now) {
     const ObjectId& a = before.ids[At(old)];
     const ObjectId& b = live.ids[At(now)];
-    // An object without an address is known by its path alone.
+    // An object without an address is identified only by its path.
     const bool is_same =
         a == b || (a.address == nullptr && b.address == nullptr);
     if (!is_same || known[At(now)] >= 0) return;
@@ -106,7 +106,7 @@ std::vector<bool> FindKnown(const KnownObjects& before, const LiveGraph& live) {
   return is_known;
 }
 
-// SaveAs does not store the counter of saves.
+// Skips the save counter if it is not stored. SaveAs does not add a counter.
 void SkipAbsentSaveCounter(const ObjectGraph& saved, const LiveGraph& live,
                            std::vector<RestoreChoice>& choices) {
   const auto& children = saved.nodes[0].children;
@@ -143,8 +143,8 @@ absl::string_view WithoutSlash(absl::string_view key) {
   return key;
 }
 
-// Returns for each live node whether the arguments settle all its values and
-// those of the objects below it.
+// Returns, for each live node, whether the arguments settle all values of the
+// node and of the objects below it.
 std::vector<bool> AreSettled(const LiveGraph& live,
                              const std::vector<RestoreChoice>& choices,
                              const std::vector<bool>& is_matched) {
@@ -205,7 +205,7 @@ class Matcher {
   MatchResult ByName() {
     Bind(0, 0);
     MatchStoredKeys();
-    // The exact name goes first, so that no other value gets its array.
+    // Exact names come first, so that no other value gets their arrays.
     FindArrays([](absl::string_view name) { return name; });
     FindArrays(WithoutSlash);
     for (size_t i = 0; i < live_.values.size(); ++i) {
@@ -224,19 +224,19 @@ class Matcher {
     return live_.graph.nodes[At(node)];
   }
 
-  // Other ranks have all elements of the value. They know its other names, and
-  // report it if it is missing.
+  // Returns true if all elements of the value are on other ranks. Those ranks
+  // know its other names, and report the value if it is missing.
   bool OthersHave(const LiveValue& value) const {
     return LiveNode(value.node).is_empty &&
            NumElements(live_.GetAttribute(value).shape) > 0;
   }
 
-  // Notes a difference between a stored value, which is attribute `place`, and
-  // one of the program. Returns whether the value can be restored.
+  // Records a difference between a stored value, which is attribute `place`,
+  // and a value of the program. Returns true if the value can be restored.
   bool CheckKind(size_t place, const GraphAttribute& stored, size_t value) {
     const LiveValue& live = live_.values[value];
     const GraphAttribute& own = live_.GetAttribute(live);
-    // A handler decides for itself what it makes of a stored value.
+    // A handler decides itself how to use a stored value.
     if (own.has_handler()) return true;
     const bool is_array = !stored.has_handler();
     const StoredForm found{stored.dtype, stored.shape};
@@ -265,7 +265,7 @@ class Matcher {
     result_.reads.push_back({.value = value, .key = key});
   }
 
-  // By key, the number of a stored attribute.
+  // Maps keys to the numbers of stored attributes.
   using Places = absl::flat_hash_map<absl::string_view, size_t>;
 
   // Matches a value with the stored values that it is computed from.
@@ -290,7 +290,7 @@ class Matcher {
       for (const size_t place : sources) Use(place, AttributeUse::kSkipped);
       return;
     }
-    // Without a result, reading reports what is wrong.
+    // If this fails, reading reports the error.
     const StatusOr<ArrayForm> form =
         ComputeForm(choice.transform, [&](const auto& name) {
           const auto found = forms.find(name);
@@ -330,9 +330,9 @@ class Matcher {
     }
   }
 
-  // Matches arrays to values that have none yet: `name` is applied to the key
-  // of the array and to the key or the plain name of the value, and the results
-  // are compared.
+  // Matches arrays to values that have no array yet. Compares the results of
+  // `name` for the key of the array and for the key or the plain name of the
+  // value.
   void FindArrays(absl::string_view (*name)(absl::string_view)) {
     Places places;
     for (size_t i = 0; i < attributes_.size(); ++i) {
@@ -367,8 +367,8 @@ class Matcher {
                                  key(value), "\""));
   }
 
-  // Objects stay matched while a path that they had in both graphs still leads
-  // to them.
+  // Objects stay matched as long as a path that they had in both graphs still
+  // leads to them.
   void BindRemembered() {
     if (restoration_.bound.empty() || !IsRemembered(0, 0)) return;
     is_remembering_ = true;
@@ -400,7 +400,7 @@ class Matcher {
   }
 
   // An empty object has a node for each of its paths. Ranks that have elements
-  // of it report whether it is the one that was bound.
+  // of the object report whether it is the bound object.
   void NoteNothingToRead(int32_t live) {
     is_settled_[At(live)] = true;
     const auto first = static_cast<std::ptrdiff_t>(live_.first_value[At(live)]);
@@ -487,8 +487,8 @@ class Matcher {
     }
   }
 
-  // Returns for each stored node whether it has slots, or values that no
-  // argument gives to a value of another key.
+  // Returns, for each stored node, whether it has slots, or values that the
+  // arguments do not assign to a value with another key.
   std::vector<bool> HaveUnclaimedValues() const {
     std::vector<bool> have;
     for (size_t i = 0; i < saved_.nodes.size(); ++i) {
@@ -530,21 +530,21 @@ class Matcher {
   const LiveGraph& live_;
   const RestoredNumbers& restored_;
   const std::vector<bool> is_known_;     // per live node
-  std::vector<bool> is_matched_;         // by live value
+  std::vector<bool> is_matched_;         // per live value
   std::vector<bool> is_settled_;         // per live node: nothing to read
   std::vector<size_t> first_attribute_;  // per stored node
   std::vector<const GraphAttribute*> attributes_;  // of all stored nodes
-  absl::flat_hash_set<size_t> claimed_;            // attributes, by stored_key
-  bool is_remembering_ = false;   // only what was bound is bound
-  std::vector<int32_t> queue_;    // stored nodes as they were bound
-  std::vector<int32_t> waiting_;  // stored nodes that nobody holds
+  absl::flat_hash_set<size_t> claimed_;  // attributes that arguments name
+  bool is_remembering_ = false;   // bind only what an earlier match has bound
+  std::vector<int32_t> queue_;    // stored nodes in the order of binding
+  std::vector<int32_t> waiting_;  // stored nodes that the program lacks
   // For a match by name.
-  std::vector<bool> is_found_;                  // by live value
-  absl::flat_hash_map<size_t, size_t> owners_;  // values, by array
+  std::vector<bool> is_found_;                  // per live value
+  absl::flat_hash_map<size_t, size_t> owners_;  // the value of each array
   MatchResult result_;
 };
 
-// Parses what FormText wrote. Returns nothing for the type of a handler.
+// Parses the output of FormText. Returns nothing for the type of a handler.
 std::optional<StoredForm> ParseForm(std::string_view text) {
   const size_t end = text.find(" [");
   if (end == text.npos || !text.ends_with("]")) return std::nullopt;

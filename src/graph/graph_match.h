@@ -22,42 +22,41 @@ namespace belay {
 // The objects of the program at an earlier time, without their values.
 struct KnownObjects {
   ObjectGraph graph;
-  std::vector<ObjectId> ids;  // by node
+  std::vector<ObjectId> ids;  // per node
 };
 
 // Objects are matched along the edges from the root, never by the text of keys:
-// an object that a matched object holds under a name is matched with the one
-// that the stored object held under that name. Objects that the program creates
-// later are matched later, by calling again.
+// if two objects match, the objects that they hold under the same name match as
+// well. Objects that the program creates later are matched by a later call.
 
-// The child of the root that belay counts saves with. A checkpoint may lack it.
+// The child of the root in which belay counts saves. A checkpoint may lack it.
 inline constexpr std::string_view kSaveCounter = "save_counter";
 // The key of its value. Arguments do not apply to it, since the program does
-// not know of it.
+// not know this value.
 const std::string& SaveCounterKey();
 
 // A restore that the program requested, and the matches so far.
 struct Restoration {
-  // Increases from restore to restore.
+  // Increases with each restore.
   int64_t number = 1;
-  // If `by_name`: one node whose attributes are all arrays.
+  // If `by_name`: one node, whose attributes are all values of the checkpoint.
   ObjectGraph saved;
   bool by_name = false;
-  // By stored node: the matched object, or nobody.
+  // The object matched with each stored node, or ObjectId().
   std::vector<ObjectId> bound = {};
 };
 
-// The values that a restore has read already.
+// The values that restores have read so far.
 struct RestoredNumbers {
-  // All objects when this was updated last.
+  // All objects at the time of the last update.
   KnownObjects objects;
-  // By object and name of the value: the number of the restore.
+  // The number of the restore for each object and value name.
   absl::flat_hash_map<std::pair<ObjectId, std::string>, int64_t> numbers;
 };
 
 enum class NodeMatch : uint8_t {
-  kAbsent,    // nobody holds it
-  kDeferred,  // its holder is there, it is not
+  kAbsent,    // no object of the program matches
+  kDeferred,  // its holder is matched, so it can match later
   kBound,
 };
 
@@ -69,7 +68,7 @@ enum class AttributeUse : uint8_t {
 
 // A value whose stored counterpart has another dtype or shape.
 struct Mismatch {
-  int64_t attribute = 0;  // of the stored graph, counted over all nodes
+  int64_t attribute = 0;  // number in the stored graph, over all nodes
   std::string key;        // of the program's value
   std::string needed;
   std::string found;
@@ -84,13 +83,13 @@ void Fields(Archive& archive, Mismatch& mismatch) {
 // The match as a rank reports it.
 struct RankMatch {
   int rank = 0;
-  std::vector<NodeMatch> nodes;  // by stored node
-  // By stored attribute, counted over all nodes.
+  std::vector<NodeMatch> nodes;  // per stored node
+  // Per stored attribute, counted over all nodes.
   std::vector<AttributeUse> used;
   // Used attributes whose key in the program differs.
   std::vector<std::pair<int64_t, std::string>> renamed;
   std::vector<Mismatch> mismatches;
-  std::vector<Mismatch> conversions;  // the same of used ones
+  std::vector<Mismatch> conversions;  // differences of used attributes
   std::vector<std::string> missing;   // keys of the program that are not stored
   // Keys that are not stored and may be absent.
   std::vector<std::string> defaulted;
@@ -107,22 +106,23 @@ void Fields(Archive& archive, RankMatch& match) {
 
 struct MatchResult {
   RankMatch rank_match;
-  std::vector<int32_t> live_nodes;  // by stored node, or -1
-  // The values to read, with their keys in the file: those that no restore of
-  // this or a larger number has read.
+  std::vector<int32_t> live_nodes;  // per stored node; -1: none
+  // The values to read, with their keys in the file. Omits values that a
+  // restore with this or a larger number has read.
   std::vector<KeyedValue> reads;
 };
 
 // Matches the objects. A stored object keeps the first object that it is
-// matched with; another one causes a warning, unless it is empty here. Several
-// stored objects may match one object: each value is read from the first that
-// has it. `choices` is empty or has one element for each of live.values; a
-// value with a stored_key is matched by that key alone.
+// matched with. A second object causes a warning, unless that object is empty
+// on this rank. Several stored objects may match one object: each value is then
+// read from the first stored object that has it. `choices` is empty or has one
+// element for each of live.values. A value with a stored_key is matched only by
+// that key.
 MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
                          const RestoredNumbers& restored, int rank,
                          std::vector<RestoreChoice> choices = {});
 
-// Records that the values were read, and forgets objects that are gone.
+// Records that the values were read, and forgets objects that no longer exist.
 void RememberMatch(const LiveGraph& live, const MatchResult& match,
                    Restoration& restoration, RestoredNumbers& restored);
 
@@ -130,11 +130,11 @@ void RememberMatch(const LiveGraph& live, const MatchResult& match,
 // arrays matter.
 ObjectGraph GraphOfArrays(std::vector<GraphAttribute> arrays);
 
-// The type of a value with a handler begins with this in messages.
+// In messages, the type of a value with a handler begins with this text.
 inline constexpr std::string_view kTypeText = "type ";
 
-// Returns which options let these differences pass, and the first value that no
-// option helps. "" for no values.
+// Names the options that allow these differences, and the first value that no
+// option can convert. Returns "" for no values.
 std::string MismatchAdvice(const std::vector<DifferentValue>& values);
 
 }  // namespace belay

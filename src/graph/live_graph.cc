@@ -24,15 +24,17 @@ namespace {
 // address.
 bool IsObject(const Memory& memory) { return memory.id.address != memory.data; }
 
-// Keeps the address that the function has returned: the owner describes itself
-// anew for each save and restore, and the function may be gone by then.
+// Keeps the address that the function has returned. The owner describes itself
+// anew for each save and restore, and the function may not outlive this
+// description.
 void StayWhereFound(Shard& shard) {
   shard.object = nullptr;
   shard.access = nullptr;
   shard.object_elements = -1;
 }
 
-// Returns what identifies an array. A shorter one may begin at its address.
+// Returns the id of an array. A shorter array may begin at the same address, so
+// the id includes the shape.
 ObjectId ArrayId(const Memory& memory, const Shape& shape) {
   ObjectId id = memory.id;
   if (IsObject(memory)) return id;
@@ -82,7 +84,7 @@ TrackedValue::TrackedValue(const Shape& global_shape, const Box& box,
 
 TrackedValue FromRank0(TrackedValue value) {
   value.from_rank0_ = true;
-  value.object_ = {};  // a handler would list shards of its own
+  value.object_ = {};  // a handler would list different shards
   return value;
 }
 
@@ -133,7 +135,7 @@ Status TrackedValue::List(std::string_view key, int rank, State& state) const {
   }
   if (variable_ != nullptr) {
     if (variable_->components().empty()) {
-      state.AddShardedVariable(key, *variable_);  // which is its error
+      state.AddShardedVariable(key, *variable_);  // reports the error
     }
     for (Shard& shard : ShardsOfVariable(key, *variable_)) {
       AddShard(state, std::move(shard));
@@ -198,9 +200,9 @@ bool HasElements(const LiveGraph& live) {
 
 }  // namespace
 
-// The graph while Trackers write to it. Nodes get their numbers when they are
-// first named, and describe themselves in the order of their numbers, which is
-// breadth-first.
+// Builds the graph from the calls of Trackers. Nodes get their numbers when
+// they are first named, and describe themselves in the order of their numbers,
+// which is breadth-first.
 class GraphBuilder {
  public:
   GraphBuilder(int rank, int num_ranks,
@@ -224,11 +226,11 @@ class GraphBuilder {
     return std::move(live_);
   }
 
-  // For the Tracker of the object that describes itself.
+  // Called by the Tracker of the object that describes itself.
   int rank() const { return rank_; }
   void AddValue(std::string_view name, const TrackedValue& value) {
     if (!IsGoodName(name, "value")) return;
-    // A handler for the type of a value that needs none takes precedence.
+    // A handler takes precedence even if the value does not need one.
     const ValueRef& object = value.object();
     if (object.address != nullptr &&
         AddWithHandler({std::string(name), object, nullptr, /*shard=*/0})) {
@@ -268,7 +270,7 @@ class GraphBuilder {
       mistakes_.emplace_back(state.status().message());
       return;
     }
-    // Ranks have different shapes, and none is that of the array.
+    // Shapes differ between ranks, and none is the shape of the stored array.
     AddAttribute({.name = std::string(name),
                   .key = shard.key,
                   .typestr = std::string(kRowsTypestr)},
@@ -381,7 +383,7 @@ class GraphBuilder {
             Cat("its description threw an ", std::string(status.message())));
   }
 
-  // Adds a value that has a handler. Returns whether it has one.
+  // Adds a value if it has a handler. Returns true if it has one.
   bool AddWithHandler(TypedValue value) {
     const std::string name = std::move(value.key);
     value.key = AttributeKey(object_names_[At(current_)], name);
@@ -397,7 +399,7 @@ class GraphBuilder {
       Mistake(current_, std::string(typestr.status().message()));
       return true;
     }
-    // A handler without a name stands for what the value holds.
+    // With an empty typestr, the stored type depends on what the value holds.
     AddAttribute({.name = name,
                   .key = value.key,
                   .typestr = typestr->empty() ? "any" : *std::move(typestr)},
@@ -436,7 +438,7 @@ class GraphBuilder {
     }
   }
 
-  // Returns whether other ranks list the slot, which know the variable.
+  // Returns true if the slot is left to other ranks, which know the variable.
   bool LeaveOut(const NamedSlot& named) {
     const StatusOr<LiveGraph> variable = TrackObjects(named.variable, rank_);
     const StatusOr<LiveGraph> slot = TrackObjects(named.slot, rank_);
@@ -471,7 +473,8 @@ class GraphBuilder {
     return variable->second;
   }
 
-  // Returns the names of the empty objects that have such a value.
+  // Returns the names of the empty objects with a value of this dtype and
+  // shape.
   std::vector<std::string> EmptyLike(const GraphAttribute& value) const {
     std::vector<std::string> names;
     for (size_t i = 0; i < live_.graph.nodes.size(); ++i) {
@@ -485,7 +488,7 @@ class GraphBuilder {
   }
 
   void NumberSlots() {
-    // `node` is a place in slots_ until the slots have nodes.
+    // `node` is an index into slots_ until the slots have nodes.
     for (size_t i = 0; i < slots_.size(); ++i) {
       if (slots_[i].variable.is_empty() && LeaveOut(slots_[i])) continue;
       const int32_t variable = FindVariable(slots_[i]);
@@ -578,9 +581,9 @@ class GraphBuilder {
   bool in_slot_ = false;
   bool slot_has_children_ = false;
   bool out_of_memory_ = false;
-  std::vector<ObjectRef> objects_;         // by node
-  std::vector<std::string> object_names_;  // by node
-  std::vector<int> lengths_;               // of the paths, by node
+  std::vector<ObjectRef> objects_;         // per node
+  std::vector<std::string> object_names_;  // per node
+  std::vector<int> lengths_;               // path length of each node
   absl::flat_hash_map<ObjectId, int32_t> nodes_;
   std::vector<NamedSlot> slots_;
   std::vector<std::string> mistakes_;

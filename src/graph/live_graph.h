@@ -24,9 +24,9 @@
 namespace belay {
 
 // The objects of this rank as they describe themselves: their graph, and the
-// addresses of their values. Nothing is read but pointers.
+// addresses of their values. Only pointers are read, not the values.
 
-// State that only the program can interpret, and the text that is its shard.
+// State that only the program can interpret. `bytes` is saved as a string.
 struct OpaqueState {
   std::function<StatusOr<std::string>()> get;
   std::function<Status(const std::string&)> set;
@@ -38,18 +38,18 @@ struct LiveValue {
   int32_t node = 0;
   int32_t attribute = 0;                // of that node
   std::vector<Shard> shards;            // under the attribute's key
-  ValueRef handled = {};                // has a handler, and no shards yet
-  TypeHandlerPtr handler = nullptr;     // that it came with, or null
+  ValueRef handled = {};                // set if the value has a handler
+  TypeHandlerPtr handler = nullptr;     // given with the value, or null
   std::unique_ptr<OpaqueState> opaque;  // or null
 };
 
 struct LiveGraph {
   ObjectGraph graph;
-  // By node. An object without an address is known by its path.
+  // Per node. An object without an address is identified by its path.
   std::vector<ObjectId> ids;
   // Ascending by node.
   std::vector<LiveValue> values;
-  std::vector<size_t> first_value;  // by node, the place in `values`
+  std::vector<size_t> first_value;  // per node, an index into `values`
 
   const GraphAttribute& GetAttribute(const LiveValue& value) const {
     return graph.nodes[static_cast<size_t>(value.node)]
@@ -60,18 +60,20 @@ struct LiveGraph {
 // A child that the caller adds to the root.
 using Attached = std::pair<std::string, ObjectRef>;
 
-// Asks the root and all objects that it leads to for their descriptions.
-// Attached children follow those of the root; if the root names one as well, it
-// must be the same object. Layouts must fit `num_ranks` ranks; 0: any number.
+// Asks the root and all objects reachable from it for their descriptions.
+// Attached children follow the root's own children. If the root names an
+// attached child as well, both must be the same object. Layouts must fit
+// `num_ranks` ranks; 0: any number.
 // Errors: InvalidArgument - all mistakes in the descriptions; Unimplemented - a
-//   slot that has children; ResourceExhausted - a description found no memory.
+//   slot that has children; ResourceExhausted - a description ran out of
+//   memory.
 StatusOr<LiveGraph> TrackObjects(const ObjectRef& root, int rank,
                                  const std::vector<Attached>& attached = {},
                                  const TypeHandlerRegistry* handlers = nullptr,
                                  int num_ranks = 0);
 
 struct KeyedValue {
-  size_t value = 0;  // its place in LiveGraph::values
+  size_t value = 0;  // its index in LiveGraph::values
   std::string key;
 };
 

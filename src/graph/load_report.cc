@@ -20,7 +20,7 @@
 namespace belay {
 namespace {
 
-// A stored attribute among those of all nodes.
+// A stored attribute and its node.
 struct Place {
   int32_t node = 0;
   const GraphAttribute* attribute = nullptr;
@@ -105,7 +105,7 @@ class Reporter {
     }
   }
 
-  // Each text once, in the order of the ranks.
+  // Adds each text once, in the order of the ranks.
   void AddTexts() {
     const auto add = [](const std::vector<std::string>& texts,
                         std::set<std::string>& known,
@@ -199,7 +199,8 @@ std::string Count(size_t number, std::string_view one, std::string_view many) {
   return Cat(number, " ", number == 1 ? one : many);
 }
 
-// Returns "a; b; and 3 more" after the first ten. Names come from files.
+// Joins at most ten lines, such as "a; b; and 3 more". Escapes them, because
+// names come from files.
 std::string Shown(Lines lines, std::string_view separator) {
   for (size_t i = 0; i < std::min(lines.size(), kShown); ++i) {
     lines[i] = PrintableLine(lines[i]);
@@ -231,8 +232,8 @@ std::string UnusedLine(const UnusedValue& value) {
   return Cat(value.object, ": \"", value.stored_key, "\"");
 }
 
-// Returns the path of a value or an object, "model/w": it stays the same if an
-// object becomes a value.
+// Returns the path of a value or an object, "model/w". The path does not change
+// if an object becomes a value.
 std::string PlainName(std::string_view name) {
   std::string plain;
   for (std::string_view part : Split(name, '/')) {
@@ -252,7 +253,8 @@ std::string PlainObjectName(std::string name) {
   return name;
 }
 
-// Returns unused stored values that are close to the first few of these names.
+// Returns unused stored values that are similar to the first few of these
+// names.
 std::string CloseHint(const Lines& absent, const LoadReport& report) {
   constexpr size_t kHints = 3, kMaxNames = 10, kMaxOffers = 10000;
   Lines plain;
@@ -323,7 +325,7 @@ Status CheckUsed(std::string_view assertion, const LoadReport& report) {
   return absl::OkStatus();
 }
 
-// The counter of saves is belay's own, and in nearly every checkpoint.
+// The save counter belongs to belay, and nearly every checkpoint has it.
 bool HasSaveCounter(const LoadReport& report) {
   return std::any_of(report.matched.begin(), report.matched.end(),
                      [](const MatchedValue& value) {
@@ -384,7 +386,7 @@ std::string ReportText(const LoadReport& report, const std::string& ranks) {
   return text;
 }
 
-// Leaves out the stored values that other ranks use.
+// Removes the stored values that other ranks use.
 LoadReport WithoutOthers(LoadReport report, const LoadReport& merged) {
   absl::flat_hash_set<std::string_view> unused, deferred;
   for (const UnusedValue& value : merged.unused) {
@@ -443,7 +445,8 @@ Status LoadStatus::AssertConsumed() const {
   constexpr std::string_view kName = "assert consumed";
   if (kind_ == Kind::kInitializationOnly) return NothingToRestore(kName);
   BELAY_RETURN_IF_ERROR(CheckExisting(kName, report_));
-  // Files of other programs may hold much that this one does not need.
+  // Files written by other programs may hold many values that this program does
+  // not need.
   if (kind_ == Kind::kNameBased) return absl::OkStatus();
   return CheckUsed(kName, report_);
 }

@@ -1,4 +1,4 @@
-// The report of a restore, from what the ranks found.
+// Makes the report of a restore from the matches of all ranks.
 
 #ifndef BELAY_GRAPH_LOAD_REPORT_H_
 #define BELAY_GRAPH_LOAD_REPORT_H_

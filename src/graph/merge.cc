@@ -11,7 +11,8 @@
 namespace belay {
 namespace {
 
-// Adds an array to the object that its key names. Returns whether that exists.
+// Adds an array to the object that its key names. Returns false if there is no
+// such object.
 bool AddMade(const MadeArray& made,
              const absl::flat_hash_map<std::string, size_t>& nodes,
              ObjectGraph& graph) {
@@ -66,10 +67,10 @@ struct Member {
   int32_t node = 0;
 };
 
-// Nodes of several graphs in classes, by union-find. Two nodes are one object
-// if one path leads to both, and so if edges of one name lead to them from one
-// class. Slots are one object if name, class of the variable and class of the
-// optimizer are the same.
+// Groups the nodes of several graphs into classes, by union-find. Two nodes are
+// one object if one path leads to both, or if edges with the same name lead to
+// them from one class. Slots are one object if name, class of the variable and
+// class of the optimizer are the same.
 class PathClasses {
  public:
   // Borrows the graphs.
@@ -133,7 +134,7 @@ class PathClasses {
     return i;
   }
 
-  // Edges of one name from one class lead to one class.
+  // Edges with the same name from one class lead to one class.
   void AddEdge(int32_t from, absl::string_view name, int32_t to) {
     const auto [edge, is_new] = edges_[At(Leader(from))].emplace(name, to);
     if (!is_new) Unite(edge->second, to);
@@ -141,7 +142,7 @@ class PathClasses {
 
   void Unite(int32_t a, int32_t b) { pending_.emplace_back(a, b); }
 
-  // Uniting may find more to unite.
+  // Uniting two classes may require uniting more.
   void Settle() {
     while (!pending_.empty()) {
       int32_t a = Leader(pending_.back().first);
@@ -176,11 +177,11 @@ class PathClasses {
   }
 
   std::vector<const ObjectGraph*> graphs_;
-  std::vector<int32_t> first_;   // by graph
+  std::vector<int32_t> first_;   // the first member of each graph
   std::vector<Member> members_;  // all nodes of all graphs
-  std::vector<int32_t> leader_;  // of the others: on the way to it
-  std::vector<int32_t> next_;    // in its class, a ring
-  std::vector<Edges> edges_;     // by leader
+  std::vector<int32_t> leader_;  // the leader, or a member on the way to it
+  std::vector<int32_t> next_;    // the next member of the class, in a ring
+  std::vector<Edges> edges_;     // per leader
   std::vector<std::pair<int32_t, int32_t>> pending_;
 };
 
@@ -188,7 +189,7 @@ class PathClasses {
 struct Source {
   const ObjectGraph* graph = nullptr;
   std::vector<int> ranks;
-  std::vector<int32_t> merged;  // by node, its number in the union
+  std::vector<int32_t> merged;  // the number of each node in the union
 };
 
 std::vector<const ObjectGraph*> ListGraphs(const std::vector<Source>& sources) {
@@ -245,7 +246,7 @@ class Merger {
     return GetSource(member).graph->nodes[At(member.node)];
   }
 
-  // Returns the node of a class, which becomes `node` if it has none.
+  // Returns the merged node of a class. Adds `node` if the class has none.
   int32_t NumberClass(int32_t leader, GraphNode node) {
     const auto number = static_cast<int32_t>(merged_.nodes.size());
     const auto [found, is_new] = numbers_.emplace(leader, number);
@@ -262,8 +263,8 @@ class Merger {
     return number;
   }
 
-  // Returns whether one object of some ranks is two on another. A rank on which
-  // it is empty cannot tell.
+  // Returns true if one object of some ranks is two objects on another rank.
+  // Ranks on which the object is empty cannot tell.
   bool IsSplit(const std::vector<Member>& members, bool report) {
     const Member* last = nullptr;
     for (const Member& member : members) {
@@ -282,7 +283,7 @@ class Merger {
     const auto path_a = PathElements(*split.graph, a.node);
     const auto path_b = PathElements(*split.graph, b.node);
     std::vector<int> sharing;
-    std::vector<int> others;  // the paths of several ranks make it one object
+    std::vector<int> others;  // only their paths together make it one object
     for (const Member& member : members) {
       const Source& source = GetSource(member);
       const int32_t node = FindNode(*source.graph, path_a);
@@ -314,7 +315,7 @@ class Merger {
   }
 
   void AddSlots(size_t i) {
-    // `node` is the class until the slots are sorted.
+    // Until the slots are sorted, `node` is their class.
     std::vector<GraphSlot> slots;
     absl::flat_hash_set<int32_t> known;
     for (const Member& member : members_[i]) {
@@ -339,7 +340,7 @@ class Merger {
   void AddAttributes(size_t i) {
     std::vector<GraphAttribute>& attributes = merged_.nodes[i].attributes;
     named_.clear();
-    std::vector<int32_t> graphs;  // of each attribute, where it came from
+    std::vector<int32_t> graphs;  // the graph that each attribute came from
     for (const Member& member : members_[i]) {
       for (const GraphAttribute& attribute : GetNode(member).attributes) {
         const auto [same, is_new] =
@@ -378,11 +379,11 @@ class Merger {
   std::vector<Source> sources_;
   PathClasses classes_;
   ObjectGraph merged_;
-  std::vector<std::string> names_;                        // by merged node
-  std::vector<std::vector<Member>> members_;              // by merged node
-  std::vector<bool> is_split_;                            // by merged node
-  absl::flat_hash_map<absl::string_view, size_t> named_;  // attributes of one
-  absl::flat_hash_map<int32_t, int32_t> numbers_;         // by class
+  std::vector<std::string> names_;                        // per merged node
+  std::vector<std::vector<Member>> members_;              // per merged node
+  std::vector<bool> is_split_;                            // per merged node
+  absl::flat_hash_map<absl::string_view, size_t> named_;  // a node's attributes
+  absl::flat_hash_map<int32_t, int32_t> numbers_;         // per class
   std::vector<std::string> conflicts_;
 };
 
@@ -408,7 +409,7 @@ Renames FindRenames(const Source& source,
 
 StatusOr<MergedGraph> MergeGraphs(const std::vector<RankGraph>& ranks) {
   std::vector<Source> sources;
-  std::vector<size_t> source_of;  // by position in `ranks`
+  std::vector<size_t> source_of;  // per element of `ranks`
   absl::flat_hash_map<const ObjectGraph*, size_t> known;
   for (const RankGraph& rank : ranks) {
     const auto [same, is_new] = known.emplace(rank.graph, sources.size());

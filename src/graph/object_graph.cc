@@ -104,7 +104,7 @@ std::vector<bool> HaveValues(const ObjectGraph& graph) {
 }
 
 std::vector<bool> LeadToThem(const ObjectGraph& graph, std::vector<bool> have) {
-  // Goes back along the edges, which may form circles.
+  // Follows the edges backwards; they may form cycles.
   std::vector<std::vector<int32_t>> holders(graph.nodes.size());
   std::vector<int32_t> found;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -151,7 +151,7 @@ bool HasNameTwice(const std::vector<GraphChild>& children) {
   return std::ranges::adjacent_find(names) != names.end();
 }
 
-// Checks one node. `lengths` has those of the paths of the nodes before it.
+// Checks one node. `lengths` has the path lengths of the nodes before it.
 Status CheckNode(const ObjectGraph& graph, size_t i,
                  const std::vector<int>& lengths) {
   const auto is_node = [&](int32_t node) {
@@ -209,7 +209,7 @@ Status CheckGraph(const ObjectGraph& graph) {
     BELAY_RETURN_IF_ERROR(CheckNode(graph, i, lengths));
     const GraphNode& node = graph.nodes[i];
     lengths.push_back(i == 0 ? 0 : lengths[At(node.parent)] + 1);
-    // Note which nodes the last edge of their path leads to.
+    // Mark the nodes that the last edge of their path leads to.
     for (const GraphChild& child : node.children) {
       const GraphNode& to = NodeAt(graph, child.node);
       if (to.parent == static_cast<int32_t>(i) && to.name == child.name) {
@@ -234,16 +234,16 @@ Status CheckGraph(const ObjectGraph& graph) {
 
 namespace {
 
-// A node, a part of the node before, or the end.
+// A node, a part of the preceding node, or the end.
 enum class EntryKind : uint8_t { kNode, kChild, kAttribute, kSlot, kEnd };
 
-// Entries hold the number of a node as its difference from the expected one:
-// most entries stay as they are where a graph gets one node more.
+// Entries hold the number of a node as its difference from the expected number,
+// so most entries do not change when a node is added to a graph.
 struct Expected {
-  int32_t parent = 0;     // as of the node before
+  int32_t parent = 0;     // as for the node before
   int32_t optimizer = 0;  // the same
-  int32_t child = 1;      // one more than all before
-  int32_t variable = 0;   // as of the slot before
+  int32_t child = 1;      // one more than the largest child before
+  int32_t variable = 0;   // as for the slot before
   int32_t slot = 0;       // one more than the slot before
 };
 
@@ -290,13 +290,13 @@ void EntryFields(Archive& archive, Expected& expected, GraphSlot& slot) {
   expected.slot = Add(slot.node, 1);
 }
 
-// Writes all entries; calls `ended` behind each.
+// Writes all entries; calls `ended` after each.
 void PutEntries(const ObjectGraph& graph, WireWriter& out,
                 absl::FunctionRef<void()> ended) {
   Expected expected;
   const auto put = [&](EntryKind kind, const auto& entry) {
     out.Put(kind);
-    // Writing changes nothing.
+    // Writing does not change the entry.
     EntryFields(out, expected,
                 const_cast<std::remove_cvref_t<decltype(entry)>&>(entry));
     ended();
@@ -387,7 +387,7 @@ uint64_t GraphFingerprint(const ObjectGraph& graph) {
 // --- Object listing ---
 
 int64_t PathBytes(const ObjectGraph& graph) {
-  // The most bytes that PrettyName adds to a name.
+  // The maximum number of bytes that PrettyName adds to a name.
   constexpr double kBetween = 16;
   std::vector<double> lengths;
   double sum = 0;
@@ -463,7 +463,7 @@ StatusOr<uint32_t> FindRow(const GraphAttribute& attribute,
   return static_cast<uint32_t>(found - arrays.data());
 }
 
-// Notes the object of a value. Returns whether the value has a row.
+// Records the object of a value. Returns false if the value has no row.
 bool NoteValue(const GraphAttribute& attribute, int32_t node,
                StoredValues& values) {
   const auto found =

@@ -1,5 +1,5 @@
-// The object graph of a checkpoint: which object holds which others under which
-// names, and which values each of them has.
+// The object graph of a checkpoint: which objects hold which other objects
+// under which names, and which values each object has.
 
 #ifndef BELAY_GRAPH_OBJECT_GRAPH_H_
 #define BELAY_GRAPH_OBJECT_GRAPH_H_
@@ -20,10 +20,11 @@
 
 namespace belay {
 
-// Keys are made from the names by the rules of TensorFlow and only name
-// datasets: nothing is ever parsed from them.
+// Keys are made from the names by the rules of TensorFlow. They only name
+// datasets: the graph is never derived from keys.
 
-// The longest path: objects without an address may hold each other for ever.
+// The maximum length of a path: objects without an address can hold each other
+// endlessly.
 inline constexpr int kMaxPathElements = 1000;
 
 inline size_t At(int32_t node) { return static_cast<size_t>(node); }
@@ -43,7 +44,7 @@ struct GraphAttribute {
   Shape shape;          // of the whole array
   std::string layout;   // Layout::ToString, or empty
   bool opaque = false;  // bytes that only the program can read
-  // The type of its handler, if it has one; dtype and shape mean nothing then.
+  // The type of its handler, if it has one. Then dtype and shape are not used.
   std::string typestr = {};
 
   bool has_handler() const { return !typestr.empty(); }
@@ -60,15 +61,15 @@ struct GraphSlot {
   friend bool operator==(const GraphSlot&, const GraphSlot&) = default;
 };
 
-// An object. Its path is that of `parent` and `name`; the path of a slot is
-// that of its variable, that of its optimizer, and `name`.
+// An object. Its path is the path of `parent`, then `name`. The path of a slot
+// is the path of its variable, the path of its optimizer, then `name`.
 //
-// An empty object has no elements on this rank that tell it from others. It has
-// a node for each of its paths, and only other ranks know whether they are one
+// An empty object has no elements on this rank that identify it. It has a node
+// for each of its paths, and only other ranks know whether these nodes are one
 // object.
 struct GraphNode {
-  int32_t parent = -1;     // -1 for the root; of a slot its variable
-  int32_t optimizer = -1;  // of a slot, else -1
+  int32_t parent = -1;     // -1 for the root; the variable for a slot
+  int32_t optimizer = -1;  // -1 if this is not a slot
   std::string name;
   std::vector<GraphChild> children;
   std::vector<GraphAttribute> attributes;
@@ -79,9 +80,10 @@ struct GraphNode {
   friend bool operator==(const GraphNode&, const GraphNode&) = default;
 };
 
-// Node 0 is the root. The others come breadth-first, children in the order in
-// which their parent names them; then come the slots by optimizer, slot name
-// and variable. A path leads through the parents, so it is a shortest one.
+// Node 0 is the root. The other objects follow breadth-first, children in the
+// order in which their parent names them. Then come the slots, ordered by
+// optimizer, slot name and variable. Paths lead through the parents, so no
+// other path to a node is shorter.
 struct ObjectGraph {
   std::vector<GraphNode> nodes;
 
@@ -100,7 +102,7 @@ std::string AttributeKey(std::string_view object, std::string_view name);
 
 std::vector<std::string> ObjectNames(const ObjectGraph& graph);
 
-// Returns the elements of the path as they were given; those of a slot are the
+// Returns the elements of the path as they were given. For a slot, they are the
 // path of the variable, ".OPTIMIZER_SLOT", the path of the optimizer and the
 // name.
 std::vector<std::string> PathElements(const ObjectGraph& graph, int32_t node);
@@ -109,34 +111,34 @@ std::vector<std::string> PathElements(const ObjectGraph& graph, int32_t node);
 // (root).model.w".
 std::string PrettyName(const ObjectGraph& graph, int32_t node);
 
-// Returns by node whether it or an object below it has values or slots.
+// Returns, for each node, whether it or an object below it has values or slots.
 std::vector<bool> HaveValues(const ObjectGraph& graph);
 
-// Returns by node whether it is one of `nodes` or leads to one.
+// Returns, for each node, whether it is one of `nodes` or leads to one of them.
 std::vector<bool> LeadToThem(const ObjectGraph& graph, std::vector<bool> nodes);
 
-// Sorts slots by name, in the order in which the names first come, then by
+// Sorts slots by name, in the order in which the names first appear, then by
 // variable.
 void SortSlots(std::vector<GraphSlot>& slots);
 
-// Checks what the other functions rely on.
+// Checks the properties that the other functions rely on.
 // Errors: DataLoss - a node or an edge that does not exist, a node without a
 //   path or with one that is too long.
 Status CheckGraph(const ObjectGraph& graph);
 
-// Errors: DataLoss - the bytes are no graph.
+// Errors: DataLoss - the bytes are not a graph.
 std::string EncodeGraph(const ObjectGraph& graph);
 StatusOr<ObjectGraph> DecodeGraph(std::string_view bytes);
 
-// Returns the same bytes in pieces: graphs that differ little have most pieces
+// Returns the bytes of EncodeGraph in pieces. Similar graphs have most pieces
 // in common.
 Entries CutGraph(const ObjectGraph& graph);
 
-// Returns a number that equal graphs have on all ranks.
+// Returns a fingerprint. Equal graphs have equal fingerprints on all ranks.
 uint64_t GraphFingerprint(const ObjectGraph& graph);
 
-// Returns the bytes of the paths in a listing, at most INT64_MAX: few long
-// names can make very many.
+// Returns an upper bound for the bytes of all paths in a listing, at most
+// INT64_MAX: a few long names can make very long paths.
 int64_t PathBytes(const ObjectGraph& graph);
 
 Status CheckPathBytes(const ObjectGraph& graph);
@@ -144,9 +146,9 @@ Status CheckPathBytes(const ObjectGraph& graph);
 // Returns one element per node.
 std::vector<ObjectInfo> ListObjects(const ObjectGraph& graph);
 
-// Returns the graph as columns. `arrays` are those of the same checkpoint,
-// ascending by key; they have dtype and shape. Notes in `values` their objects;
-// values with handlers are no rows of the graph.
+// Returns the graph as columns. `arrays` are the arrays of the same checkpoint,
+// ascending by key; they have dtype and shape. Sets the objects of `values`:
+// values with handlers have no rows in the graph.
 // Errors: Internal - a value is not among the arrays or values, or is an array
 //   of another dtype or shape.
 StatusOr<StoredGraph> ToStoredGraph(const ObjectGraph& graph,
@@ -154,7 +156,7 @@ StatusOr<StoredGraph> ToStoredGraph(const ObjectGraph& graph,
                                     StoredValues& values);
 
 // Returns the graph of columns from a file. Values with handlers come last in
-// their object. Without rows there is no graph, see StoredGraph.
+// their object. Columns without rows are an error; see StoredGraph.
 // Errors: DataLoss - those of FindDamage and CheckGraph.
 StatusOr<ObjectGraph> FromStoredGraph(const StoredGraph& stored,
                                       const std::vector<StoredArray>& arrays,

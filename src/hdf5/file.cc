@@ -16,13 +16,13 @@ Status NoTimes(const Handle& properties) {
                "set time tracking", properties.name());
 }
 
-// Returning less than 0 refuses a link into another file.
+// A negative result refuses a link into another file.
 herr_t RefuseLink(const char*, const char*, const char*, const char*, unsigned*,
                   hid_t, void*) {
   return -1;
 }
 
-// HDF5 looks for the file of a link beside the one that has it, too.
+// HDF5 also looks for a link's file in the directory of the file with the link.
 herr_t RefusePipes(const char* from, const char*, const char* to, const char*,
                    unsigned*, hid_t, void*) {
   const std::string parent(from);
@@ -87,13 +87,13 @@ StatusOr<Handle> DatasetProperties(const Shape& chunk,
                                 "set chunk shape", object));
   }
   for (const Filter& filter : filters) {
-    // A chunk that would grow is stored without it.
+    // A chunk that a filter would enlarge is stored without the filter.
     BELAY_RETURN_IF_ERROR(
         Check(H5Pset_filter(id, filter.id, H5Z_FLAG_OPTIONAL,
                             filter.parameters.size(), filter.parameters.data()),
               "set filter", object));
   }
-  // The size of a filtered chunk is known when it is written. A fill value
+  // The size of a filtered chunk is not known until it is written. A fill value
   // would make HDF5 write all chunks at creation.
   const H5D_alloc_time_t when =
       filters.empty() ? H5D_ALLOC_TIME_EARLY : H5D_ALLOC_TIME_INCR;
@@ -158,7 +158,7 @@ Status SetLayoutHint(hid_t access, const FileLayoutHint& hint,
   return absl::OkStatus();
 }
 
-// A file that cannot be closed because something in it is open is an error.
+// With this close degree, closing a file while an object in it is open fails.
 StatusOr<Handle> WriterAccess(const FileLayoutHint& hint,
                               const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(Handle access, NewProperties(H5P_FILE_ACCESS, path));
@@ -171,7 +171,7 @@ StatusOr<Handle> WriterAccess(const FileLayoutHint& hint,
   return access;
 }
 
-// HDF5 waits for the other end of a pipe, and with it all ranks.
+// HDF5 would wait for the other end of a pipe, and all ranks with it.
 Status CheckRegular(const std::string& path, Links links) {
   struct stat stat;
   if (!AreFollowed(links) && ::lstat(path.c_str(), &stat) == 0 &&
@@ -180,14 +180,14 @@ Status CheckRegular(const std::string& path, Links links) {
   }
   if (::stat(path.c_str(), &stat) != 0 || S_ISREG(stat.st_mode) ||
       S_ISDIR(stat.st_mode)) {
-    return absl::OkStatus();  // HDF5 says what else is wrong
+    return absl::OkStatus();  // HDF5 reports any other problem
   }
   return absl::InvalidArgumentError(
       Cat("open file \"", path, "\": not a regular file"));
 }
 
 StatusOr<Handle> ReaderAccess(const std::string& path) {
-  // Files that links lead to stay open with the one that has the links.
+  // Linked files stay open as long as the file that has the links.
   constexpr unsigned kLinkedFiles = 16;
   BELAY_ASSIGN_OR_RETURN(Handle access, NewProperties(H5P_FILE_ACCESS, path));
   BELAY_RETURN_IF_ERROR(
@@ -228,8 +228,8 @@ Handle OpenIfThere(const std::string& path) {
 }
 
 // A rank with an injected fault still takes part in every call that
-// communicates, and keeps the file for the common close. Collective metadata
-// reads stay off: they are broken in HDF5 1.10.5 to 1.10.8.
+// communicates, and keeps the file for the collective close. Collective
+// metadata reads stay off: they are broken in HDF5 1.10.5 to 1.10.8.
 Status OpenFileParallel(const std::string& path, MPI_Comm comm, MPI_Info hints,
                         Handle& file) {
   InitLibrary();
@@ -251,7 +251,7 @@ Status OpenFileParallel(const std::string& path, MPI_Comm comm, MPI_Info hints,
 
 namespace {
 
-// Checks that HDF5 has these filters, and `need` of what they can do.
+// Checks that HDF5 has these filters, and that each can do what `need` says.
 Status CheckCan(const std::vector<Filter>& filters, unsigned need,
                 std::string_view otherwise) {
   InitLibrary();
@@ -291,7 +291,7 @@ Status CheckCanRead(const std::vector<Filter>& filters) {
 
 namespace {
 
-// Creates a group and the ones above it, or opens it if it is there.
+// Opens a group, or creates it and the missing groups above it.
 StatusOr<Handle> OpenGroup(const Handle& file, ObjectCache& cache,
                            const std::string& path) {
   bool exists = cache.paths.contains(path);
@@ -337,7 +337,7 @@ ChunkGrid MakeGrid(const DatasetSpec& spec) {
   return grid;
 }
 
-// Returns where HDF5 has put the chunk of that row-major number.
+// Returns the offset of the chunk with this number in row-major order.
 StatusOr<int64_t> ChunkOffset(const Handle& dataset, const ChunkGrid& grid,
                               int64_t index) {
   Dims start(grid.counts.size());
@@ -359,13 +359,13 @@ StatusOr<int64_t> ChunkOffset(const Handle& dataset, const ChunkGrid& grid,
       Cat("find chunk of \"", dataset.name(), "\": not allocated in full"));
 }
 
-// Nobody promises that chunks lie in a row, so look at the first two and the
-// last one.
+// HDF5 does not guarantee that chunks are contiguous, so this checks the first
+// two and the last chunk.
 StatusOr<int64_t> ChunksOffset(const Handle& dataset, const DatasetSpec& spec) {
   const ChunkGrid grid = MakeGrid(spec);
   const int64_t last = NumElements(grid.counts) - 1;
   BELAY_ASSIGN_OR_RETURN(const int64_t base, ChunkOffset(dataset, grid, 0));
-  // One of one chunk needs no second look, one of two needs no third.
+  // A single chunk needs no second check, and two chunks need no third one.
   std::vector<int64_t> others;
   if (last >= 1) others.push_back(last);
   if (last >= 2) others.push_back(1);
@@ -442,7 +442,8 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
 
 namespace {
 
-// Raw files are opened when values are read, whatever they are.
+// HDF5 would open external raw files when it reads values, even if they are not
+// regular files. So they are always refused.
 Status CheckHasOwnValues(const Handle& dataset, OtherFiles others) {
   BELAY_ASSIGN_OR_RETURN(const Handle creation, GetCreationProperties(dataset));
   const bool is_virtual = H5Pget_layout(creation.get()) == H5D_VIRTUAL;
@@ -509,7 +510,7 @@ StatusOr<Shape> DatasetShape(const Handle& dataset) {
 
 namespace {
 
-// Everything that one H5Dwrite or H5Dread takes besides the bytes.
+// All arguments of an H5Dwrite or H5Dread except the data.
 struct Transfer {
   Handle type;
   Handle memory;
@@ -517,8 +518,8 @@ struct Transfer {
   Handle properties;
 };
 
-// `type` is the stored type as well: anything else converts, and turns a
-// collective write silently into an independent one.
+// `type` must also be the stored type: with any other memory type, HDF5
+// converts, and silently turns a collective write into an independent one.
 StatusOr<Transfer> Prepare(const Handle& dataset, const Box& array_box,
                            const ElementType& type, bool is_collective) {
   const std::string& name = dataset.name();

@@ -16,23 +16,25 @@
 namespace belay::h5 {
 namespace {
 
-// Large enough that few chunks are cut, which are read once for each part.
+// Large enough that few chunks are split: a split chunk is read once per part.
 constexpr int64_t kTileBytes = int64_t{16} << 20;
-// Limits of libhdf5 for a file of some size. Files of other programs link to
-// other files, and have large chunks that compress well.
+// Limits of libhdf5, which depend on the file's size. Files written by other
+// programs may link to other files, and may have large chunks that compress
+// well.
 constexpr int64_t kLeastMemory = int64_t{512} << 20;
 constexpr int64_t kMemoryPerByte = 16;
 constexpr double kLeastCpuSeconds = 2;
 constexpr double kBytesPerCpuSecond = 2e6;
-// Reads of values get more: they may inflate a chunk again for each part.
+// Reading values gets more time: it may inflate a chunk again for each part.
 constexpr double kLeastCpuSecondsOfRead = 10;
 constexpr double kBytesReadPerCpuSecond = 10e6;
-// These stand for no limit.
+// In effect no limit.
 constexpr int64_t kMaxMemory = int64_t{1} << 60;
 constexpr double kMaxSeconds = 1e9;
 
-// Returns the bytes that a file takes on disk, or 0 if it is missing. Some file
-// systems update the number of blocks only later.
+// Returns the bytes stored in a file, or 0 if it is missing: its size, but at
+// most eight times its blocks on disk, since file systems may compress. Some
+// file systems update the number of blocks late.
 int64_t CountStoredBytes(const std::string& path) {
   constexpr int64_t kMaxCompressed = 8;
   struct stat stat = {};
@@ -185,7 +187,7 @@ StatusOr<std::string> FileServer::Find(const FileRequest& request,
     return Encode(listed);
   }
   if (request.kind == Kind::kCanRead || request.kind == Kind::kReadStored) {
-    // Loads the plugins, which other requests must not.
+    // Loads the plugins, which no other request may do.
     BELAY_RETURN_IF_ERROR(CheckCanRead(MakeFilters(request.filters)));
     if (request.kind == Kind::kCanRead) return std::string();
     const ElementType type = {.dtype = request.dtype, .fields = request.fields};

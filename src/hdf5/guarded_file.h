@@ -1,4 +1,4 @@
-// A file that libhdf5 reads in a process of its own, and the requests to it.
+// A file that libhdf5 reads in a separate process, and the requests to it.
 
 #ifndef BELAY_HDF5_GUARDED_FILE_H_
 #define BELAY_HDF5_GUARDED_FILE_H_
@@ -13,17 +13,18 @@
 
 namespace belay::h5 {
 
-// Who wrote a file. A file of belay is no symbolic link, and lacks nothing that
-// its index promises: whatever HDF5 cannot find or parse in it is damage.
+// Who wrote a file. A file written by belay is not a symbolic link, and has
+// everything that its index promises. So anything that HDF5 cannot find or
+// parse in it is damage.
 enum class WrittenBy : uint8_t { kAnybody, kBelay };
 
 // A request to the process in which libhdf5 reads.
 struct FileRequest {
   enum class Kind : uint8_t {
     kOpen,        // path, written_by
-    kList,        // answered by ListedDatasets
-    kDescribe,    // path, checks_sources; answered by a NativeArray
-    kRead,        // path, dtype, box; into the shared memory
+    kList,        // answer: ListedDatasets
+    kDescribe,    // path, checks_sources; answer: a NativeArray
+    kRead,        // path, dtype, box; result in the shared memory
     kReadStored,  // path, dtype, fields, filters, box; likewise
     kReadText,    // path
     kCanRead      // filters; needs no open file
@@ -45,11 +46,12 @@ void Fields(Archive& archive, FileRequest& request) {
           request.filters, request.box);
 }
 
-// Reads the file of a GuardedFile, in the process that runs for it.
+// Reads the file of a GuardedFile, in the process that serves it.
 class FileServer {
  public:
-  // Answers an encoded FileRequest, the first of which mostly opens a file.
-  // Values go to `shared`. Errors: those of the function of GuardedFile.
+  // Answers an encoded FileRequest. Usually the first request opens a file.
+  // Values go to `shared`.
+  // Errors: those of the GuardedFile function that sent the request.
   StatusOr<std::string> Answer(std::string_view request,
                                std::span<std::byte> shared);
 
@@ -62,25 +64,24 @@ class FileServer {
   Handle file_;
 };
 
-// A file that only libhdf5 can read, in a process of its own: it was not
-// written for hostile files. A plain HDF5 file of any program, or one of ours
-// whose chunks pass filters of plugins.
+// A file that only libhdf5 can read: an HDF5 file of any program, or a file
+// written by belay whose chunks have filters from plugins. libhdf5 reads it in
+// a separate process, because it was not written for hostile files.
 
-// The variable of the environment that lifts the limits for files of other
-// programs.
+// The environment variable that lifts the limits on memory and CPU time.
 inline constexpr char kTrustHdf5[] = "BELAY_TRUST_HDF5";
 
-// True if it is set to 1.
+// Returns true if it is set to 1.
 bool IsHdf5Trusted();
 
-// An open file. Move only; for one thread at a time. All errors can also be
-// those of ChildProcess, after which nothing more can be read.
+// An open file. Move only; for one thread at a time. Every function can also
+// return the errors of ChildProcess, after which nothing more can be read.
 class GuardedFile {
  public:
-  // Opens a file. All that is done with it may take no longer than
-  // `deadline_seconds` (0: no limit). How much memory and time to compute
-  // libhdf5 may take follows from the space the file takes and from what is
-  // read, unless BELAY_TRUST_HDF5 is 1 in the environment.
+  // Opens a file. All operations on it together may take at most
+  // `deadline_seconds` (0: no limit). The memory and CPU time that libhdf5 may
+  // use depend on the stored size of the file and on what is read, but are not
+  // limited if BELAY_TRUST_HDF5 is 1 in the environment.
   // Errors: as OpenFileReadOnly; FailedPrecondition - the program that reads it
   //   is not installed.
   static StatusOr<GuardedFile> Open(const std::string& path,
@@ -90,17 +91,17 @@ class GuardedFile {
   // As ListDatasets.
   StatusOr<std::vector<ListedDataset>> List();
 
-  // As DescribeDataset and, with `checks_sources`, CheckSources, of the dataset
-  // with this path.
+  // As DescribeDataset for the dataset at this path and, with `checks_sources`,
+  // also as CheckSources.
   // Errors: NotFound - there is none; those of both.
   StatusOr<NativeArray> Describe(const std::string& path, bool checks_sources);
 
   // As ReadNative.
   Status Read(const std::string& path, DType dtype, const Box& box, void* data);
 
-  // As ReadHyperslab, of a dataset that belay has written.
+  // As ReadHyperslab, for a dataset that belay has written.
   // Errors: FailedPrecondition - HDF5 does not have one of the filters; those
-  //   of ReadHyperslab, with DataLoss for what is missing.
+  //   of ReadHyperslab, but DataLoss if something is missing.
   Status ReadStored(const std::string& path, const ElementType& type,
                     const std::vector<Filter>& filters, const Box& box,
                     std::byte* data);
@@ -111,13 +112,13 @@ class GuardedFile {
  private:
   GuardedFile(ChildProcess child, double cpu_seconds, double deadline_seconds);
   StatusOr<std::string> Ask(const FileRequest& request);
-  // Reads a box by requests of this kind. `data` has room for it.
+  // Reads a box with requests of this kind. `data` has room for the box.
   Status ReadTiles(FileRequest request, const Box& box, std::byte* data);
 
   ChildProcess child_;
-  double cpu_seconds_;  // the limit of all requests together
+  double cpu_seconds_;  // limit for all requests together
   std::chrono::steady_clock::time_point begin_;
-  double deadline_seconds_;  // since then
+  double deadline_seconds_;  // since begin_
 };
 
 }  // namespace belay::h5

@@ -66,7 +66,7 @@ Status Handle::Close() {
   const hid_t id = std::exchange(id_, H5I_INVALID_HID);
   const Closer& closer = FindCloser(id);
   Status status = Check(closer.close(id), closer.site, name_);
-  // Even if HDF5 did not report that a write failed.
+  // Checked even if HDF5 did not report a failed write.
   if (const int error = TakeWriteError(); error != 0) {
     status.Update(ErrnoStatus(error, closer.site, name_));
   }
@@ -84,8 +84,8 @@ struct Symptom {
   StatusCode code;
 };
 
-// The first match decides. Lower case; HDF5, strerror and MPI texts. The
-// system's own reasons come before what HDF5 concludes from them.
+// The first match decides. Lower-case texts of HDF5, strerror and MPI. The
+// system's own reasons precede what HDF5 concludes from them.
 constexpr Symptom kSymptoms[] = {
     {"no space left", StatusCode::kResourceExhausted},
     {"no_space", StatusCode::kResourceExhausted},
@@ -115,10 +115,10 @@ constexpr Symptom kSymptoms[] = {
 };
 
 struct ErrorText {
-  std::string cause;        // the deepest message
-  std::string all;          // every message without the names in it
-  bool has_reason = false;  // of the system or MPI
-  std::string reasons;      // all of them, in lower case
+  std::string cause;        // deepest message
+  std::string all;          // every message, without names
+  bool has_reason = false;  // from the system or MPI
+  std::string reasons;      // all reasons, in lower case
 };
 
 constexpr std::string_view kOfSystem = "belay/h5/of_system";
@@ -129,7 +129,7 @@ std::string MessageText(hid_t id) {
   return text;
 }
 
-// HDF5 writes these before a text of strerror or MPI in apostrophes.
+// HDF5 writes these before a quoted text from strerror or MPI.
 constexpr std::string_view kReasons[] = {"error message = '",
                                          "MPI error string is '"};
 
@@ -147,9 +147,9 @@ std::string QuotedReason(std::string_view text) {
   return {};
 }
 
-// Returns the message of one level. A quoted reason says it all; the rest of
-// such a message is times and addresses of this process, and two ranks with the
-// same error say the same.
+// Returns the message of one level. If it quotes a reason, keeps only its first
+// words and the reason: the rest is times and addresses of this process, which
+// differ between ranks with the same error.
 std::string LevelText(const H5E_error2_t& error) {
   const std::string_view text = error.desc != nullptr ? error.desc : "";
   if (text.empty()) return {};
@@ -161,8 +161,8 @@ std::string LevelText(const H5E_error2_t& error) {
              MessageText(error.maj_num), ": ", MessageText(error.min_num), ")");
 }
 
-// Drops what stands between the first and the last apostrophe, so that a name
-// never looks like a symptom. The one in "doesn't" is none.
+// Removes the text between the first and the last apostrophe, so that a name is
+// never mistaken for a symptom. The apostrophe in "doesn't" does not count.
 std::string WithoutNames(const std::string& text) {
   const auto is_letter = [&](size_t at) {
     return at < text.size() && absl::ascii_isalpha(text[at]);
@@ -201,7 +201,7 @@ ErrorText TakeErrorStack() {
   return text;
 }
 
-// HDF5 quotes the text of an error number, not always the number.
+// HDF5 always quotes the text of an error number, but not always the number.
 bool IsTransient(const std::string& reasons) {
   const auto& category = std::generic_category();
   return std::ranges::any_of(TransientErrors(), [&](int error) {
@@ -238,7 +238,7 @@ void InitLibrary() {
 Status Judge(bool ok, std::string_view site, std::string_view object) {
   Status injected = fault::Point(site);
   if (!ok) return Failure(site, object);
-  // Stands for trouble of the system.
+  // An injected fault represents a failure of the system.
   if (!injected.ok()) injected.SetPayload(AbslView(kOfSystem), absl::Cord());
   return injected;
 }

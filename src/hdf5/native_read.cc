@@ -18,7 +18,7 @@
 namespace belay::h5 {
 namespace {
 
-// One read of 2 GiB fails; small ones cost a call each.
+// A single read of 2 GiB fails, and each small read costs a call.
 constexpr int64_t kMaxReadBytes = int64_t{256} << 20;
 
 Status ReadTile(const Handle& dataset, const Handle& type, const Handle& space,
@@ -85,8 +85,8 @@ Source OpenIn(const std::filesystem::path& file, const std::string& path) {
   return source;
 }
 
-// Looks where HDF5 does: beside the path of the file, in the working directory,
-// and beside the file that links of that path lead to.
+// Searches where HDF5 does: in the directory of the file's path, in the working
+// directory, and in the directory of the file that symbolic links lead to.
 Source OpenSource(const std::filesystem::path& file, const std::string& name,
                   const std::string& path) {
   if (name == ".") return OpenIn(file, path);
@@ -102,13 +102,13 @@ Source OpenSource(const std::filesystem::path& file, const std::string& name,
   return source;
 }
 
-// The sources of a virtual dataset, and the sources of virtual sources.
+// The sources of a virtual dataset and, recursively, of its virtual sources.
 struct Sources {
   std::set<std::vector<std::string>> seen;      // file, name and dataset
-  std::vector<std::vector<std::string>> chain;  // those of the recursion
+  std::vector<std::vector<std::string>> chain;  // of the current recursion
   std::set<std::string> files;
-  std::vector<Identity> shown_by;  // the datasets of the recursion
-  Status problem;  // the first source that is missing or shows itself
+  std::vector<Identity> shown_by;  // datasets of the current recursion
+  Status problem;  // first source that is missing or its own source
 };
 
 Status ShowsItself(std::string_view path) {
@@ -166,7 +166,7 @@ Status FindSources(const Handle& dataset, const std::filesystem::path& file,
               "\" in file \"", name, "\" is missing")));
       continue;
     }
-    std::error_code error;  // then the path is empty
+    std::error_code error;  // then `real` is empty
     const auto real = std::filesystem::canonical(source.file, error);
     sources.files.insert((error ? source.file : real).string());
     sources.chain.push_back(names);
@@ -194,7 +194,7 @@ int64_t FileBytes(const std::filesystem::path& path) {
              : static_cast<int64_t>(std::min<std::uintmax_t>(size, kMaxStored));
 }
 
-// Returns the bytes of the files of a virtual dataset's sources.
+// Returns the total size of the files with a virtual dataset's sources.
 StatusOr<int64_t> CountSourceBytes(const Handle& dataset,
                                    const std::string& file) {
   Sources sources;
@@ -208,8 +208,8 @@ StatusOr<int64_t> CountSourceBytes(const Handle& dataset,
   return bytes;
 }
 
-// Returns the bytes that the `count` raw files of a dataset have for it. HDF5
-// looks for them beside `file`, and in the working directory.
+// Returns the bytes that a dataset's `count` raw files have for it. HDF5 looks
+// for them in the directory of `file`, and in the working directory.
 StatusOr<int64_t> CountRawFileBytes(const Handle& dataset,
                                     const Handle& properties,
                                     const std::string& file, int count) {
@@ -334,7 +334,7 @@ StatusOr<std::string> ReadSourceName(GetSourceName get, const Handle& dataset,
 
 namespace {
 
-// The box that is selected in a dataspace.
+// Returns the box that is selected in a dataspace.
 StatusOr<Box> SelectedBox(const Handle& space) {
   BELAY_ASSIGN_OR_RETURN(const int64_t ndim,
                          Number(H5Sget_simple_extent_ndims(space.get()),
@@ -401,7 +401,7 @@ StatusOr<std::vector<VirtualPiece>> ReadPieces(const Handle& dataset) {
 
 namespace {
 
-// Groups that link to each other have an exponential number of paths.
+// Groups that link to each other can have exponentially many paths.
 constexpr int64_t kMaxRepeats = 10'000;
 // ListGroup is recursive, and the stack is finite.
 constexpr size_t kMaxDepth = 1000;

@@ -1,4 +1,4 @@
-// Reading datasets of any program, with the conversions that HDF5 knows.
+// Reads datasets written by any program, with HDF5's conversions.
 
 #ifndef BELAY_HDF5_NATIVE_READ_H_
 #define BELAY_HDF5_NATIVE_READ_H_
@@ -11,28 +11,29 @@
 namespace belay::h5 {
 
 // Reads the elements of a box to `data`, dense and row-major, whatever their
-// byte order, chunks and filters are. `dtype` is what DescribeDataset
-// says, and no text; the box lies inside the dataset.
+// byte order, chunks and filters. `dtype` is the one from DescribeDataset, but
+// not kString. The box is inside the dataset.
 // Errors: DataLoss - a damaged file; ResourceExhausted; Internal - also for a
 //   filter that HDF5 does not have.
 Status ReadNative(const Handle& dataset, DType dtype, const Box& box,
                   void* data);
 
-// Reads a text of fixed or variable length, without its padding; one without
-// a value is empty.
+// Reads a string of fixed or variable length, without its padding. A string
+// without a value is empty.
 // Errors: as ReadNative.
 StatusOr<std::string> ReadNativeText(const Handle& dataset);
 
-// Checks that the datasets that a virtual one shows are there, and those that
-// they show in turn: HDF5 reads zeros where they are not. Other datasets pass.
-// `file` is the path of the file that has the dataset.
-// Errors: DataLoss - a source is missing or shows itself; Unimplemented -
-//   sources that are given by a pattern, or show each other more than 16 deep.
+// Checks that all sources of a virtual dataset exist, and recursively their own
+// sources, because HDF5 reads zeros for missing sources. Other datasets pass.
+// `file` is the path of the file that contains the dataset.
+// Errors: DataLoss - a source is missing or is its own source; Unimplemented -
+//   sources are given by a pattern, or are nested more than 16 deep.
 Status CheckSources(const Handle& dataset, const std::string& file);
 
-// Returns how many bytes its file stores for a dataset at most, before filters
-// are undone; of one whose bytes lie in other files, how many these have. Files
-// that are not there, or are named by a pattern, have none.
+// Returns the most bytes that the file stores for a dataset, before filters are
+// undone. If the dataset's bytes are in other files, returns the bytes of these
+// files. Missing files count as 0 bytes, and so do all sources if one is given
+// by a pattern.
 // Errors: DataLoss - a damaged file; Internal.
 StatusOr<int64_t> StoredBytes(const Handle& dataset);
 
@@ -44,22 +45,23 @@ StatusOr<Identity> FindIdentity(const Handle& object);
 // H5Pget_virtual_filename or H5Pget_virtual_dsetname.
 using GetSourceName = ssize_t (*)(hid_t, size_t, char*, size_t);
 
-// Reads the file or the path of one source of a virtual dataset with these
+// Reads the file name or the path of a source of the virtual dataset with these
 // creation properties. HDF5 stores "%%" for "%".
-// Errors: `code_of_pattern` - another "%": the name stands for many sources.
+// Errors: `code_of_pattern` - a single "%": the name is a pattern for many
+//   sources.
 StatusOr<std::string> ReadSourceName(GetSourceName get, const Handle& dataset,
                                      const Handle& properties, size_t index,
                                      absl::StatusCode code_of_pattern);
 
-// Returns the pieces of a virtual dataset in its order; none of another
-// dataset. A piece shows its dataset from the first element on, as many
-// elements as its box has. Errors: DataLoss - a piece fills no box, begins
-// elsewhere in its dataset, or
-//   has a pattern for a name.
+// Returns the pieces of a virtual dataset in its order; none for other
+// datasets. A piece shows its source from the first element on, with as many
+// elements as its box.
+// Errors: DataLoss - a piece is not a box, does not begin at the first element
+//   of its source, or has a pattern as its name.
 StatusOr<std::vector<VirtualPiece>> ReadPieces(const Handle& dataset);
 
 struct ListedDataset {
-  std::string path;  // without a slash before it
+  std::string path;  // without a leading slash
   NativeArray array;
 };
 
@@ -68,11 +70,11 @@ void Fields(Archive& archive, ListedDataset& dataset) {
   archive(dataset.path, dataset.array);
 }
 
-// Lists the datasets that are reached from the root group by links of any kind,
-// under each of their paths, ascending. A link that leads nowhere is listed
-// with a problem; one that leads back to a group above it ends there.
-// Errors: DataLoss - a damaged file; ResourceExhausted - links make too
-//   many paths to the same groups; Internal.
+// Lists the datasets that are reachable from the root group by links of any
+// kind, under each of their paths, ascending. A dangling link is listed with a
+// problem. A link back to a group that contains it is not followed.
+// Errors: DataLoss - a damaged file; ResourceExhausted - too many paths lead to
+//   the same groups, or groups are nested too deep; Internal.
 StatusOr<std::vector<ListedDataset>> ListDatasets(const Handle& file);
 
 }  // namespace belay::h5

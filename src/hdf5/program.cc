@@ -53,8 +53,9 @@ namespace {
 
 constexpr char kName[] = "/belay/read-hdf5";
 
-// Returns the folder of the file that has this function: the library, or a
-// program. The kernel knows it, whatever path it was loaded by.
+// Returns the folder of the file that contains this function: the library, or a
+// program. Takes it from the kernel, so it does not matter how the file was
+// loaded.
 std::string FindLibraryFolder() {
   const auto here = reinterpret_cast<uintptr_t>(&FindLibraryFolder);
   std::ifstream maps("/proc/self/maps");
@@ -70,7 +71,7 @@ std::string FindLibraryFolder() {
   return {};
 }
 
-// Returns which kinds of plugins this process loads, and from which folders.
+// Returns the kinds of plugins that this process loads, and their folders.
 StatusOr<std::vector<std::string>> PluginUse() {
   InitLibrary();
   unsigned kinds = 0;
@@ -104,7 +105,7 @@ StatusOr<std::vector<std::string>> ProgramFor(const std::string& work) {
   }
   std::vector<std::string> command = {is_beside ? beside : installed,
                                       BELAY_VERSION, work};
-  static std::mutex turn;  // readers may be in several threads, HDF5 may not
+  static std::mutex turn;  // lets one thread at a time use HDF5
   const std::lock_guard<std::mutex> lock(turn);
   BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> use, PluginUse());
   command.insert(command.end(), use.begin(), use.end());
@@ -116,7 +117,8 @@ Status UsePlugins(std::string_view kinds,
   const std::optional<int64_t> mask =
       ParseDigits(kinds, std::numeric_limits<unsigned>::max());
   if (!mask) return absl::InvalidArgumentError("no kinds of plugins");
-  // HDF5 loads what the environment names before it is told.
+  // Otherwise HDF5 would load what the environment names before the limits are
+  // set.
   constexpr char kPreload[] = "HDF5_PLUGIN_PRELOAD";
   if (*mask == 0) ::setenv(kPreload, H5PL_NO_PLUGIN, 1);
   constexpr int64_t kConnectors = 2, kDrivers = 4;  // since HDF5 1.12 and 1.14

@@ -10,7 +10,7 @@
 namespace belay::h5 {
 namespace {
 
-// Puts what H5Tencode writes before a datatype message in front of it.
+// Prepends the bytes that H5Tencode writes before a datatype message.
 std::string AsByH5Tencode(std::string_view message) {
   constexpr char kDatatypeMessage = 3;
   constexpr char kVersion = 0;
@@ -107,7 +107,8 @@ StatusOr<std::string> MemberName(const Handle& type, unsigned index) {
   return text;
 }
 
-// Returns whether there are two members with these names, in this order.
+// Returns true if there are exactly two members, with these names in this
+// order.
 StatusOr<bool> HasMembers(const Handle& type, std::string_view first,
                           std::string_view second) {
   BELAY_ASSIGN_OR_RETURN(
@@ -124,7 +125,7 @@ StatusOr<Handle> MemberType(const Handle& type, unsigned index) {
              type.name());
 }
 
-// The members of h5py and of belay.
+// Recognizes the members that h5py and belay use.
 StatusOr<MaybeDType> ComplexDType(const Handle& type) {
   BELAY_ASSIGN_OR_RETURN(const bool is_complex, HasMembers(type, "r", "i"));
   if (!is_complex) return MaybeDType();
@@ -145,8 +146,8 @@ StatusOr<MaybeDType> BoolDType(const Handle& type) {
   return is_bool ? DType::kBool : MaybeDType();
 }
 
-// Returns whether an attribute is one text of a fixed length. H5Aread would
-// write as many bytes as the file claims.
+// Returns true if an attribute is a single string of fixed length. For others,
+// H5Aread would write as many bytes as the file claims.
 StatusOr<bool> IsOneText(const Handle& attribute) {
   BELAY_ASSIGN_OR_RETURN(
       const Handle space,
@@ -160,7 +161,8 @@ StatusOr<bool> IsOneText(const Handle& attribute) {
          H5Tget_cset(type.get()) == H5T_CSET_UTF8;
 }
 
-// The name that belay gave a dataset whose type does not tell, else `dtype`.
+// Returns the dtype that belay's attribute names if the type is ambiguous, else
+// `dtype`.
 StatusOr<MaybeDType> NamedDType(const Handle& dataset, DType dtype) {
   BELAY_ASSIGN_OR_RETURN(const int64_t has_name,
                          Number(H5Aexists(dataset.get(), kDTypeAttribute),
@@ -170,7 +172,7 @@ StatusOr<MaybeDType> NamedDType(const Handle& dataset, DType dtype) {
       const Handle attribute,
       Own(H5Aopen(dataset.get(), kDTypeAttribute, H5P_DEFAULT),
           "open attribute of", dataset.name()));
-  // One of another program, or made up.
+  // The attribute may be from another program, or forged.
   BELAY_ASSIGN_OR_RETURN(const bool is_text, IsOneText(attribute));
   if (!is_text) return dtype;
   char name[16] = "";
@@ -241,7 +243,7 @@ StatusOr<NativeArray> DescribeDataset(const Handle& dataset) {
   const auto size =
       static_cast<int64_t>(std::max<size_t>(H5Tget_size(type.get()), 1));
   array.bytes = elements > kMax / size ? kMax : elements * size;
-  // StoredBytes takes time if there are many chunks.
+  // StoredBytes is slow if there are many chunks.
   constexpr int64_t kFewBytes = int64_t{1} << 20;
   array.stored_bytes = array.bytes;
   if (array.bytes > kFewBytes) {

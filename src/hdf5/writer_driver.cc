@@ -1,10 +1,10 @@
-// The driver with which HDF5 makes files that one process writes.
+// The HDF5 driver for files that a single process writes.
 //
-// A file that HDF5 1.10 cannot write when it closes it stays half open, and
-// HDF5 crashes over it when the process ends; no call closes it any more. So
-// this driver lets no write fail: it keeps the first error for whoever closes
-// the file, and drops what comes after it. Else it does as HDF5's own one does,
-// and the files are the same.
+// If HDF5 1.10 fails to write a file while closing it, the file stays half
+// open. No call can close it again, and HDF5 crashes when the process ends. So
+// this driver hides failed metadata writes from HDF5: it keeps the first error
+// for the caller that closes the file, and drops later writes. Otherwise it
+// behaves like HDF5's default driver, and makes identical files.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -20,18 +20,18 @@
 namespace belay::h5 {
 namespace {
 
-// HDF5 puts H5FD_t first in what a driver calls a file.
+// HDF5 requires H5FD_t as the first member of a driver's file.
 struct OpenFile {
   H5FD_t of_hdf5 = {};
   int fd = -1;
   int error = 0;      // of the first write that failed
-  haddr_t end = 0;    // of the file
-  haddr_t space = 0;  // that HDF5 has given away
+  haddr_t end = 0;    // end of the file
+  haddr_t space = 0;  // end of the space that HDF5 has allocated
   dev_t device = 0;
   ino_t number = 0;
 };
 
-// The first error of the files that HDF5 has closed, for TakeWriteError.
+// The first error in the files that HDF5 has closed, for TakeWriteError.
 thread_local int write_error = 0;
 
 OpenFile& AsOpenFile(H5FD_t* file) {
@@ -41,7 +41,7 @@ const OpenFile& AsOpenFile(const H5FD_t* file) {
   return *reinterpret_cast<const OpenFile*>(file);
 }
 
-// Tells HDF5's error stack, as its own driver does.
+// Pushes an error to HDF5's error stack, as its own driver does.
 void Tell(const char* what, hid_t minor, int error) {
   H5Epush2(H5E_DEFAULT, __FILE__, "belay", __LINE__, H5E_ERR_CLS, H5E_FILE,
            minor, "%s: errno = %d, error message = '%s'", what, error,
@@ -115,7 +115,7 @@ herr_t Descriptor(H5FD_t* file, hid_t /*access*/, void** descriptor) {
   return 0;
 }
 
-// Bytes behind the end of the file are zeros.
+// Bytes past the end of the file read as zeros.
 herr_t Read(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t at,
             size_t bytes, void* buffer) {
   auto* to = static_cast<char*>(buffer);
@@ -138,7 +138,8 @@ herr_t Read(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t at,
   return 0;
 }
 
-// HDF5 survives an error of values, so that is reported at once as well.
+// HDF5 can handle a failed write of values, so this also reports it
+// immediately.
 herr_t Write(H5FD_t* of_hdf5, H5FD_mem_t type, hid_t /*transfer*/, haddr_t at,
              size_t bytes, const void* buffer) {
   OpenFile& file = AsOpenFile(of_hdf5);
@@ -160,7 +161,7 @@ herr_t Write(H5FD_t* of_hdf5, H5FD_mem_t type, hid_t /*transfer*/, haddr_t at,
   return 0;
 }
 
-// Makes the file as long as HDF5 believes it to be.
+// Sets the file's length to what HDF5 expects.
 herr_t Truncate(H5FD_t* of_hdf5, hid_t /*transfer*/, hbool_t /*closing*/) {
   OpenFile& file = AsOpenFile(of_hdf5);
   if (file.space == file.end) return 0;
@@ -193,7 +194,8 @@ H5FD_class_t DriverClass() {
   return driver;
 }
 
-// Once per process; negative if HDF5 refuses it.
+// Registers the driver once per process. Returns a negative number if HDF5
+// rejects it.
 hid_t Driver() {
   static const H5FD_class_t driver = DriverClass();
   static const hid_t id = H5FDregister(&driver);

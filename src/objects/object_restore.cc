@@ -1,4 +1,4 @@
-// Restores of objects.
+// Restores objects.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -38,7 +38,7 @@ Status IncompatibleError(const std::string& path, const LoadReport& report) {
       JoinFirst(lines, kShown, ", "), MismatchAdvice(report.incompatible)));
 }
 
-// Values of another type and the save counter are always refused.
+// Mismatches of a value's type or of the save counter are always errors.
 bool IsRefused(const std::vector<DifferentValue>& incompatible,
                MismatchPolicy mismatched) {
   if (mismatched == MismatchPolicy::kError) return !incompatible.empty();
@@ -51,8 +51,7 @@ bool IsRefused(const std::vector<DifferentValue>& incompatible,
 
 // Fails if the report, which is equal on all ranks, has mismatches that the
 // options do not allow. Collective; agreed.
-// Errors: FailedPrecondition - values
-// of another dtype, shape or type.
+// Errors: FailedPrecondition - values of another dtype, shape or type.
 Agreed<> RefuseMismatches(CommContext& context, const std::string& path,
                           const LoadReport& report, MismatchPolicy mismatched) {
   if (!IsRefused(report.incompatible, mismatched)) return {};
@@ -94,7 +93,7 @@ LoadStatus WithConversions(const LoadStatus& status,
   return LoadStatus(status.kind(), std::move(report), status.rank_reports());
 }
 
-// Returns a graph of all values of a checkpoint without one.
+// Returns a graph of all values of a checkpoint that has no graph.
 ObjectGraph GraphOfAll(const SavedCheckpoint& saved) {
   std::vector<GraphAttribute> attributes;
   for (const StoredValue& value : ValuesAlone(saved)) {
@@ -123,7 +122,7 @@ StatusOr<std::string> EncodeStoredGraph(const SavedCheckpoint& saved) {
   return Cat(by_name ? "n" : "g", EncodeGraph(graph));
 }
 
-// Stage graph: sends the stored graph to all ranks. Collective; agreed.
+// Stage "graph": sends the stored graph to all ranks. Collective; agreed.
 Agreed<Restoration> ShareGraph(RestoreFrame& frame,
                                const SavedCheckpoint& saved) {
   frame.stages.Enter("graph");
@@ -163,8 +162,8 @@ Agreed<LoadStatus> ReportTogether(CommContext& context,
                     std::move(merged), {std::move(own)});
 }
 
-// Returns the arguments of each live value; for the save counter only the
-// options count. Collective; agreed.
+// Returns the arguments of each live value. For the save counter, only the
+// options apply. Collective; agreed.
 Agreed<std::vector<RestoreChoice>> ChooseTogether(RestoreFrame& frame,
                                                   const LiveGraph& live) {
   std::vector<RestoreChoice> choices;
@@ -222,8 +221,8 @@ StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
   return values;
 }
 
-// Matches the objects with a checkpoint and reads the matches. Opens it for
-// that unless it is `opened`. Collective; agreed.
+// Matches the objects with a checkpoint and reads the matched values. Opens the
+// checkpoint if needed and not `opened`. Collective; agreed.
 Agreed<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreFrame& frame,
                                   const LiveGraph& live,
                                   PendingObjects& pending,
@@ -271,7 +270,7 @@ Status CheckOptions(const std::string& path, const RestoreOptions& options) {
                    "\"");
 }
 
-// Restores nothing from an empty path. Collective; agreed.
+// An empty path restores nothing. Collective; agreed.
 Agreed<LoadStatus> RestoreNow(TrackedObjects& objects, const std::string& path,
                               const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(*objects.comm, "restore", path));
@@ -323,7 +322,7 @@ Agreed<> AgreeOnPending(const TrackedObjects& objects,
                    objects.pending.size());
 }
 
-// Returns true if the checkpoint was deleted or replaced since.
+// Returns true if the checkpoint was deleted or replaced in the meantime.
 bool IsGone(const Status& status) {
   return absl::IsNotFound(status) || absl::IsFailedPrecondition(status);
 }

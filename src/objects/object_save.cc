@@ -1,4 +1,4 @@
-// Saves of objects, and the merged graph of all ranks.
+// Saves objects, and merges the graphs of all ranks.
 #include <mpi.h>
 
 #include <algorithm>
@@ -43,7 +43,8 @@ StatusOr<MergedGraph> Merge(const Heard& heard) {
   return MergeGraphs(ranks);
 }
 
-// The part of each rank: the fingerprint of the merged graph, and its renames.
+// What each rank receives: the fingerprint of the merged graph, and the renames
+// of the rank.
 using MergedPart =
     std::pair<uint64_t, std::vector<std::pair<std::string, std::string>>>;
 
@@ -56,8 +57,8 @@ std::vector<std::string> EncodeParts(const MergedGraph& merged) {
   return parts;
 }
 
-// Returns true if the merged graph is that of the present graphs. Collective;
-// agreed.
+// Returns true if the merged graph was made from the current graphs.
+// Collective; agreed.
 Agreed<bool> IsUpToDate(CommContext& context, const Status& mine, uint64_t own,
                         const MergeResult& merge) {
   const bool fits = merge.merged != 0 && merge.own == own;
@@ -93,7 +94,7 @@ Agreed<> MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
   return {};
 }
 
-// Checkpoint, without its restores.
+// The functions of Checkpoint, except restores.
 
 namespace {
 
@@ -107,8 +108,8 @@ State ListRenamed(const LiveGraph& live, const MergeResult& merge) {
   return ListValues(live, values);
 }
 
-// Fetches opaque states, and merges the graphs of all ranks, with a deadline of
-// its own, which must not watch the save as well. Collective; agreed.
+// Fetches opaque states, and merges the graphs of all ranks. Has a separate
+// deadline, which must not cover the save as well. Collective; agreed.
 Agreed<> MergeWatched(TrackedObjects& objects, const std::string& path,
                       const SaveOptions& options, StatusOr<LiveGraph>& live,
                       StageCosts& costs) {
@@ -127,8 +128,8 @@ Agreed<> MergeWatched(TrackedObjects& objects, const std::string& path,
   return {};
 }
 
-// Returns the counter after the newest step in `dir`, so that a program that
-// has restored an older step does not replace newer ones. Collective; agreed.
+// Returns the counter, raised to the newest step in `dir`: a program that has
+// restored an older step must not replace newer steps. Collective; agreed.
 Agreed<int64_t> PassNewer(const TrackedObjects& objects, const std::string& dir,
                           const SaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(*objects.comm, "save", dir));
@@ -214,7 +215,7 @@ std::string NumberWarning(const std::string& dir, const NextStep& next) {
 }
 
 Checkpoint::Checkpoint(const Comm& comm, Objects objects)
-    // An object without content, which no other one equals.
+    // An object without content, which is not equal to any other object.
     : Checkpoint(comm, ObjectRef([](Tracker&) {}), std::move(objects)) {}
 
 Checkpoint::Checkpoint(const Comm& comm, ObjectRef root, Objects objects)
@@ -301,7 +302,7 @@ Agreed<> CheckSameRanks(const Comm& one, const Comm& other) {
 StatusOr<PendingSave> AsyncSaver::Save(Checkpoint& checkpoint,
                                        const std::string& dir,
                                        const SaveOptions& options) {
-  if (saver_ == nullptr) return Wait().status();  // says why
+  if (saver_ == nullptr) return Wait().status();  // has the cause
   BELAY_ASSIGN_OR_RETURN_AGREED(std::optional<SaveResult> finished,
                                 saver_->WaitBeforeNext());
   BELAY_RETURN_IF_AGREED(CheckMoved(checkpoint.objects_.get(), "save"));

@@ -30,17 +30,17 @@ namespace belay {
 struct MergeResult {
   uint64_t own = 0;     // fingerprint of this rank's graph
   uint64_t merged = 0;  // fingerprint of the merged graph; 0: none
-  // Keys of this rank that have other names in the merged graph.
+  // Maps keys of this rank that differ in the merged graph to the merged keys.
   absl::flat_hash_map<std::string, std::string> renames;
   ObjectGraph graph;     // merged; rank 0 only
-  SentLists sent_lists;  // when merging
+  SentLists sent_lists;  // in the last merge
 };
 
-// A restore whose values later objects may still get.
+// A restore with values that objects created later may still read.
 struct PendingObjects {
   RestoreSource source;
   Restoration restoration;
-  // Some rank has used every stored value. Equal on all ranks.
+  // Each stored value has been used by some rank. Equal on all ranks.
   bool is_used_up = false;
 };
 
@@ -50,7 +50,7 @@ struct TrackedObjects {
   const Comm* comm = nullptr;
   ObjectRef root;
   std::vector<Attached> attached;
-  // A child of the root after the first save or restore.
+  // The save counter, a child of the root after the first save or restore.
   int64_t counter = 0;
   bool has_counter = false;
   // The counter was restored, perhaps not from the newest step, and no step has
@@ -70,11 +70,11 @@ struct TrackedObjects {
 
 // Checks that a Checkpoint was not moved from. Local, and equal on all ranks of
 // a correct program.
-// Errors: FailedPrecondition - it was.
+// Errors: FailedPrecondition - it was moved from.
 Agreed<> CheckMoved(const TrackedObjects* objects, std::string_view operation);
 
-// Agrees on `live`, and updates `merge` if the graph of any rank has changed:
-// by GatherLists; otherwise one reduction is enough. Collective; agreed.
+// Agrees on `live`. Updates `merge` with GatherLists if the graph of any rank
+// has changed; otherwise one reduction is enough. Collective; agreed.
 // Errors: that of `live`, and those of MergeGraphs.
 Agreed<> MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
                        MergeResult& merge);
@@ -93,11 +93,11 @@ Agreed<PreparedObjects> PrepareObjects(TrackedObjects& objects,
                                        const std::string& path,
                                        const SaveOptions& options);
 
-// Returns the number of a usual step name; 0 for other names.
+// Returns the number in a step name such as "step_00000012"; 0 for other names.
 int64_t FindStepNumber(const std::string& path);
 
-// Saves all objects by `save`, such as SaveAt. `at_files` as in SaveJob; may be
-// null. Collective; agreed.
+// Saves all objects with `save`, such as SaveAt. `at_files` as in SaveJob; may
+// be null. Collective; agreed.
 // Errors: those of PrepareObjects, and those of `save`.
 template <typename Save>
 std::invoke_result_t<Save, const SaveJob&, const SaveOptions&> SaveObjects(
@@ -141,10 +141,11 @@ Agreed<SaveResult> SaveStep(TrackedObjects& objects, const std::string& path,
 struct NextStep {
   int64_t restored = 0;  // the save counter as it was
   int64_t newest = 0;    // of the steps in the directory
-  int64_t passed = 0;    // the step gets the next number
+  int64_t passed = 0;    // the step gets the number after this one
 };
 
-// Finds the number, and sets the counter to the one before. Collective; agreed.
+// Finds the number of the next step, and sets the counter to the number before
+// it. Collective; agreed.
 Agreed<NextStep> PassNewerSteps(TrackedObjects& objects, const std::string& dir,
                                 const SaveOptions& options);
 

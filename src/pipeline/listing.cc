@@ -41,7 +41,7 @@ Agreed<RootMessage> GatherLists(
   const auto listen = [&]() -> StatusOr<RootMessages> {
     BELAY_ASSIGN_OR_RETURN(heard,
                            Hear(announcements, asks, answers, now, sent_lists));
-    // Frees memory first: an answer takes some for each of very many shards.
+    // Frees memory first: with very many shards, the answer needs much memory.
     announcements.clear();
     answers.clear();
     now.lists.clear();
@@ -90,7 +90,7 @@ void PutDevice(const DeviceSpec& device, WireWriter& out) {
                      device.device_index.value_or(-1)});
 }
 
-// Returns what rank 0 cannot derive of the device of a shard.
+// Returns the part of a shard's device that rank 0 cannot derive.
 std::string DescribeOwnDevice(const Shard& shard) {
   if (!shard.device.job || !shard.device.task) return "";
   return OwnDevice(shard.device,
@@ -108,7 +108,7 @@ std::vector<Shard> ListShards(std::vector<Shard> shards, int rank) {
 }
 
 Status CheckLayouts(const std::vector<Shard>& shards, int num_ranks) {
-  absl::flat_hash_set<std::string_view> seen;  // most shards have one of few
+  absl::flat_hash_set<std::string_view> seen;  // few layouts, many shards
   for (const Shard& shard : shards) {
     if (shard.layout.empty() || !seen.insert(shard.layout).second) continue;
     const StatusOr<Layout> layout = Layout::Parse(shard.layout);
@@ -132,7 +132,7 @@ void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
   for (const Shard& shard : shards) {
     out.PutText(shard.key);
     out.PutShape(shard.global_shape);
-    // Axes of the box are checked by the planner, so they may differ here.
+    // The planner checks the axes of the box, so their number may differ here.
     out.PutShape(shard.box.offset);
     out.PutShape(shard.box.shape);
     out.Put(std::array<int64_t, 6>{
@@ -184,7 +184,7 @@ Status CheckHandledForms(const std::vector<ListedValue>& values,
                          const std::vector<Shard>& shards,
                          const std::vector<StoredForm>& forms) {
   if (forms.empty()) return absl::OkStatus();
-  std::map<std::string, const ListedValue*> value_of;  // by key of the part
+  std::map<std::string, const ListedValue*> value_of;  // keys are part keys
   for (const ListedValue& value : values) {
     if (!IsStandardTypestr(value.typestr)) continue;
     const bool is_container = IsBuiltinTypestr(value.typestr);

@@ -1,4 +1,4 @@
-// Lists of shards for saves and restores, and how rank 0 gets them.
+// Lists shards for saves and restores, and gathers the lists on rank 0.
 
 #ifndef BELAY_PIPELINE_LISTING_H_
 #define BELAY_PIPELINE_LISTING_H_
@@ -17,14 +17,15 @@
 namespace belay {
 
 // Sends the lists of all ranks to rank 0, and its `answer` to all ranks. Equal
-// lists are sent once, and of lists that resemble earlier ones or those of rank
-// 0 only the differences. If it fails, `sent_lists` is unchanged. The number of
-// lists must be equal on all ranks. Collective; agreed.
+// lists are sent once. If a list resembles an earlier list or one of rank 0,
+// only the differences are sent. On failure, `sent_lists` is unchanged. The
+// number of lists must be equal on all ranks. Collective; agreed.
 Agreed<RootMessage> GatherLists(
     CommContext& context, std::vector<Entries> lists, SentLists& sent_lists,
     absl::FunctionRef<StatusOr<RootMessages>(const Heard&)> answer);
 
-// Sends the shards of all ranks to rank 0. Collective; agreed.
+// Sends descriptions of the shards of all ranks to rank 0, and its `answer` to
+// all ranks. Collective; agreed.
 Agreed<RootMessage> GatherDescriptions(
     CommContext& context, RankShards mine, SentLists& sent_lists,
     absl::FunctionRef<StatusOr<RootMessages>(ListedRanks)> answer);
@@ -34,22 +35,23 @@ Agreed<RootMessage> GatherDescriptions(
 std::vector<Shard> ListShards(std::vector<Shard> shards, int rank);
 
 // Checks that the layouts of shards are for `num_ranks` ranks. Ignores strings
-// that are no layouts.
+// that are not layouts.
 // Errors: InvalidArgument - a mesh of more or fewer ranks; names the key.
 Status CheckLayouts(const std::vector<Shard>& shards, int num_ranks);
 
-// Completes the devices of shards; devices that the program names stay.
+// Completes the devices of shards. Keeps what the program specifies.
 // Errors: those of CompleteDevices.
 Status MapToDevices(std::vector<Shard>& shards, const JobEnvironment& job,
                     int rank);
 
-// Returns the job of the shards' devices; the default job without shards.
+// Returns the job of the shards' devices, or the default job if there are no
+// shards.
 std::string FindJobName(const std::vector<Shard>& shards);
 
-// Appends everything that a plan depends on: all but the values.
+// Appends everything in the shards that a plan depends on: all but the values.
 void PutStructure(const std::vector<Shard>& shards, WireWriter& out);
 
-// Returns the stored dtype of a value; the save counter keeps its own.
+// Returns the stored dtype of a value. The save counter is never converted.
 // Errors: those of DTypeToStore.
 StatusOr<DType> StoredDType(const ArgsByKey& args, const SaveOptions& options,
                             const std::string& key, DType dtype);
@@ -63,13 +65,13 @@ StatusOr<std::vector<StoredForm>> FormsToStore(const std::vector<Shard>& shards,
                                                const SaveOptions& options);
 
 // Checks that parts of values with standard handlers keep their dtypes.
-// Errors: InvalidArgument - a part of a value with such a handler is
-// stored in another one.
+// Errors: InvalidArgument - a part of a value with such a handler is stored in
+//   another dtype.
 Status CheckHandledForms(const std::vector<ListedValue>& values,
                          const std::vector<Shard>& shards,
                          const std::vector<StoredForm>& forms);
 
-// Returns for each shard of a State whether all ranks hold it. Call it before
+// Returns, for each shard of a State, whether all ranks hold it. Call it before
 // ListShards.
 std::vector<bool> FindOnAllRanks(const std::vector<Shard>& shards);
 

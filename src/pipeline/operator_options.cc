@@ -16,7 +16,7 @@
 namespace belay {
 namespace {
 
-// Calls `visit` with each row that a variable overrides.
+// Calls `visit` with each row that has an environment variable.
 template <typename Options, typename Visit>
 void ForEachVariable(Visit visit) {
   ForEachOption<Options>([&](const auto& row) {
@@ -41,7 +41,7 @@ std::string ValueText(const T& value) {
   }
 }
 
-// Appends what is wrong with the variables of one struct.
+// Appends the mistakes in the variables of one struct.
 template <typename Options>
 void CheckVariables(const OperatorOptions& wanted,
                     std::vector<std::string>& mistakes) {
@@ -76,7 +76,7 @@ void SetOptions(const OperatorOptions& wanted, const char* prefix,
 
 constexpr char kOptions[] = "BELAY_OPTIONS";
 
-// Appends what is wrong with BELAY_OPTIONS.
+// Appends the mistakes in BELAY_OPTIONS.
 void CheckOptions(const OperatorOptions& wanted,
                   std::vector<std::string>& mistakes) {
   const auto text = wanted.find(kOptions);
@@ -91,7 +91,7 @@ void CheckOptions(const OperatorOptions& wanted,
   }
 }
 
-// Returns whether the text has an option of this struct.
+// Returns true if `texts` sets an option of this struct.
 template <typename Options>
 bool HasOption(const OptionTexts& texts) {
   bool has = false;
@@ -100,7 +100,7 @@ bool HasOption(const OptionTexts& texts) {
   return has;
 }
 
-// Takes what a rule was, and says so.
+// Removes a rule if it is set, and adds this to the note.
 template <typename T>
 void Drop(const char* name, T& rule, std::string& note) {
   if (!rule) return;
@@ -139,7 +139,7 @@ void SetNamedOptions(const OperatorOptions& wanted, ManagerOptions& options,
   notes.push_back(std::move(note));
 }
 
-// All that some part of belay reads, but for OperatorVariables().
+// All variables that belay reads, except OperatorVariables().
 constexpr const char* kOtherVariables[] = {"BELAY_ABORT_ON_EXCEPTION",
                                            "BELAY_FOLLOW_LINKS",
                                            "BELAY_JOB_END_TIME",
@@ -175,7 +175,7 @@ std::vector<std::string> MisspeltVariables(
   for (const std::string& name : names) {
     if (!name.starts_with(kPrefix)) continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    // The common prefix must not make two names close.
+    // The common prefix must not make two names similar.
     CloseKeys close(std::string_view(name).substr(kPrefix.size()), 1);
     for (const std::string_view one : known) {
       close.Offer(one.substr(kPrefix.size()));

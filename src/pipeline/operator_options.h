@@ -1,4 +1,4 @@
-// Variables of the environment by which an operator overrides the options of a
+// Environment variables with which an operator overrides the options of a
 // manager.
 
 #ifndef BELAY_PIPELINE_OPERATOR_OPTIONS_H_
@@ -15,26 +15,26 @@
 
 namespace belay {
 
-// Returns BELAY_DIR and the variables of rows in core/option_table.h.
+// Returns BELAY_DIR and the variables listed in core/option_table.h.
 const std::vector<const char*>& OperatorVariables();
 
-// Returns a line for each name that is close to a variable of belay but is
-// none.
+// Returns a line for each name that resembles a variable of belay but is not
+// one.
 std::vector<std::string> MisspeltVariables(
     const std::vector<std::string>& names);
 
-// The texts of variables that are set, by name.
+// Maps the names of variables that are set to their values.
 using OperatorOptions = std::map<std::string, std::string>;
 
-// Reads the variables; an empty one counts as unset. Messages name no
-// directory.
+// Reads the variables. Empty variables are treated as unset. Messages do not
+// name a directory.
 // Errors: InvalidArgument - some cannot be parsed; names all of them, and what
 //   each needs.
 StatusOr<OperatorOptions> ParseOperatorOptions(const VariableLookup& lookup);
 
 // Overrides the directory and the options of a manager, and drops the rules
-// that contradict them. Of a manager that only reads, overrides the directory
-// alone. Returns a line for each change.
+// that contradict them. For a read-only manager, overrides only the directory.
+// Returns a line for each change.
 std::vector<std::string> ApplyOperatorOptions(const OperatorOptions& wanted,
                                               std::string& dir,
                                               ManagerOptions& options);

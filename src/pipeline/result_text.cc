@@ -39,7 +39,7 @@ std::string StageText(const StageTime& stage) {
   return Cat(stage.stage, " ", SecondsText(stage.seconds));
 }
 
-// "0.42 s (write 0.3 s, plan 50 ms, commit 30 ms)", the longest first.
+// "0.42 s (write 0.3 s, plan 50 ms, commit 30 ms)", longest stages first.
 std::string TimesText(std::vector<StageTime> stages) {
   double sum = 0;
   for (const StageTime& stage : stages) sum += stage.seconds;
@@ -159,7 +159,7 @@ void LogError(const CommContext& context, const Status& status) {
 
 void LogNoStep(const CommContext& context, const std::string& dir) {
   if (!context.is_root() || !IsLogged(LogLevel::kWarning)) return;
-  std::error_code failed;  // then the path as it was given
+  std::error_code failed;  // if set, the path is logged as given
   const std::filesystem::path path = std::filesystem::absolute(dir, failed);
   Log(LogLevel::kWarning,
       Cat("restore \"", failed ? dir : path.lexically_normal().string(),
@@ -189,7 +189,7 @@ void Fields(Archive& archive, LostValues& one) {
 
 namespace {
 
-// More would hide the rest of the log.
+// More warnings would hide the rest of the log.
 constexpr size_t kMaxWarnings = 20;
 
 using Identity = std::tuple<std::string_view, DType, DType>;
@@ -208,7 +208,7 @@ void AddTo(const ConversionLosses& more, ConversionLosses& sum) {
 
 // --- As text ---
 
-// The shortest text that only this number has in its dtype.
+// Returns the shortest text that identifies the number within its dtype.
 template <typename Number>
 std::string ShortestText(Number number) {
   char text[32];
@@ -246,7 +246,7 @@ std::string ElementText(DType dtype, const ConversionLosses::Element& element) {
   }
 }
 
-// "-128 or 127", the ends of a range of integers.
+// "-128 or 127", the limits of an integer range.
 std::string EndsText(DType dtype) {
   const double huge = std::numeric_limits<double>::infinity();
   std::vector<std::string> ends;
@@ -314,11 +314,12 @@ std::string DescribeLosses(const LostValues& lost) {
 
 // --- As bytes ---
 
-// The first keys with lost values, without those that were only converted; of
-// all ranks without the number of converted values.
+// The first keys with lost values, without keys that were only converted. In
+// the merged keys of all ranks, the number of converted values is incomplete.
 struct GatheredLost {
   std::vector<LostValues> first;
-  // If a rank has more keys than it sends, there may be more than these.
+  // The number of keys with lost values; a lower bound if a rank has more keys
+  // than it sends.
   int64_t num_keys = 0;
   bool is_exact = true;
 };
@@ -336,8 +337,8 @@ GatheredLost KeepFirst(std::vector<LostValues> all) {
   return kept;
 }
 
-// The first keys of all ranks are among the first of each, so no rank sends the
-// others.
+// The first keys over all ranks are among the first keys of each rank, so ranks
+// send only those.
 StatusOr<GatheredLost> MergeFirst(const std::vector<std::string>& gathered) {
   std::vector<LostValues> all;
   int64_t most_keys = 0;

@@ -1,4 +1,4 @@
-// Checks of the options of a save, alone and between ranks.
+// Checks the options of a save, on one rank and between ranks.
 
 #ifndef BELAY_PIPELINE_SAVE_OPTIONS_H_
 #define BELAY_PIPELINE_SAVE_OPTIONS_H_
@@ -11,14 +11,14 @@
 
 namespace belay {
 
-// Checks the numbers, and the expressions of the arguments. `start` is the
-// beginning of the message, such as `save "run"`.
-// Errors: InvalidArgument - one is out of its range; those of CompileArgs.
+// Checks the options and their arguments. `start` is the beginning of the
+// message, such as `save "run"`.
+// Errors: InvalidArgument - an option is out of range; those of CompileArgs.
 Status CheckSaveOptions(std::string_view start, const SaveOptions& options);
 
-// Checks in a child process that data can be read again after filters of
-// plugins. Call it on one rank: the result is the same on all.
-// Errors: FailedPrecondition - a filter is not there in it; those of
+// Checks in a child process that data written with filters of plugins can be
+// read back. Call it on one rank: the result is the same on all ranks.
+// Errors: FailedPrecondition - a filter is not available there; those of
 //   ChildProcess.
 Status CheckFiltersCanBeRead(std::string_view start,
                              const SaveOptions& options);
@@ -32,13 +32,13 @@ enum class ReplicaChecks : uint8_t {
 
 ReplicaChecks ChooseReplicaChecks(const SaveOptions& options);
 
-// An option that has to be the same on all ranks, as bytes to compare.
+// An option that must be the same on all ranks, as bytes to compare.
 struct CommonOption {
   std::string name;
   std::string bytes;
 };
 
-// Functions are equal if all ranks have one or none has, and so are pointers.
+// Functions and pointers are equal if they are null on all ranks or on none.
 std::string OptionBytes(const SaveOptions& options) = delete;
 std::string OptionBytes(const ShardingPolicy& policy);
 std::string OptionBytes(const std::optional<PreservationPolicy>& policy);

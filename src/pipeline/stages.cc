@@ -16,7 +16,7 @@ Agreed<> AgreeOnArguments(CommContext& context, std::string_view operation,
   const Agreed<> same = AgreeSame(context, Cat(operation, ": an argument"),
                                   Fingerprint(all.bytes()));
   if (!absl::IsInvalidArgument(same.status())) return same;
-  // All ranks know that some argument differs. Finds out which.
+  // All ranks know that some argument differs. Find out which one.
   for (const CommonOption& argument : arguments) {
     BELAY_RETURN_IF_AGREED(AgreeSame(context,
                                      Cat(operation, ": ", argument.name),
@@ -32,8 +32,8 @@ namespace {
 constexpr double kMaxSeconds = 10;
 constexpr size_t kMaxShown = 8;
 
-// Lists the hosts that do not see it, each with its lowest rank. `all` has for
-// each rank "y" or "n" and its host.
+// Lists the hosts that do not see the file, each with its lowest rank. `all`
+// has "y" or "n" and the host name of each rank.
 std::string BlindHosts(const std::vector<std::string>& all) {
   std::map<std::string, size_t> lowest;
   for (size_t rank = 0; rank < all.size(); ++rank) {

@@ -1,4 +1,4 @@
-// Stages of an operation, and checks of all ranks at its start.
+// Stages of an operation, and checks between all ranks at its start.
 
 #ifndef BELAY_PIPELINE_STAGES_H_
 #define BELAY_PIPELINE_STAGES_H_
@@ -15,21 +15,21 @@
 
 namespace belay {
 
-// Fails on all ranks if they passed different arguments. One small all-reduce
-// if they are equal, else one for each argument. Collective; agreed.
+// Fails on all ranks if they passed different arguments. Takes one small
+// all-reduce if they are equal, else one for each argument. Collective; agreed.
 // Errors: InvalidArgument - `operation: NAME differs between ranks: ...`.
 Agreed<> AgreeOnArguments(CommContext& context, std::string_view operation,
                           const std::vector<CommonOption>& arguments);
 
-// Returns how long a host waits to see a file of another one.
+// Returns how long a host waits to see a file of another host.
 double SharedDirectorySeconds(double deadline_seconds);
 
-// Agrees on `mine`, and that every rank sees what rank 0 has made. Messages
-// begin with `operation`; `seconds` is how long ranks have waited, and
-// `did_see` says that they have seen other files there before. These must be
-// equal on all ranks. Collective; agreed.
+// Agrees on `mine`, and checks that every rank sees the file that rank 0 has
+// made. Messages begin with `operation`. `seconds` is how long ranks have
+// waited. `did_see` is true if they have seen other files there before. These
+// three must be equal on all ranks. Collective; agreed.
 // Errors: FailedPrecondition, or Unavailable with `did_see` - some hosts do not
-//   see it; names them.
+//   see the file; names the hosts.
 Agreed<> AgreeOnSharedDirectory(CommContext& context, const Status& mine,
                                 bool sees, bool did_see,
                                 const std::string& operation, double seconds);
@@ -50,7 +50,7 @@ class Stages {
         times_(std::move(before)),
         num_before_(times_.size()) {}
 
-  // Ends the current stage and begins the next. `work` as for the deadline.
+  // Ends the current stage and begins the next. `work` as for Deadline::Enter.
   void Enter(std::string_view name, std::span<const std::string> work = {});
   // Ends the last stage and returns all times.
   std::vector<StageTime> Finish();
@@ -71,9 +71,9 @@ Agreed<T> DecodeFromRoot(std::string_view bytes) {
   return *std::move(value);
 }
 
-// Makes a value on rank 0, such as a struct with Fields, and gives it to all
-// ranks. `make` returns a StatusOr<T>; `what` names the value if there is no
-// memory for it. Collective; agreed.
+// Makes a value on rank 0, such as a struct with Fields, and sends it to all
+// ranks. `make` returns a StatusOr<T>; `what` names the value in errors if
+// memory runs out. Collective; agreed.
 // Errors: those of `make`; ResourceExhausted; FailedPrecondition - rank 0 is in
 //   another call.
 template <typename T, typename Make>
@@ -86,7 +86,7 @@ Agreed<T> ShareFromRoot(CommContext& context, const Make& make,
           return Encode(value);
         });
       }));
-  // The copy of a large value may not fit on some ranks.
+  // Some ranks may lack the memory to decode a large value.
   constexpr size_t kSmallBytes = size_t{1} << 16;
   if (bytes.size() <= kSmallBytes) return DecodeFromRoot<T>(bytes);
   return AgreeOn(context, CatchBadAlloc(what, [&]() -> StatusOr<T> {
@@ -96,24 +96,26 @@ Agreed<T> ShareFromRoot(CommContext& context, const Make& make,
                  }));
 }
 
-// Checks that the communicator is open; otherwise nothing can be agreed.
-// Local, and equal on all ranks of a sound program.
+// Checks that the communicator is open; ranks cannot agree without it.
+// Local, and equal on all ranks of a correct program.
 // Errors: FailedPrecondition - the communicator is closed or was moved from.
 Agreed<> CheckComm(const Comm& comm, std::string_view operation,
                    const std::string& dir);
 
-// Agrees on a Status, and returns for each number whether all ranks passed the
-// same, in one reduction. The numbers must be fingerprints or 0, because
-// differences of others might cancel out. Replaces `sums`, as many on all
-// ranks, by their sums over all ranks modulo 2^64. Collective; agreed.
+// Agrees on a Status, and returns for each number whether it is equal on all
+// ranks, in one reduction. The numbers must be fingerprints or 0, because
+// differences between other numbers might cancel out. Replaces `sums`, whose
+// size must be equal on all ranks, by their sums over all ranks modulo 2^64.
+// Collective; agreed.
 Agreed<std::vector<bool>> AgreeOnStructure(CommContext& context,
                                            const Status& mine,
                                            std::span<const uint64_t> numbers,
                                            std::span<uint64_t> sums = {});
 
-// Combines the counters of all ranks as TransferCounters says. `stripes` has
-// the number of stripes that this rank wrote to, of requests, and of requests
-// of each server, as many on all ranks; empty: not counted. Collective; agreed.
+// Combines the counters of all ranks as described in TransferCounters.
+// `stripes` has the number of stripes that this rank wrote to, the number of
+// its requests, and the number of its requests per server. Its size must be
+// equal on all ranks; empty: not counted. Collective; agreed.
 Agreed<> CombineCounters(CommContext& context, TransferCounters& mine,
                          std::span<const int64_t> stripes = {});
 

@@ -12,7 +12,7 @@ namespace belay {
 namespace {
 
 // Cuts are rounded to 1/kCutsPerShare of a rank's bytes, so that parts are
-// whole rows where rows are that fine.
+// whole rows if rows are no larger than that.
 constexpr int64_t kCutsPerShare = 256;
 constexpr int kMaxPasses = 8;
 
@@ -26,14 +26,15 @@ struct Item {
 
 // Boxes that the same ranks hold.
 struct Group {
-  std::vector<int32_t> ranks;  // ascending, each once
+  std::vector<int32_t> ranks;  // ascending, distinct
   std::vector<Item> items;
   int64_t bytes = 0;
   std::vector<int64_t> given;  // bytes per rank
-  int64_t level = 0;           // bytes of a rank that got some
+  int64_t level = 0;           // total bytes of a rank that is given any
 };
 
-// Groups with few holders come first: those with many level the rest.
+// Groups with few holders come first. Groups with many holders then level the
+// loads.
 std::vector<Group> GroupByHolders(const std::vector<ArrayBoxes>& arrays,
                                   int num_ranks) {
   constexpr size_t kNone = SIZE_MAX;
@@ -73,8 +74,8 @@ std::vector<Group> GroupByHolders(const std::vector<ArrayBoxes>& arrays,
   return groups;
 }
 
-// Distributes the bytes of a group so that the ranks with the least load rise
-// to one level.
+// Distributes the bytes of a group so that its least loaded ranks rise to the
+// same level.
 void RaiseToLevel(const std::vector<int64_t>& load, Group& group) {
   std::vector<int64_t> loads;
   for (int32_t rank : group.ranks) loads.push_back(load[rank]);
@@ -99,8 +100,8 @@ void AddGiven(const Group& group, int64_t sign, std::vector<int64_t>& load) {
   }
 }
 
-// Levels all groups. Where groups overlap without being nested, an early one
-// could not know of a later one, so it is levelled again.
+// Levels all groups, in several passes: if groups overlap without being nested,
+// an early group must be leveled again after the later ones.
 void LevelGroups(std::vector<int64_t>& load, std::vector<Group>& groups) {
   int64_t highest = INT64_MAX;
   for (int pass = 0; pass < kMaxPasses; ++pass) {
@@ -115,8 +116,8 @@ void LevelGroups(std::vector<int64_t>& load, std::vector<Group>& groups) {
   }
 }
 
-// Returns the elements between places where a box may be cut: whole rows of an
-// axis, of at least `grain` bytes.
+// Returns the number of elements between allowed cuts of a box: whole rows of
+// an axis, with at least `grain` bytes.
 int64_t CutStep(const Item& item, int64_t grain) {
   if (!item.can_split) return item.elements;
   const Shape& shape = item.held->box.shape;
@@ -130,7 +131,7 @@ int64_t CutStep(const Item& item, int64_t grain) {
   return std::min(row * rows, item.elements);
 }
 
-// Returns the element nearest to byte `at` where an item may be cut.
+// Returns the allowed cut nearest to byte `at`, as an element number.
 int64_t NearestCut(const Item& item, int64_t at, int64_t step) {
   if (at <= 0) return 0;
   if (at >= item.elements * item.element_size) return item.elements;
@@ -149,8 +150,8 @@ void AddPieces(const Item& item, int32_t rank, int64_t begin, int64_t end,
   }
 }
 
-// Lays the items end to end and cuts them where a rank has its share. Adds the
-// bytes that the ranks get to `load`.
+// Lays the items end to end and cuts them where the share of a rank ends. Adds
+// the bytes given to each rank to `load`.
 void DealOut(const Group& group, std::vector<int64_t>& load,
              std::vector<WritePiece>& pieces) {
   if (group.ranks.size() == 1) {
@@ -162,8 +163,8 @@ void DealOut(const Group& group, std::vector<int64_t>& load,
     return;
   }
   const int64_t grain = std::max(kMinSplitBytes, group.level / kCutsPerShare);
-  size_t turn = 0;                 // whose turn it is, in group.ranks
-  int64_t until = group.given[0];  // where its turn ends, from the item's start
+  size_t turn = 0;                 // position of the current rank in the group
+  int64_t until = group.given[0];  // end of its share, from the item's start
   for (const Item& item : group.items) {
     const int64_t step = CutStep(item, grain);
     for (int64_t begin = 0; begin < item.elements;) {
@@ -204,8 +205,8 @@ std::vector<WritePiece> ChooseWriters(const std::vector<ArrayBoxes>& arrays,
 
 namespace {
 
-// A box that overlaps more boxes than this is not cut along them: some ranks
-// then copy a part of what was read for them.
+// A box that overlaps more boxes than this is not cut along their borders. Some
+// ranks then need only a part of what is read for them.
 constexpr size_t kMaxCuts = 16;
 
 // Cuts `boxes` along the borders of `other`.
@@ -223,7 +224,7 @@ std::vector<Box> CutAlong(const std::vector<Box>& boxes, const Box& other) {
   return pieces;
 }
 
-// Returns all who want the whole part, by rank.
+// Returns the shards that want the whole part, ascending by rank.
 Holders FindHolders(const Box& part, const std::vector<HeldBox>& distinct,
                     const BoxIndex::Positions& near) {
   Holders holders;
@@ -242,8 +243,8 @@ Holders FindHolders(const Box& part, const std::vector<HeldBox>& distinct,
   return holders;
 }
 
-// Returns parts that tile the union of the boxes. Each is cut so that whoever
-// wants some of it wants all of it, as far as few cuts allow.
+// Returns parts that tile the union of the boxes. Unless this takes too many
+// cuts, a shard that wants any of a part wants all of it.
 std::vector<HeldBox> DisjointParts(const std::vector<HeldBox>& distinct) {
   const BoxIndex index(GetBoxes(distinct));
   std::vector<HeldBox> parts;

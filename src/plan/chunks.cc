@@ -17,13 +17,13 @@
 namespace belay {
 namespace {
 
-// Registered numbers; those of HDF5 itself are below 256.
+// Registered filter numbers; HDF5's own are below 256.
 constexpr int kDeflate = 1;
 constexpr int kShuffle = 2;
 constexpr int kFletcher32 = 3;
 constexpr int kScaleOffset = 6;  // the last of HDF5's own
 constexpr int kMaxId = 65535;
-// HDF5 allows 32 filters; no registered filter has as many parameters.
+// HDF5 allows 32 filters. No registered filter has 64 parameters.
 constexpr size_t kMaxFilters = 32;
 constexpr size_t kMaxParameters = 64;
 
@@ -98,7 +98,7 @@ Status CheckNumbers(const std::vector<Filter>& filters) {
 }  // namespace
 
 std::vector<Filter> Deflate(int level) {
-  // HDF5 gives the shuffle the length of the elements.
+  // HDF5 sets the element size of the shuffle filter.
   return {{.id = kShuffle}, {kDeflate, {static_cast<uint32_t>(level)}}};
 }
 
@@ -111,8 +111,8 @@ Status CheckFilters(const std::vector<Filter>& filters) {
                             "calls of its own (need another filter)");
     }
   }
-  // A reader rejects bytes that were deflated twice, and does not shuffle them
-  // repeatedly.
+  // A reader rejects bytes that were deflated twice, and does not undo repeated
+  // shuffles.
   for (const int id : {kDeflate, kShuffle, kFletcher32}) {
     const auto found = std::ranges::count(filters, id, &Filter::id);
     if (found <= 1) continue;
@@ -172,7 +172,7 @@ void MovePrime(Number prime, Number& rest, PrimePowers& powers) {
   if (exponent > 0) powers.push_back({static_cast<int64_t>(prime), exponent});
 }
 
-// A template because short divisions take a third of the time of long ones.
+// A template because 32-bit divisions take a third of the time of 64-bit ones.
 template <typename Number>
 PrimePowers FindPowers(Number rest) {
   PrimePowers powers;
@@ -214,7 +214,7 @@ DivisorList DivisorsUpTo(int64_t limit, absl::Span<const PrimePower> powers) {
   DivisorList divisors = {1};
   for (const PrimePower& power : powers) {
     const int64_t limit_before = limit / power.prime;
-    size_t begin = 0;  // of those with one factor `prime` less
+    size_t begin = 0;  // first divisor with one factor `prime` less
     for (int exponent = 0; exponent < power.exponent; ++exponent) {
       const size_t end = divisors.size();
       for (size_t i = begin; i < end; ++i) {
@@ -249,8 +249,8 @@ Shape WithoutEmptyAxes(Shape shape) {
   return shape;
 }
 
-// Returns the chunk of a request without a limit: the shard, with length 1 on
-// the shard_axes and on axes without elements.
+// Returns the chunk of a request without a size limit: the shard, with length 1
+// on the shard_axes and on axes without elements.
 Shape LargestChunk(const ChunkRequest& request) {
   Shape chunk = WithoutEmptyAxes(request.shard_shape);
   for (const int axis : request.shard_axes) chunk[axis] = 1;
@@ -261,10 +261,10 @@ bool IsCut(const ChunkRequest& request, size_t axis) {
   return request.global_shape[axis] != request.shard_shape[axis];
 }
 
-// Divisors of each axis, ascending; the last ones are the shape of the chunk.
+// Divisors of each axis, ascending; the last divisors are the chunk's shape.
 using AxisDivisors = std::vector<DivisorList>;
 
-// Returns the first longest of these axes, or `none` if all have length 1.
+// Returns the first of the longest axes, or `none` if all have length 1.
 size_t LongestAxis(const AxisDivisors& divisors, const Axes& axes,
                    size_t none) {
   size_t longest = none;
@@ -287,9 +287,10 @@ struct Lengths {
   absl::InlinedVector<PrimePowers, 4> powers;
 };
 
-// The largest divisor of the number of elements that fits is a product of
-// divisors of the lengths: the last axes get the most that it has in common
-// with their length.
+// Returns the largest chunk that divides `lengths` and has at most `limit`
+// elements. The largest divisor of the number of elements within the limit is a
+// product of divisors of the lengths. Each axis, starting with the last, gets
+// the greatest common divisor of its length and the rest of that product.
 Shape DividingChunk(const Lengths& lengths, int64_t limit) {
   PrimePowers all;
   for (const PrimePowers& powers : lengths.powers) MultiplyBy(powers, all);
@@ -302,15 +303,16 @@ Shape DividingChunk(const Lengths& lengths, int64_t limit) {
   return chunk;
 }
 
-// Returns at most `limit`, and more than half of it if the length is: as few
-// pieces as possible, and the last one nearly as long as the others.
+// Returns the length of the pieces if `length` is cut into the fewest pieces of
+// at most `limit`, with the last one nearly as long as the others. It exceeds
+// half of `limit` if `length` does.
 int64_t NearlyEqualLength(int64_t length, int64_t limit) {
   const int64_t pieces = (length - 1) / limit + 1;
   return (length - 1) / pieces + 1;
 }
 
-// Gives each axis, in this order, as much of its length as the limit leaves.
-// The first `num_dividing` axes get divisors only.
+// Gives each axis, in this order, the largest length that the remaining limit
+// allows. The first `num_dividing` axes get only divisors.
 Shape FilledChunk(const Lengths& lengths, const Axes& order,
                   size_t num_dividing, int64_t limit) {
   Shape chunk = lengths.shape;
@@ -346,7 +348,7 @@ StatusOr<Shape> GreedyChunkShape(const ChunkRequest& request) {
   while (!HasAtMost(limit, chunk)) {
     const size_t axis = LongestAxis(divisors, open, ndim);
     if (axis == ndim) {
-      open = all;  // what is cut already has no more to give
+      open = all;  // the axes cut between shards have length 1
       continue;
     }
     divisors[axis].pop_back();
@@ -474,7 +476,7 @@ Status CheckArray(const ChunkRequest& request) {
   }
   BELAY_RETURN_IF_ERROR(
       CheckNumAxes(request, "shard shape", request.shard_shape));
-  // Also finds negative lengths, and shards of too many elements.
+  // Also finds negative lengths, and shards with too many elements.
   for (size_t axis = 0; axis < request.shard_shape.size(); ++axis) {
     const int64_t most = request.global_shape[axis];
     const int64_t found = request.shard_shape[axis];
@@ -608,8 +610,8 @@ bool AskForChunks(const SaveArgs& args) {
          !args.shard_axes.empty() || !args.filters.empty();
 }
 
-// Filters need all of a chunk to return any of it. Unless a size is requested,
-// their chunks fit the chunk cache of HDF5.
+// Reading any part of a filtered chunk decodes all of it. Unless a size is
+// requested, filtered chunks fit into HDF5's chunk cache.
 constexpr int64_t kFilteredChunkBytes = int64_t{1} << 20;
 
 int64_t ChunkBytes(const SaveArgs& args) {
@@ -623,7 +625,7 @@ struct Asked {
   ChunkRequest request;
 };
 
-// Returns the chunk of a whole shard.
+// Returns the chunk for a whole shard.
 StatusOr<Shape> ChooseChunk(const Asked& asked) {
   const SaveArgs& args = asked.args;
   if (IsGiven(args)) {
@@ -637,8 +639,8 @@ StatusOr<Shape> ChooseChunk(const Asked& asked) {
                                                : ExactChunkShape(asked.request);
 }
 
-// Returns the chunk of a dataset that may hold less than a shard: a given chunk
-// is cut to its size, another one is chosen for it.
+// Returns the chunk for a dataset that may hold less than a shard. A given
+// chunk is clipped to the dataset. Otherwise a chunk is chosen for the dataset.
 StatusOr<Shape> ChooseChunk(const Asked& asked, const Shape& chunk,
                             const Shape& dataset) {
   if (IsGiven(asked.args)) return Smaller(chunk, dataset);
@@ -648,10 +650,10 @@ StatusOr<Shape> ChooseChunk(const Asked& asked, const Shape& chunk,
   return ChooseChunk(smaller);
 }
 
-// Structs are elements, which chunks do not cut.
+// Treats each struct as one element, so that chunks do not cut structs.
 void TakeStructs(const SaveArgs& args, ChunkRequest& request) {
   request.element_size = request.global_shape.back();
-  // A default gives way.
+  // Raises a default limit to the size of one struct.
   if (args.chunk_byte_size == 0 && request.chunk_byte_size > 0) {
     request.chunk_byte_size =
         std::max(request.chunk_byte_size, request.element_size);
@@ -660,7 +662,7 @@ void TakeStructs(const SaveArgs& args, ChunkRequest& request) {
   request.shard_shape.pop_back();
 }
 
-// Returns the arguments that are no defaults.
+// Returns the arguments that differ from the defaults, as text.
 std::string ArgsText(const SaveArgs& args) {
   std::vector<std::string> parts;
   if (args.dtype) parts.push_back(Cat("dtype=", DTypeName(*args.dtype)));
@@ -724,7 +726,8 @@ StatusOr<DType> DTypeToStore(const ArgsByKey& args, DType f32_dtype,
   if (place >= 0) {
     const auto i = static_cast<size_t>(place);
     const std::optional<DType> named = args.args[i].dtype;
-    // A pattern means the weights, not the counters, ids and flags beside them.
+    // A pattern is meant for weights, not for counters, ids and flags that also
+    // match it.
     const bool is_meant = named && (NamesKey(key, args.keys[i]) ||
                                     FindKind(*named) == FindKind(dtype));
     if (is_meant) to = *named;

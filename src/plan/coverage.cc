@@ -57,7 +57,7 @@ Status WithShard(const HeldShard& held, const Status& cause) {
   return AddPrefix(cause, "plan \"", held.info->key, "\": rank ", held.rank);
 }
 
-// The same box twice with one replica number is two shards that overlap.
+// Two shards with the same box and the same replica number overlap.
 Status CheckReplicas(const HeldBox& held) {
   if (held.holders.size() == 1) return absl::OkStatus();
   absl::flat_hash_map<int64_t, const HeldShard*> seen;
@@ -96,8 +96,8 @@ bool IsStack(const std::vector<HeldBox>& boxes, const Shape& shape) {
   return next == shape[axis];
 }
 
-// Returns true if intervals (length by start) follow each other from 0 to
-// `length`.
+// Returns true if the intervals, which map start to length, follow each other
+// from 0 to `length`.
 bool IsChain(const absl::flat_hash_map<int64_t, int64_t>& intervals,
              int64_t length) {
   int64_t end = 0;
@@ -152,7 +152,8 @@ Status CheckTiling(const std::vector<HeldBox>& boxes,
       NumElements(shape), ShapeText(shape), volume));
 }
 
-// The shards of a key are far apart in memory: one in the list of each rank.
+// Prefetches a later shard: the shards of a key are far apart in memory, one in
+// the list of each rank.
 void FetchAhead(const std::vector<HeldShard>& shards, size_t i) {
   constexpr size_t kAhead = 12;
   constexpr size_t kCacheLine = 64;
@@ -171,7 +172,7 @@ bool IsBefore(const Box& a, const Box& b) {
 // Collects the distinct boxes of shards, in order.
 class BoxGroups {
  public:
-  // Replicas mostly follow each other: if the first two differ, most do.
+  // Replicas are usually adjacent: if the first two boxes differ, most do.
   explicit BoxGroups(const std::vector<HeldShard>& shards) {
     if (shards.size() > 1 && shards[0].info->box != shards[1].info->box) {
       boxes_.reserve(shards.size());
@@ -188,7 +189,7 @@ class BoxGroups {
       boxes_.back().holders.push_back(held);
       return;
     }
-    // Ranks mostly come in the order of their boxes.
+    // Ranks are usually in the order of their boxes.
     in_order_ =
         in_order_ && (boxes_.empty() || IsBefore(boxes_.back().box, box));
     boxes_.push_back({box, {held}});

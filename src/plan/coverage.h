@@ -1,5 +1,5 @@
 // Checks that the shards of an array agree and that their boxes tile it,
-// without looking at all pairs.
+// without comparing all pairs.
 
 #ifndef BELAY_PLAN_COVERAGE_H_
 #define BELAY_PLAN_COVERAGE_H_
@@ -18,24 +18,24 @@ struct HeldShard {
   const ShardInfo* info = nullptr;
 };
 
-// Most boxes have one holder, and need no memory of their own for it.
+// Most boxes have one holder, which needs no allocation.
 using Holders = absl::InlinedVector<HeldShard, 1>;
 
-// A distinct box of an array and all who hold it, by rank.
+// A distinct box of an array and all shards with that box, by rank.
 struct HeldBox {
   Box box;  // io box
   Holders holders;
 };
 
-// Errors: InvalidArgument - an impossible shape, a string that is no scalar, or
-//   an array with too many bytes.
+// Errors: InvalidArgument - an impossible shape, a string that is not a scalar,
+//   or an array with too many bytes.
 Status CheckArrayForm(DType dtype, const Shape& shape);
 
-// Checks the shards of one key against each other. Returns its distinct boxes
+// Checks the shards of one key against each other. Returns the distinct boxes
 // that are not empty, in row-major order of their offsets.
-// Errors: InvalidArgument - dtype, shape or text length differ, two replicas
-//   with one number, boxes overlap, or a gap; OutOfRange - a box leaves the
-//   array.
+// Errors: InvalidArgument - dtype, shape, fields or text length differ, two
+//   replicas have the same number, boxes overlap, or there is a gap;
+//   OutOfRange - a box extends past the array.
 StatusOr<std::vector<HeldBox>> CheckCoverage(
     const std::vector<HeldShard>& shards);
 

@@ -42,8 +42,8 @@ int64_t Progressions::UpperBound(int64_t value) const {
 
 namespace {
 
-// The first byte of an entry is one of the last three, or the place of a shard
-// with any of the others.
+// The first byte of an entry is kJob, kNode or kValue, or the Place of a shard
+// combined with any of the other flags.
 constexpr uint8_t kOnAllRanks = 8;
 constexpr uint8_t kHasDevice = 16;
 constexpr uint8_t kHasFields = 32;
@@ -54,7 +54,7 @@ constexpr uint8_t kValue = 255;
 
 using Layouts = absl::flat_hash_map<std::string, std::shared_ptr<const Layout>>;
 
-// Returns null for a text that is no layout: a caller has made it up.
+// Returns null for a text that is not a layout: callers may pass any text.
 std::shared_ptr<const Layout> ParseLayout(const std::string& text,
                                           Layouts& known) {
   const auto [found, is_new] = known.try_emplace(text);
@@ -77,7 +77,7 @@ bool LiesAsLaidOut(const ShardInfo& shard, int rank, Layouts& layouts) {
          layout->Replica(rank) == shard.replica;
 }
 
-// Returns the rows of a rank that are divided evenly. Requires an axis.
+// Returns the rows of a rank if all rows are divided evenly. Requires an axis.
 Box EvenRows(const Shape& shape, int rank, int num_ranks) {
   Box box = WholeBox(shape);
   box.offset[0] = FirstOfEven(shape[0], rank, num_ranks);
@@ -136,7 +136,7 @@ ListedShard GetShard(Place place, uint8_t begin, WireReader& in,
   return shard;
 }
 
-// Returns whether it is an entry.
+// Returns true if the entry is valid.
 bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
   WireReader in(entry);
   const auto begin = in.Get<uint8_t>();
@@ -169,7 +169,7 @@ bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
 Description Describe(const RankShards& mine, int rank, int num_ranks) {
   Description description;
   Layouts layouts;
-  uint64_t skipped = 0;  // shared ones since the last own one
+  uint64_t skipped = 0;  // shared entries since the last own entry
   for (const ShardInfo& shard : mine.shards) {
     const Place place = FindPlace(shard, rank, num_ranks, layouts);
     WireWriter entry = BeginEntry(shard, place);
@@ -260,7 +260,7 @@ struct RowsByKey {
 // Numbers the keys in order of first appearance.
 class KeyNumbers {
  public:
-  // Adds the entries of the next list. Returns the number of the key of each.
+  // Adds the entries of the next list. Returns the key number of each entry.
   std::vector<int32_t> Add(const std::vector<ListedShard>& shards) {
     if (keys_.empty()) {
       numbers_.reserve(shards.size());
@@ -278,7 +278,7 @@ class KeyNumbers {
   std::vector<KeyRows> TakeKeys() { return std::move(keys_); }
 
  private:
-  // Lists mostly have the same keys in the same order.
+  // Most lists have the same keys in the same order.
   int32_t Add(std::string_view key, size_t i) {
     int32_t number = i < last_.size() ? last_[i] : -1;
     if (number < 0 || keys_[number].key != key) {
@@ -293,16 +293,16 @@ class KeyNumbers {
 
   std::vector<KeyRows> keys_;
   absl::flat_hash_map<std::string_view, int32_t> numbers_;
-  std::vector<int32_t> last_;  // by place in a list, what was there last
+  std::vector<int32_t> last_;  // the latest key number per list position
 };
 
 RowsByKey GroupByKey(const std::vector<ShardList>& lists) {
   KeyNumbers numbers;
-  std::vector<std::vector<int32_t>> key_of;  // by list, then entry
+  std::vector<std::vector<int32_t>> key_of;  // per list and entry
   for (const ShardList& list : lists)
     key_of.push_back(numbers.Add(list.shards));
   RowsByKey all{.keys = numbers.TakeKeys()};
-  std::vector<int64_t> next;  // row of each key
+  std::vector<int64_t> next;  // the next row of each key
   int64_t num_rows = 0;
   for (KeyRows& key : all.keys) {
     key.begin = num_rows;
@@ -325,8 +325,8 @@ RowsByKey GroupByKey(const std::vector<ShardList>& lists) {
   return all;
 }
 
-// Returns the place of shared shard i in what the rank listed, and of own shard
-// i.
+// Return the position of shared shard i, and of own shard i, among the shards
+// that the rank listed.
 int32_t FindSharedPlace(const ShardList& own, int32_t i) {
   const auto end = std::upper_bound(own.before.begin(), own.before.end(), i);
   return i + static_cast<int32_t>(end - own.before.begin());
@@ -341,7 +341,7 @@ struct HeldEntry {
   const ListedShard* shard = nullptr;
 };
 
-// Lists the shards of one key on all ranks, by rank and place.
+// Lists the shards of one key on all ranks, by rank and position.
 void ListHolders(const ListedRanks& listed, const std::vector<ToldShard>& told,
                  std::vector<HeldEntry>& held) {
   held.clear();
@@ -461,14 +461,14 @@ void ForEachToldKey(const ListedRanks& listed,
 Status ForEachKey(const ListedRanks& listed,
                   absl::FunctionRef<Status(const std::vector<HeldShard>&)> fn) {
   std::vector<HeldEntry> held;
-  std::vector<ShardInfo> made;  // of those that do not say their box
+  std::vector<ShardInfo> made;  // for entries without a box
   std::vector<HeldShard> shards;
   Status status;
   ForEachToldKey(listed, [&](const std::vector<ToldShard>& told) {
     if (!status.ok()) return;
     ListHolders(listed, told, held);
     made.clear();
-    made.reserve(held.size());  // they are pointed to
+    made.reserve(held.size());  // keeps pointers to the elements valid
     shards.clear();
     for (const HeldEntry& entry : held) {
       shards.push_back(entry.held);

@@ -1,4 +1,5 @@
-// The shards of all ranks as they tell rank 0, once where they tell the same.
+// The shards of all ranks, as the ranks describe them to rank 0. Equal
+// descriptions are stored once.
 
 #ifndef BELAY_PLAN_LISTED_RANKS_H_
 #define BELAY_PLAN_LISTED_RANKS_H_
@@ -11,19 +12,20 @@
 
 namespace belay {
 
-// A sequence of integers as runs of equal steps. A regular one, such as the
-// ends of equally long rows, takes a few words however long it is.
+// A sequence of integers as runs of equal steps. A regular sequence, such as
+// the ends of equally long rows, takes a few words regardless of its length.
 
 class Progressions {
  public:
   void Append(int64_t value);
 
   int64_t size() const { return size_; }
-  int64_t back() const { return runs_.back().Last(); }  // requires one
+  int64_t back() const { return runs_.back().Last(); }  // requires an element
   int64_t operator[](int64_t position) const;
 
-  // Returns the first position with a value greater than `value`, or size(), in
-  // logarithmic time of the runs. Requires an ascending sequence.
+  // Returns the first position with a value greater than `value`, or size().
+  // Takes logarithmic time in the number of runs. Requires an ascending
+  // sequence.
   int64_t UpperBound(int64_t value) const;
 
   size_t num_runs() const { return runs_.size(); }
@@ -51,59 +53,62 @@ class Progressions {
     }
   };
 
-  absl::InlinedVector<Run, 1> runs_;  // most are one run
+  absl::InlinedVector<Run, 1> runs_;  // most sequences are one run
   int64_t size_ = 0;
 };
 
-// A rank tells rank 0 of its shards by entries, one per shard or value. An
-// entry leaves out where a shard lies if that follows from its layout and the
-// rank, if every rank holds it all, or if its rows are divided evenly over all
-// ranks. Such an entry names no rank, so ranks that hold the same arrays in the
-// same way tell the same bytes. Only pieces that are cut in another way are
-// told with their boxes.
+// A rank describes its shards to rank 0 as entries, one per shard or value. An
+// entry omits the box of a shard if the box follows from the layout and the
+// rank, if every rank holds the whole array, or if the rows are divided evenly
+// over all ranks. Such an entry does not depend on the rank, so ranks that hold
+// the same arrays in the same way send the same bytes. Boxes are sent only for
+// arrays that are divided in another way.
 
 struct Description {
-  Entries
-      shared;   // what names no rank, all values, and the job if it has a name
-  Entries own;  // pieces with their boxes, and the node unless it is 0
+  // Entries without a box, all values, and the job unless it is the default.
+  Entries shared;
+  // Entries with a box, and the node unless it is 0.
+  Entries own;
 };
 
 Description Describe(const RankShards& mine, int rank, int num_ranks);
 
-// How the box of a shard is known.
+// How the box of a shard is determined.
 enum class Place : uint8_t {
-  kBox = 0,     // box and replica number are told
-  kLayout = 1,  // by the layout
-  kWhole = 2,   // everywhere; the replica number is that of the rank
+  kBox = 0,     // the entry has the box and the replica number
+  kLayout = 1,  // from the layout
+  kWhole = 2,   // the whole array on every rank; the replica is the rank
   kRows = 3,    // by FirstOfEven; the replica number is 0
 };
 
 struct ListedShard {
-  ShardInfo info;  // box and replica number only of kBox
+  ShardInfo info;  // box and replica number are set for kBox only
   Place place = Place::kBox;
-  std::shared_ptr<const Layout> layout;  // of kLayout
-  int32_t num_ranks = 0;                 // of kRows, the first ones
+  std::shared_ptr<const Layout> layout;  // for kLayout
+  int32_t num_ranks = 0;                 // for kRows: ranks that share the rows
 };
 
-// One list of entries, told by any number of ranks.
+// A decoded list of entries, which any number of ranks sent.
 struct ShardList {
   std::vector<ListedShard> shards;
-  // For own entries: the number of shared ones that the rank lists before each.
+  // For own entries: the number of shared entries that the rank lists before
+  // each.
   std::vector<int64_t> before;
   std::vector<ListedValue> values;
   int32_t node = 0;
-  std::string job = std::string(kDefaultJob);  // of shared ones
+  std::string job = std::string(kDefaultJob);  // in shared lists
 };
 
 // Errors: Internal - an entry is damaged.
 StatusOr<ShardList> DecodeList(const Entries& entries);
 
-// Return the shard as this rank holds it, or its box. The rank must have listed
-// it.
+// Return the box of the shard, or the shard, as this rank holds it. The rank
+// must have listed the shard.
 Box BoxOnRank(const ListedShard& listed, int rank);
 ShardInfo OnRank(const ListedShard& listed, int rank);
 
-// Memory grows with the differences, not with the number of ranks.
+// Distinct lists are stored once: memory grows with the differences between
+// ranks, not with their number.
 
 // The lists of a rank, as positions in ListedRanks::lists.
 struct RankLists {
@@ -116,39 +121,40 @@ struct ListedRanks {
   std::vector<RankLists> ranks;
 };
 
-// Decodes what rank 0 has heard: the two lists of each Description.
+// Decodes the lists that rank 0 has received, the two of each Description.
 // Errors: those of DecodeList.
 StatusOr<ListedRanks> ListRanks(const Heard& heard);
 
 std::vector<int32_t> ListNodes(const ListedRanks& listed);
 
-// Returns what a rank has listed, in its order.
+// Returns everything that a rank has listed, in the order of its list.
 RankShards GetRankShards(const ListedRanks& listed, int rank);
 
 // Selected entries of each list, as ascending positions.
 using RankSelection = std::vector<std::vector<int32_t>>;
 
-// Calls fn(shard, its number at the rank) for the selected entries that the
-// rank has told, in its order.
+// Calls fn(shard, its position on the rank) for the selected entries of a rank,
+// in the order in which the rank listed them.
 void ForEachSelected(const ListedRanks& listed, const RankSelection& selection,
                      int rank,
                      absl::FunctionRef<void(const ListedShard&, int32_t)> fn);
 
-// An entry, and the ranks that told it, ascending.
+// An entry, and the ranks that sent it, ascending.
 struct ToldShard {
   const ListedShard* shard = nullptr;
   const std::vector<int32_t>* ranks = nullptr;
-  int32_t list = 0;   // where it stands in the table
-  int32_t entry = 0;  // in that list
+  int32_t list = 0;   // position in ListedRanks::lists
+  int32_t entry = 0;  // position in that list
 };
 
-// Calls fn(entries of one key) for each key, ascending. `ranks` is valid during
-// the call.
+// Calls fn(entries of one key) for each key, ascending. `ranks` is valid only
+// during the call.
 void ForEachToldKey(const ListedRanks& listed,
                     absl::FunctionRef<void(const std::vector<ToldShard>&)> fn);
 
-// Calls fn(shards of one key) for each key, ascending; by rank, and then in the
-// order of listing. `info` is valid during the call. Ends with the first error.
+// Calls fn(shards of one key) for each key, ascending. The shards are ordered
+// by rank, then as the rank listed them. `info` is valid only during the call.
+// Stops at the first error.
 Status ForEachKey(const ListedRanks& listed,
                   absl::FunctionRef<Status(const std::vector<HeldShard>&)> fn);
 

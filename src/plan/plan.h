@@ -1,9 +1,9 @@
-// Plans as plain values: who writes and reads which bytes where. The pure
-// functions of save_planner.h and restore_planner.h make them once on rank 0,
-// from the shards of all ranks without bytes.
+// Plans as plain values: which rank writes or reads which bytes where. Rank 0
+// makes them with the pure functions of save_planner.h and restore_planner.h,
+// from descriptions of all ranks' shards.
 //
-// Boxes in orders are io boxes: those of the array, except that a string of n
-// bytes counts as an array of n single bytes.
+// Boxes in orders are io boxes: array boxes, except that a string of n bytes is
+// treated as an array of n single bytes.
 
 #ifndef BELAY_PLAN_PLAN_H_
 #define BELAY_PLAN_PLAN_H_
@@ -21,16 +21,16 @@ namespace belay {
 struct ShardInfo {
   std::string key;
   DType dtype = DType::kU8;
-  bool from_rank0 = false;    // as of Shard
-  bool on_all_ranks = false;  // each rank is to have it
+  bool from_rank0 = false;    // as in Shard
+  bool on_all_ranks = false;  // every rank must hold the key
   Shape global_shape;
   Box box;
   int64_t replica = 0;
-  int64_t string_bytes = 0;  // length of the text; 0 for other types
-  std::string layout = {};   // as text; "": not said
-  // The difference of its device from DefaultDevice (shards.h), as text.
+  int64_t string_bytes = 0;  // length of a string; 0 for other dtypes
+  std::string layout = {};   // as text; "": unknown
+  // How its device differs from DefaultDevice (shards.h), as text.
   std::string device = {};
-  std::string fields = {};  // as of StoredArray
+  std::string fields = {};  // as in StoredArray
 
   friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
 };
@@ -38,8 +38,8 @@ struct ShardInfo {
 struct RankShards {
   int32_t node = 0;  // ranks with the same number share a node
   std::vector<ShardInfo> shards;
-  std::vector<ListedValue> values;             // those that have handlers
-  std::string job = std::string(kDefaultJob);  // of its device
+  std::vector<ListedValue> values;             // values with handlers
+  std::string job = std::string(kDefaultJob);  // of the rank's devices
 };
 
 struct StoredArray {
@@ -47,10 +47,10 @@ struct StoredArray {
   DType dtype = DType::kU8;
   Shape shape;
   int64_t string_bytes = 0;
-  std::string args = {};    // those it was saved with, as text; "": none
-  std::string layout = {};  // as text; "": not said, or the graph says it
-  // The fields of structs (core/struct_text.h), whose bytes are along the last
-  // axis; "": the array is of numbers.
+  std::string args = {};    // save arguments, as text; "": none
+  std::string layout = {};  // as text; "": unknown, or stored in the graph
+  // The fields of the structs (core/struct_text.h) whose bytes form the last
+  // axis; "": not an array of structs.
   std::string fields = {};
 
   friend bool operator==(const StoredArray&, const StoredArray&) = default;
@@ -63,33 +63,33 @@ struct StoredDataset {
   int32_t file = 0;
   Box box;              // io box
   Shape chunk;          // empty: contiguous
-  int64_t offset = -1;  // of its first byte in the file; -1 while unknown
+  int64_t offset = -1;  // of its first byte in the file; -1: not known yet
   int32_t group = 0;    // of the sharding policy
-  int32_t task = -1;    // the rank that wrote it all; -1: several, or unknown
-  // The filters of its chunks. Only HDF5 knows where these lie, so the offset
-  // stays -1.
+  int32_t task = -1;    // the only rank that wrote it; -1: several, or unknown
+  // The filters of its chunks. Only HDF5 knows where filtered chunks are, so
+  // the offset stays -1.
   std::vector<Filter> filters = {};
-  std::string path = {};  // in its file, of one with filters that is stored
+  std::string path = {};  // in its file; only for stored datasets with filters
 
   friend bool operator==(const StoredDataset&, const StoredDataset&) = default;
 };
 
-// Returns whether a dataset has filters.
+// Returns true if any dataset has filters.
 bool HasFilters(absl::Span<const StoredDataset> datasets);
 
 struct StoredFile {
   std::string name;
-  int32_t creator = 0;  // the rank that makes the skeleton
+  int32_t creator = 0;  // the rank that creates the skeleton
   int64_t bytes = 0;    // size, known once the skeleton exists
   int32_t num_writers = 0;
-  int32_t team = 0;    // whose ranks take part in writing it
-  int32_t rounds = 0;  // the most that one rank has for it
+  int32_t team = 0;    // the team of ranks that writes it
+  int32_t rounds = 0;  // the maximum over all ranks
 
   friend bool operator==(const StoredFile&, const StoredFile&) = default;
 };
 
-// A region of a file with the elements of `box`, row-major: a contiguous
-// dataset, or one chunk, which may overhang the array.
+// A region of a file that holds the elements of `box`, row-major: a contiguous
+// dataset, or one chunk, which may extend past the array.
 struct Extent {
   Box box;
   int64_t offset = 0;  // bytes; in a SavePlan relative to the dataset
@@ -99,19 +99,19 @@ struct Extent {
 struct WriteOrder {
   int32_t shard = 0;
   int32_t dataset = 0;
-  int32_t round = 0;        // of its file
-  int64_t first_block = 0;  // checksum block 0 of the array
+  int32_t round = 0;        // number within its file
+  int64_t first_block = 0;  // the array's first checksum block
   Box box;
-  Extent extent;  // of one with filters the dataset
+  Extent extent;  // the whole dataset if it has filters
 };
 
-// The writes of a rank, into all files or into one.
+// The writes of a rank, to all files or to one file.
 struct RankWrites {
   int64_t bytes = 0;
   std::vector<WriteOrder> orders;  // ascending by dataset, then box
 };
 
-// Successive shards of one rank that others hold as well.
+// Consecutive shards of one rank that other ranks hold as well.
 struct ReplicaRange {
   int32_t first = 0;
   int32_t count = 0;
@@ -122,8 +122,8 @@ struct ReplicaRange {
 
 struct ReplicaCheck {
   std::vector<ReplicaRange> ranges;  // ascending
-  // The number of boxes of all ranks, and the stored bytes of the rank that
-  // holds most; equal on all ranks.
+  // The number of replicated boxes of all ranks, and the largest number of
+  // replicated bytes on any rank. Both are equal on all ranks.
   int64_t num_boxes = 0;
   int64_t most_bytes = 0;
 };
@@ -134,14 +134,14 @@ struct SavePlan {
   std::vector<StoredDataset> datasets;  // ascending by file, array, box
   std::vector<StoredFile> files;        // ascending by team
   std::vector<RankWrites> ranks;
-  // By rank, the team that it writes files with; -1: it writes none.
+  // The team of each rank; -1: none, because the rank writes no files.
   std::vector<int32_t> teams;
-  // By dataset, the most orders that one rank has for it.
+  // The largest number of orders of any rank, for each dataset.
   std::vector<int32_t> calls;
-  int64_t rounds = 0;  // of all files of one team, the most of any team
+  int64_t rounds = 0;  // the sum over a team's files, maximum over all teams
   int64_t num_blocks = 0;
-  std::vector<std::string> warnings;   // of the sharding policy
-  std::vector<ReplicaCheck> replicas;  // by rank
+  std::vector<std::string> warnings;   // about the sharding policy or layout
+  std::vector<ReplicaCheck> replicas;  // per rank
 };
 
 // The contents of an index.
@@ -165,45 +165,46 @@ struct SavedCheckpoint {
 struct ReadOrder {
   int32_t shard = 0;
   int32_t file = 0;
-  // The first block of the array in this restore; -1 where another order counts
-  // these bytes for the checksum.
+  // The array's first checksum block in this restore; -1: another order adds
+  // these bytes to the checksum.
   int64_t first_block = -1;
   Box box;
   Extent extent;  // offset from the start of the file, or of a filtered dataset
-  // The position in the stream that this rank reads for others; -1: only this
-  // shard needs the bytes.
+  // The position in the stream of bytes that this rank reads for other ranks;
+  // -1: only this shard needs the bytes.
   int64_t position = -1;
-  int32_t filtered = -1;  // the number of its dataset among those; -1: none
+  int32_t filtered = -1;  // index in RestorePlan::filtered; -1: no filters
 };
 
-// The part of `box`, dense and row-major, that a shard wants goes to it. The
-// rank that reads gets its own share in the same way.
+// A shard takes the part of `box` that it wants from a stream, which holds
+// `box` dense and row-major. The rank that reads the stream takes its own part
+// in the same way.
 struct Delivery {
   int32_t shard = 0;
-  int32_t reader = 0;    // the rank whose stream it is
+  int32_t reader = 0;    // the rank that reads the stream
   int64_t position = 0;  // in that stream
   int64_t bytes = 0;     // of the box
   Box box;
 };
 
-// A part of a stream on its way from the rank that reads to the rank of another
-// node that receives it for all ranks there.
+// A part of a stream that the reading rank sends to another node, where one
+// rank receives it for all ranks of that node.
 struct Transit {
-  int32_t peer = 0;  // the other one of the two
+  int32_t peer = 0;  // the other rank of the transfer
   int64_t position = 0;
   int64_t bytes = 0;
 };
 
-// A dataset with filters, which HDF5 reads.
+// A dataset with filters, which is read by HDF5.
 struct FilteredDataset {
   std::string path;  // in its file
   DType dtype = DType::kU8;
   Box box;  // the piece of the array
   std::vector<Filter> filters;
-  std::string fields = {};  // as of StoredArray
+  std::string fields = {};  // as in StoredArray
 };
 
-// The length of a text that a shard wants.
+// The length of a string that a shard wants.
 struct TextLength {
   int32_t shard = 0;
   int64_t bytes = 0;
@@ -211,11 +212,11 @@ struct TextLength {
 
 struct RankReads {
   std::vector<ReadOrder> orders;
-  std::vector<TextLength> texts;     // of all that it wants
+  std::vector<TextLength> texts;     // for all strings that the rank wants
   std::vector<Delivery> deliveries;  // ascending by position
 };
 
-// Streams from node to node, ascending by position.
+// The transfers of a rank between nodes, ascending by position.
 struct RankTransits {
   std::vector<Transit> sends;
   std::vector<Transit> receives;
@@ -223,25 +224,25 @@ struct RankTransits {
 
 struct RestorePlan {
   std::vector<RankReads> ranks;
-  std::vector<int32_t> arrays;  // those that are read, as numbered in the index
-  std::vector<int64_t> first_blocks;      // of each of them, in this restore
-  std::vector<FilteredDataset> filtered;  // that any rank reads
+  std::vector<int32_t> arrays;  // the arrays to read, as numbered in the index
+  std::vector<int64_t> first_blocks;      // of each array, in this restore
+  std::vector<FilteredDataset> filtered;  // the datasets with filters to read
   int64_t num_blocks = 0;
   int64_t bytes = 0;
-  // Bytes that ranks read for others, and the longest stream of a rank; 0 if
-  // each rank reads for itself.
+  // Bytes that ranks read for other ranks, and the length of the longest
+  // stream; both are 0 if each rank reads for itself.
   int64_t delivered_bytes = 0;
   int64_t stream_bytes = 0;
   ReadSharing sharing = ReadSharing::kEachRank;  // never kAuto
-  std::string note;                              // why
+  std::string note;                              // the reason for `sharing`
 };
 
-// Returns the bytes of one io element: 1 for strings.
+// Returns the size of one io element in bytes; 1 for strings.
 int64_t IoElementSize(DType dtype);
 // Returns the shape, or {string_bytes} for a string.
 Shape IoShape(const StoredArray& array);
 int64_t ArrayBytes(const StoredArray& array);
-// Returns the layout of each array on a mesh as text; "" if it is unknown.
+// Returns the mesh layout of each array as text; "" if it is unknown.
 std::vector<std::string> FindLayouts(const SavedCheckpoint& saved);
 Box IoBox(const ShardInfo& shard);
 
@@ -251,18 +252,18 @@ Shape ChunkGrid(const StoredDataset& dataset);
 Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
                    int64_t element_size);
 
-// Returns the chunks that hold a part of `piece`, counted from the corner of
-// the dataset. Requires a chunked dataset, and a piece that is not empty.
+// Returns the chunks that overlap `piece`, as a box of grid positions. Requires
+// a chunked dataset, and a piece that is not empty.
 Box FindChunks(const StoredDataset& dataset, const Box& piece);
 
 // Calls `visit` with each extent that holds a part of `box`, ascending, with
-// offsets relative to the dataset. Stores none: a file of a few bytes can claim
-// to have billions of chunks.
+// offsets relative to the dataset. Does not collect the extents: a file of a
+// few bytes can claim to have billions of chunks.
 void ForEachExtent(const StoredDataset& dataset, const Box& box,
                    int64_t element_size,
                    absl::FunctionRef<void(Extent&)> visit);
 
-// The same until the first error, which it returns.
+// Like ForEachExtent, but stops at the first error and returns it.
 Status TryForEachExtent(const StoredDataset& dataset, const Box& box,
                         int64_t element_size,
                         absl::FunctionRef<Status(Extent&)> visit);
@@ -270,11 +271,11 @@ Status TryForEachExtent(const StoredDataset& dataset, const Box& box,
 // Returns the files [first, second) of a team.
 std::pair<int32_t, int32_t> FindTeamFiles(const SavePlan& plan, int32_t team);
 
-// Returns the work of each rank: `writes "w" and 12 more datasets`.
+// Describes the work of each rank: `writes "w" and 12 more datasets`.
 std::vector<std::string> DescribeWork(const SavePlan& plan);
 
-// Takes the writes of a rank out of the plan, by file of its team. Datasets are
-// then counted from the first of their file.
+// Moves the writes of a rank out of the plan, split by the files of its team.
+// Dataset numbers become relative to the first dataset of their file.
 std::vector<RankWrites> TakeWritesByFile(SavePlan& plan, int32_t rank);
 
 // Fields of messages between ranks.

@@ -13,14 +13,14 @@
 namespace belay {
 namespace {
 
-// Returns the bytes of a box of the array of `like`; a string's are those of
-// `like`.
+// Returns the size in bytes of a box of the array that `like` is a piece of.
+// For a string, this is the size of `like`.
 int64_t PieceBytes(const ShardableTensor& like, const Box& box) {
   if (like.dtype == DType::kString) return like.bytes;
   return NumElements(box.shape) * DTypeSize(like.dtype);
 }
 
-// Returns the cause alone; the caller names the piece.
+// Errors state only the cause; the caller adds the name of the piece.
 Status CheckPiece(const ShardableTensor& piece) {
   if (!IsKnownDType(static_cast<uint8_t>(piece.dtype))) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -47,8 +47,8 @@ DeviceSpec GetTask(const DeviceSpec& device) {
           .device_index = std::nullopt};
 }
 
-// Returns whether two devices belong to one process, which may hold copies of
-// several replicas.
+// Returns true if two devices belong to one process, which may hold several
+// replicas.
 bool SameTask(const DeviceSpec& a, const DeviceSpec& b) {
   return a.task == b.task && a.job == b.job;
 }
@@ -69,7 +69,7 @@ Status CheckListed(const std::vector<ShardableTensor>& listed) {
   return absl::OkStatus();
 }
 
-// Checks the pieces of one key, one or more, against each other.
+// Checks one or more pieces of one key against each other.
 Status CheckListedKey(const std::vector<const ShardableTensor*>& listed) {
   const ShardableTensor& first = *listed[0];
   if (listed.size() == 1) return absl::OkStatus();
@@ -95,14 +95,14 @@ Status CheckListedKey(const std::vector<const ShardableTensor*>& listed) {
 }  // namespace
 
 // ValidateGroups: assigns returned boxes to the listed boxes that they are
-// parts of, then checks each listed box alone. Near-linear in the number of
-// boxes.
+// parts of, then checks each listed box separately. Takes near-linear time in
+// the number of boxes.
 
 namespace {
 
 constexpr int64_t kMaxLines = 20;
 
-// Collects violations, a line each, up to kMaxLines.
+// Collects violations, one per line, up to kMaxLines.
 class Violations {
  public:
   explicit Violations(std::string_view description)
@@ -134,7 +134,7 @@ struct ReturnedPiece {
 
 struct KeyPieces {
   std::vector<const ShardableTensor*> listed;
-  std::vector<ReturnedPiece> returned;  // whose boxes lie in the array
+  std::vector<ReturnedPiece> returned;  // only boxes inside the array
 };
 
 struct ListedKeys {
@@ -237,16 +237,16 @@ void CheckPart(const ShardableTensor& listed, const ReturnedPiece& part,
                    NeedFound("task altered", TaskText(listed.device),
                              TaskText(piece.device)));
   }
-  if (piece.dtype != listed.dtype) return;  // said before
+  if (piece.dtype != listed.dtype) return;  // already reported
   const int64_t bytes = PieceBytes(listed, piece.box);
   if (piece.bytes != bytes) {
     violations.Add(Name(part), NeedFound("bytes altered", bytes, piece.bytes));
   }
 }
 
-// Keeps the first of equal parts.
+// Reports duplicate parts, and keeps the first of them.
 void CheckDoubled(ListedBox& box, Violations& violations) {
-  absl::flat_hash_map<Box, size_t> seen;  // and in which group
+  absl::flat_hash_map<Box, size_t> seen;  // the group of each box
   std::vector<ReturnedPiece> distinct;
   for (const ReturnedPiece& part : box.parts) {
     const auto [it, fresh] = seen.try_emplace(part.piece->box, part.group);
@@ -260,7 +260,7 @@ void CheckDoubled(ListedBox& box, Violations& violations) {
   box.parts = std::move(distinct);
 }
 
-// Checks that the parts, which are distinct, are exactly the listed box.
+// Checks that the parts, which are distinct, tile the listed box exactly.
 void CheckTiling(const ListedBox& listed, Violations& violations) {
   const Box& whole = listed.listed->box;
   const int64_t need = NumElements(whole.shape);
@@ -290,7 +290,7 @@ void CheckTiling(const ListedBox& listed, Violations& violations) {
                  overlaps.empty() ? NeedFound(cause, need, found) : cause);
 }
 
-// Boxes without elements tile nothing: each must be returned itself.
+// Boxes without elements cannot be tiled: each must be returned unchanged.
 void CheckEmptyBoxes(const KeyPieces& key, Violations& violations) {
   absl::flat_hash_map<Box, std::vector<const ShardableTensor*>> open;
   for (const ShardableTensor* listed : key.listed) {
@@ -379,7 +379,7 @@ std::vector<TaskPieces> SortByTask(const std::vector<ShardableTensor>& listed) {
   size_t position = 0;
   for (const ShardableTensor& piece : listed) {
     const DeviceSpec& task = piece.device;
-    // Pieces of a task usually follow each other.
+    // Pieces of a task are usually adjacent.
     if (tasks.empty() || !SameReplica(tasks[position][0].device, task)) {
       const auto [it, fresh] = positions.try_emplace(
           {task.job, task.replica, task.task}, tasks.size());
@@ -484,7 +484,7 @@ StatusOr<std::vector<Grouping>> ApplyPolicy(
 
 namespace {
 
-// More groups than rank 0 can be trusted to hold.
+// A limit on the groups that rank 0 must hold in memory.
 constexpr int64_t kMaxGroups = int64_t{1} << 22;
 
 class Packer {
@@ -540,7 +540,7 @@ class Packer {
     Put(std::move(box), bytes);
   }
 
-  // Adds a box of which not even one slice fits into an empty group.
+  // Adds a box by rows, if not even one slice fits into an empty group.
   void PackRows(const Box& box, size_t axis) {
     Box row = box;
     row.shape[axis] = 1;
@@ -603,17 +603,17 @@ class Packer {
   static constexpr size_t kNoAxis = SIZE_MAX;
 
   const int64_t max_bytes_;
-  int64_t rest_ = 0;  // of the open group, the last of groups_
+  int64_t rest_ = 0;  // bytes left in the open group, the last of groups_
   std::vector<ShardGroup> groups_;
   std::vector<ShardGroup> alone_;
   std::vector<std::string> warnings_;
 
   const ShardableTensor* piece_ = nullptr;  // the piece that is being added
-  int64_t num_alone_ = 0;                   // elements of it in alone_
+  int64_t num_alone_ = 0;                   // its elements in alone_
 };
 
-// Refuses a limit that would make too many groups. Elements above the limit are
-// groups of their own.
+// Rejects a limit that would make too many groups. Each element above the limit
+// forms a separate group.
 Status CheckLimit(const std::vector<ShardableTensor>& pieces,
                   int64_t max_bytes) {
   if (max_bytes < 1) {

@@ -17,13 +17,13 @@ auto SortKey(const ReplicaSum& sum) {
   return std::tie(sum.key, sum.box.offset, sum.box.shape);
 }
 
-// Notes whether the sums of one box differ.
+// Records whether the sums of one box differ.
 void Compare(std::span<const ReplicaSum> sums,
              ReplicaDifferences& differences) {
   std::map<uint64_t, std::vector<int32_t>> ranks;
   for (const ReplicaSum& sum : sums) ranks[sum.sum].push_back(sum.rank);
   if (ranks.size() == 1 || ++differences.count > 1) return;
-  // Among equals, the group with the lowest rank.
+  // The largest group; among equals, the one with the lowest rank.
   const auto most = std::max_element(
       ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
         return std::tuple(a.second.size(), -a.second[0]) <
@@ -75,10 +75,10 @@ ReplicaDifferences FindDifferences(std::vector<ReplicaSum> sums) {
 
 namespace {
 
-// Bytes hashed at a time: whole elements of any type.
+// Bytes hashed at a time: a multiple of all element sizes.
 constexpr size_t kHashedBytes = size_t{1} << 20;
 
-// Sorts ranges, and joins those that follow each other with one weight.
+// Sorts ranges, and joins adjacent ranges with equal weights.
 std::vector<ReplicaRange> JoinRanges(std::vector<ReplicaRange> ranges) {
   std::ranges::sort(ranges, {}, &ReplicaRange::first);
   std::vector<ReplicaRange> joined;
@@ -93,8 +93,8 @@ std::vector<ReplicaRange> JoinRanges(std::vector<ReplicaRange> ranges) {
   return joined;
 }
 
-// Returns another seed for each box: equal values that have changed places must
-// not cancel out.
+// Returns a different seed for each box: values that are swapped between boxes
+// must not cancel out.
 uint64_t MakeSeed(const Shard& shard) {
   uint64_t seed = Fingerprint(shard.key, 0);
   for (const int64_t offset : shard.box.offset) {
@@ -110,7 +110,7 @@ size_t NumBytes(const Shard& shard) {
 }
 
 // Returns bytes of a shard as they are stored. Borrows them from the shard, or
-// from `room` where they do not lie dense.
+// from `room` if they are not contiguous.
 std::string_view SomeBytes(const Shard& shard, size_t begin, size_t length,
                            std::string& room) {
   if (shard.dtype == DType::kString) {
@@ -119,7 +119,7 @@ std::string_view SomeBytes(const Shard& shard, size_t begin, size_t length,
   if (!IsStrided(shard)) {
     return {static_cast<const char*>(shard.data) + begin, length};
   }
-  // Gather whole elements, of which the first may begin earlier.
+  // Gather whole elements; the first may begin before `begin`.
   const auto size = static_cast<size_t>(DTypeSize(shard.dtype));
   const size_t first = begin / size, last = (begin + length + size - 1) / size;
   room.resize((last - first) * size);
@@ -132,13 +132,14 @@ std::string_view SomeBytes(const Shard& shard, size_t begin, size_t length,
   return std::string_view(room).substr(begin - first * size, length);
 }
 
-// A save looks at one of each `num_turns` successive blocks.
+// A save checks one of every `num_turns` consecutive blocks.
 struct Turn {
   int64_t num_turns = 1;
   int64_t turn = 0;  // of this save, from 0
 };
 
-// Successive turns are far apart, so that a range of many blocks is met soon.
+// Successive turns are far apart, so that a difference that spans many blocks
+// is found soon.
 Turn ChooseTurn(const ReplicaCheck& check, int64_t number) {
   const int64_t turns = NumTurns(check);
   auto stride = std::max<int64_t>(
@@ -152,14 +153,14 @@ uint64_t Mix(uint64_t number) {
   return number ^ (number >> 29);
 }
 
-// Sums the blocks of a shard whose turn it is. The box decides where a group of
-// blocks begins, and the group which of its blocks has which turn: values
-// cannot fit such a pattern.
+// Sums the blocks of a shard whose turn it is. The seed of the box determines
+// where groups of blocks begin and the order of turns in each group, so regular
+// patterns in the values do not escape the samples.
 uint64_t SumSample(const Shard& shard, uint64_t seed, const Turn& turn) {
   const size_t num_bytes = NumBytes(shard);
   const auto turns = static_cast<uint64_t>(turn.num_turns);
   const uint64_t num_blocks = (num_bytes + kSampledBytes - 1) / kSampledBytes;
-  const uint64_t first = Mix(seed) % turns;  // the place of block 0 in a group
+  const uint64_t first = Mix(seed) % turns;  // position of block 0 in its group
   std::string room;
   uint64_t sum = seed;
   for (uint64_t group = 0; group * turns < first + num_blocks; ++group) {
@@ -223,7 +224,7 @@ uint64_t ReplicaFingerprint(const Shard& shard, uint64_t seed) {
 int64_t NumTurns(const ReplicaCheck& check) {
   const int64_t sampled =
       std::clamp(check.num_boxes, kLeastSampled, kMaxSampled) * kSampledBytes;
-  // ChooseTurn multiplies it.
+  // The upper limit keeps a product in ChooseTurn from overflowing.
   return std::clamp<int64_t>(CeilDivide(check.most_bytes, sampled), 1,
                              INT32_MAX);
 }

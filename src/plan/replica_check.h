@@ -23,14 +23,15 @@ struct ReplicaSum {
   int32_t rank = 0;
 };
 
-// Returns the rank that compares the values of a box: about as many for each.
+// Returns the rank that compares the sums of a box. Boxes are spread evenly
+// over the ranks.
 int32_t ChooseComparer(const ReplicaSum& sum, int num_ranks);
 
 // Boxes whose values differ between ranks.
 struct ReplicaDifferences {
   int64_t count = 0;
-  std::string first;  // by key: the box, and the ranks that differ
-  int32_t rank = -1;  // the first of these
+  std::string first;  // describes the first box, by key, and its ranks
+  int32_t rank = -1;  // the lowest rank that differs
 };
 
 ReplicaDifferences FindDifferences(std::vector<ReplicaSum> sums);
@@ -40,25 +41,26 @@ void Fields(Archive& archive, ReplicaSum& sum) {
   archive(sum.key, sum.box, sum.sum, sum.rank);
 }
 
-// Returns by rank the shards that others hold as well, with weights; boxes
-// without elements are left out. The weights of one box add up to 0, and so do
-// the weighted sums of its values on all ranks if these are equal: one sum over
-// all ranks compares all replicas.
+// Returns the shards of each rank that other ranks hold as well, with weights.
+// Omits boxes without elements. The weights of one box add up to 0. So do the
+// weighted sums of its values on all ranks if the values are equal: one sum
+// over all ranks compares all replicas.
 
 std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
                                        int num_ranks);
 
-// Returns a number for all bytes as they are stored, whatever their layout in
-// memory. May need a little memory where they do not lie dense.
+// Returns a fingerprint of the bytes as they are stored, regardless of their
+// layout in memory. Needs a small buffer if they are not contiguous.
 uint64_t ReplicaFingerprint(const Shard& shard, uint64_t seed = 0);
 
 inline constexpr int64_t kEveryByte = -1;
 
-// Returns this rank's part of the sum, modulo 2^64. `number` counts the saves,
-// equal on all ranks, or is kEveryByte. Each save samples other blocks of
-// kSampledBytes of each larger shard: on the rank that holds most about as many
-// as there are boxes, within kLeastSampled and kMaxSampled. NumTurns
-// successive saves look at each byte once.
+// Returns this rank's part of the sum, modulo 2^64. `number` is the number of
+// the save, equal on all ranks, or kEveryByte. Shards of more than
+// kSampledBytes are sampled: each save checks different blocks of that size.
+// The rank that holds the most bytes checks about one block for each box, but
+// at least kLeastSampled and at most kMaxSampled blocks. NumTurns successive
+// saves check each byte once.
 uint64_t SumReplicas(const ReplicaCheck& check,
                      const std::vector<Shard>& shards, int64_t number);
 
@@ -66,7 +68,8 @@ inline constexpr int64_t kSampledBytes = 256;
 inline constexpr int64_t kLeastSampled = 256;
 inline constexpr int64_t kMaxSampled = 1024;
 
-// Returns after how many saves every byte was checked; equal on all ranks.
+// Returns the number of saves that together check every byte; equal on all
+// ranks.
 int64_t NumTurns(const ReplicaCheck& check);
 
 }  // namespace belay

@@ -19,7 +19,8 @@ namespace belay {
 
 namespace {
 
-// Returns 0 if two boxes differ along `axis` only, else their order.
+// Returns 0 if two boxes differ at most along `axis`, else their order along
+// the other axes.
 int CompareBut(size_t axis, const Box& a, const Box& b) {
   for (size_t i = 0; i < a.offset.size(); ++i) {
     if (i == axis) continue;
@@ -52,8 +53,8 @@ void JoinAlong(size_t axis, std::vector<HeldBox>& boxes) {
   boxes.resize(last + 1);
 }
 
-// Returns whether all boxes have the same place along all axes but the first,
-// so that none lie side by side.
+// Returns true if all boxes have the same offset and length along all axes but
+// the first, so that no boxes are side by side.
 bool AreRows(const std::vector<HeldBox>& boxes) {
   const Box& first = boxes[0].box;
   return std::all_of(boxes.begin(), boxes.end(), [&](const HeldBox& held) {
@@ -144,8 +145,8 @@ Status MissingKeys(const std::vector<RankShards>& wanted, const Arrays& arrays,
       SetOption(&RestoreOptions::missing, {MismatchPolicy::kIgnore})));
 }
 
-// Returns whether options allow all differences: a hint at an option that
-// leaves one would not help.
+// Returns true if options can allow all differences. Otherwise a hint at one
+// option would not help.
 bool CanFit(const ShardInfo& wanted, const StoredArray& array) {
   return Fits(StoredForm{array.dtype, array.shape},
               StoredForm{wanted.dtype, wanted.global_shape},
@@ -174,10 +175,10 @@ Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
                    "\": rank ", rank);
 }
 
-// By rank and shard, the number of the array in the index.
+// The array's number in the index, per rank and shard.
 using ShardArrays = std::vector<std::vector<int32_t>>;
 
-// Checks the wants, and finds the arrays.
+// Checks the wants, and finds their arrays.
 StatusOr<ShardArrays> FindArrays(const SavedCheckpoint& saved,
                                  const std::vector<RankShards>& wanted) {
   Arrays arrays;
@@ -185,7 +186,7 @@ StatusOr<ShardArrays> FindArrays(const SavedCheckpoint& saved,
     arrays[saved.arrays[i].key] = static_cast<int32_t>(i);
   }
   ShardArrays found(wanted.size());
-  // Ranks mostly want the same keys in the same order.
+  // Most ranks want the same keys in the same order.
   const auto find = [&](const std::string& key, size_t rank, size_t i) {
     if (rank > 0 && i < found[rank - 1].size()) {
       const int32_t of_last = found[rank - 1][i];
@@ -201,7 +202,7 @@ StatusOr<ShardArrays> FindArrays(const SavedCheckpoint& saved,
       const int32_t array = find(shard.key, rank, found[rank].size());
       if (array < 0) return MissingKeys(wanted, arrays, saved.arrays.size());
       found[rank].push_back(array);
-      if (!status.ok()) continue;  // a key may be missing
+      if (!status.ok()) continue;  // a missing key takes precedence
       status =
           CheckWant(shard, saved.arrays[array], static_cast<int32_t>(rank));
     }
@@ -210,9 +211,9 @@ StatusOr<ShardArrays> FindArrays(const SavedCheckpoint& saved,
   return found;
 }
 
-// Checks whether the boxes of an array, by rank, follow each other along the
-// first axis, as rows do, and counts them. Ignores empty boxes; a scalar
-// follows no other.
+// Checks whether the boxes of an array, added by rank, follow each other along
+// the first axis, and counts them. Ignores empty boxes. Scalars pass only if
+// there is a single one.
 class BoxesInRows {
  public:
   void Add(const Box& box) {
@@ -234,19 +235,19 @@ class BoxesInRows {
   int64_t count_ = 0;
 };
 
-// Returns whether reading for others may help: boxes overlap, or lie side by
-// side. May err on the side of yes.
+// Returns true if reading for other ranks may help: boxes overlap or are side
+// by side. False positives are possible.
 bool CanShare(const std::vector<Want>& wants) {
   BoxesInRows rows;
-  for (const Want& want : wants) {  // ranks mostly come in order
+  for (const Want& want : wants) {  // boxes are usually in rank order
     rows.Add(want.box);
     if (!rows.in_rows()) return true;
   }
   return false;
 }
 
-// Returns the wanted boxes that are not empty, and sets the lengths of texts in
-// `ranks`.
+// Returns the wanted boxes that are not empty, and adds the lengths of strings
+// to `ranks`.
 StatusOr<std::vector<WantedArray>> CollectWants(
     const SavedCheckpoint& saved, const std::vector<RankShards>& wanted,
     std::vector<RankReads>& ranks) {
@@ -288,7 +289,7 @@ StatusOr<std::vector<WantedArray>> CollectWants(
   return result;
 }
 
-// Orders are large, so their places are sorted instead.
+// The sort key of an order. Orders are large, so these are sorted instead.
 struct ReadPlace {
   int32_t file = 0;
   int32_t filtered = 0;
@@ -296,8 +297,8 @@ struct ReadPlace {
   size_t index = 0;  // of the order
 };
 
-// Sorts the orders of a rank by file and place, so that it reads files one
-// after the other and forwards.
+// Sorts the orders of a rank by file and offset, so that the rank reads one
+// file after another, each from front to back.
 void SortReads(std::vector<ReadOrder>& orders) {
   std::vector<ReadPlace> places;
   places.reserve(orders.size());
@@ -341,7 +342,7 @@ struct ArrayWants {
   BoxIndex index;
 };
 
-// Adds a read to the stream of its reader if others want some of it.
+// Adds a read to the stream of its reader if other ranks want any of it.
 void AddRead(const ArrayWants& wants, int32_t reader, ReadOrder& order,
              int64_t& stream_bytes, RestorePlan& plan) {
   if (!wants.can_share) return;
@@ -349,7 +350,7 @@ void AddRead(const ArrayWants& wants, int32_t reader, ReadOrder& order,
   if (near.size() == 1 && wants.distinct[near[0]].holders.size() == 1) {
     const HeldShard& alone = wants.distinct[near[0]].holders[0];
     if (alone.rank == reader) {
-      order.shard = alone.shard;  // rows may be read for several
+      order.shard = alone.shard;  // joined rows may name another shard
       return;
     }
   }
@@ -371,13 +372,13 @@ void AddRead(const ArrayWants& wants, int32_t reader, ReadOrder& order,
   }
 }
 
-// Gives reads that others want too a place in a stream, and adds the
+// Gives reads that several ranks want a position in a stream, and adds the
 // deliveries. Requires that no two reads of an array overlap, that reads are in
 // their final order, and that arrays[i] is array i of the plan.
 void AddDeliveries(const std::vector<WantedArray>& arrays, RestorePlan& plan) {
   std::vector<ArrayWants> wants;
   wants.reserve(arrays.size());
-  // By rank, the position in `arrays` of each shard that is not empty.
+  // For each rank, the position in `arrays` of each shard that is not empty.
   std::vector<absl::flat_hash_map<int32_t, size_t>> array_of(plan.ranks.size());
   for (const WantedArray& array : arrays) {
     for (const Want& want : array.wants) {
@@ -403,12 +404,12 @@ void AddDeliveries(const std::vector<WantedArray>& arrays, RestorePlan& plan) {
 
 constexpr char kNotTwice[] = "no byte is wanted twice";
 
-// The reads of each array that can be shared; of others each rank reads what it
-// wants.
+// The reads of each array that can be shared. Other arrays have no reads here:
+// each rank reads what it wants.
 using Readings = std::vector<std::vector<Reading>>;
 
-// Returns the first want of each distinct box, the largest first, so that later
-// ones are often covered whole.
+// Returns the first want of each distinct box, largest first, so that later
+// boxes are often completely covered by earlier ones.
 std::vector<size_t> DistinctWants(const std::vector<Want>& wants) {
   absl::flat_hash_set<Box> seen;
   std::vector<std::pair<int64_t, size_t>> by_size;
@@ -469,8 +470,8 @@ std::vector<Reading> ReadByEachRank(const std::vector<Want>& wants) {
 
 namespace {
 
-// Returns reads of each byte once, and adds to `saved_requests` those that
-// whole rows save.
+// Returns reads that cover each byte once. Adds the number of requests saved by
+// joining boxes into rows to `saved_requests`.
 StatusOr<Readings> ReadOnce(const std::vector<WantedArray>& arrays,
                             const std::vector<ArrayDatasets>& stored,
                             const ReadRules& rules, size_t num_ranks,
@@ -493,8 +494,8 @@ StatusOr<Readings> ReadOnce(const std::vector<WantedArray>& arrays,
   return readings;
 }
 
-// Adds the reads of a rank for one shard: every extent that holds some of
-// `box`.
+// Adds the reads of a rank for one shard, from every extent that holds a part
+// of `box`.
 Status AddReads(const ArrayDatasets& datasets, const StoredArray& array,
                 int32_t rank, int32_t shard, const Box& box, bool counts,
                 RestorePlan& plan) {
@@ -515,7 +516,7 @@ Status AddReads(const ArrayDatasets& datasets, const StoredArray& array,
       array.key, BoxText(box), need, found));
 }
 
-// Adds reads to a plan that has only its ranks.
+// Adds reads to a plan that has no arrays and no orders yet.
 Status AddReadings(const SavedCheckpoint& saved,
                    const std::vector<WantedArray>& arrays,
                    const std::vector<ArrayDatasets>& stored,
@@ -542,7 +543,8 @@ Status AddReadings(const SavedCheckpoint& saved,
   return absl::OkStatus();
 }
 
-// Returns the bytes that all ranks want, capped: a file can claim to be huge.
+// Returns the bytes that all ranks want, capped because a file can claim to be
+// huge.
 int64_t WantedBytes(const std::vector<WantedArray>& arrays) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   absl::uint128 bytes = 0;
@@ -555,7 +557,8 @@ int64_t WantedBytes(const std::vector<WantedArray>& arrays) {
   return static_cast<int64_t>(std::min<absl::uint128>(bytes, kMax));
 }
 
-// Decides whether to use a plan that reads each byte once, and notes why.
+// Decides whether to use a plan that reads each byte once. Sets the plan's
+// note.
 bool IsUsed(const ReadRules& rules, int64_t wanted_bytes,
             int64_t saved_requests, RestorePlan& plan) {
   const int64_t saved = wanted_bytes - plan.bytes;
@@ -616,7 +619,7 @@ StatusOr<RestorePlan> PlanRestore(const SavedCheckpoint& saved,
     plan.note = std::move(shared.note);
   }
   for (size_t rank = 0; rank < wanted.size(); ++rank) {
-    // Most boxes meet one or two of the saved ones.
+    // Most boxes overlap one or two of the stored datasets.
     plan.ranks[rank].orders.reserve(2 * wanted[rank].shards.size());
   }
   Readings own(wants.size());
@@ -633,10 +636,10 @@ namespace {
 
 using ToldShards = std::vector<ToldShard>;
 
-// Telling all ranks of an array may take so many bytes per order that rank 0
-// would send otherwise, which takes about 100.
+// Describing an array to all ranks may take at most this many bytes per order
+// that rank 0 would send otherwise. An order takes about 100 bytes.
 constexpr int64_t kMaxToldPerOrder = 400;
-// Own arrays have at least so many times the bytes that rank 0 plans.
+// Own arrays must have at least this many times the bytes that rank 0 plans.
 constexpr int64_t kLeastOwnToRest = 16;
 
 int64_t CountWants(const ToldShard& told) {
@@ -648,14 +651,14 @@ int64_t CountWants(const ToldShard& told) {
   return rows.count();
 }
 
-// Counts the wants of an array, 0 if any byte is wanted twice. Counts once for
-// arrays of the same layout.
+// Counts the wants of an array; 0 if any byte may be wanted twice. Counts only
+// once for all arrays of the same layout.
 class WantCounts {
  public:
   int64_t Count(const ToldShards& told) {
     if (told.size() > 1) return CountSeveral(told);
     const ListedShard& shard = *told[0].shard;
-    // Rows of all ranks have one division.
+    // The boxes of such arrays depend only on layout, ranks and shape.
     const bool is_divided =
         shard.place == Place::kLayout || shard.place == Place::kRows;
     if (!is_divided) return CountWants(told[0]);
@@ -668,7 +671,7 @@ class WantCounts {
  private:
   using Likeness = std::tuple<const Layout*, const void*, Shape>;
 
-  // Counts for an array that several entries want.
+  // Counts the wants of an array that has several entries.
   int64_t CountSeveral(const ToldShards& told) {
     by_rank_.clear();
     for (const ToldShard& entry : told) {
@@ -703,10 +706,10 @@ struct Candidate {
   StackedArray stacked;
   int64_t num_wants = 0;
   bool is_stack = true;
-  std::vector<ToldShard> entries;  // that want it; not the ranks
+  std::vector<ToldShard> entries;  // that want it; `ranks` is not valid
 };
 
-// Returns the arrays of which each byte is wanted at most once. Adds the bytes
+// Returns the arrays whose bytes are wanted at most once each. Adds the bytes
 // of all wanted arrays to `wanted_bytes`.
 std::vector<Candidate> FindCandidates(const SavedCheckpoint& saved,
                                       const ListedRanks& listed,
@@ -721,7 +724,7 @@ std::vector<Candidate> FindCandidates(const SavedCheckpoint& saved,
     if (number < 0) return;
     const StoredArray& array = saved.arrays[number];
     wanted_bytes += ArrayBytes(array);
-    // All entries are valid, and want the array as it is stored.
+    // True if all entries are valid and want the array as it is stored.
     const bool is_sound =
         array.dtype != DType::kString &&
         std::all_of(told.begin(), told.end(), [&](const ToldShard& entry) {
@@ -758,7 +761,7 @@ void StackDatasets(const SavedCheckpoint& saved,
   });
 }
 
-// Selects all entries but those of the candidates.
+// Selects all entries except those of the candidates.
 RankSelection AllBut(const ListedRanks& listed,
                      const std::vector<Candidate>& candidates) {
   std::vector<std::vector<bool>> is_own(listed.lists.size());
@@ -813,7 +816,7 @@ DividedWants DivideWants(const SavedCheckpoint& saved,
       own_bytes += ArrayBytes(saved.arrays[one.array]);
       return false;
     });
-    // If rank 0 has much else to plan, it had better level all reads.
+    // If rank 0 has much else to plan, it plans all reads to balance them.
     if (wanted_bytes - own_bytes > own_bytes / kLeastOwnToRest) {
       candidates.clear();
     }

@@ -37,7 +37,7 @@ Box Around(const Box& a, const Box& b) {
   return box;
 }
 
-// Returns a dataset around the pieces of one array in one file.
+// Returns a dataset that encloses the pieces of one array in one file.
 StoredDataset Joined(std::span<const WritePiece> pieces, bool& fills_box) {
   StoredDataset dataset = MakeDataset(pieces[0]);
   int64_t elements = 0;
@@ -52,7 +52,7 @@ StoredDataset Joined(std::span<const WritePiece> pieces, bool& fills_box) {
 
 Shape ChooseChunk(const StoredDataset& dataset, int64_t element_size,
                   std::span<const WritePiece> pieces) {
-  std::vector<Box> boxes;  // counted from the dataset's corner
+  std::vector<Box> boxes;  // relative to the dataset's corner
   for (const WritePiece& piece : pieces) {
     boxes.push_back(FromCorner(piece.box, dataset.box.offset));
   }
@@ -61,13 +61,13 @@ Shape ChooseChunk(const StoredDataset& dataset, int64_t element_size,
   return ChooseChunkShape(dataset.box.shape, element_size, pointers);
 }
 
-// Notes which datasets one rank writes alone, unless the layout of the array
-// says more.
+// Records which datasets are written by a single rank. Skips arrays with a
+// layout.
 void NoteWriters(const std::vector<WritePiece>& pieces,
                  const std::vector<int32_t>& of_piece, SavePlan& plan) {
   for (size_t i = 0; i < pieces.size(); ++i) {
     if (!plan.arrays[pieces[i].array].layout.empty()) continue;
-    plan.datasets[of_piece[i]].task = pieces[i].rank;  // the last one
+    plan.datasets[of_piece[i]].task = pieces[i].rank;  // the last rank remains
   }
   for (size_t i = 0; i < pieces.size(); ++i) {
     StoredDataset& dataset = plan.datasets[of_piece[i]];
@@ -75,11 +75,12 @@ void NoteWriters(const std::vector<WritePiece>& pieces,
   }
 }
 
-// The two below add the datasets of all files to the plan, ascending by file,
-// array and box, and return the dataset of each piece.
+// The next two functions add the datasets of all files to the plan, ascending
+// by file, array and box, and return the dataset number of each piece.
 
-// Adds one dataset per array, in one file. Unless the layout is kCanonical,
-// which depends on no rank, a dataset says which rank writes it alone.
+// Adds one dataset per array, all in one file. Records which rank writes a
+// dataset alone, unless the layout is kCanonical, which must not depend on the
+// ranks.
 std::vector<int32_t> AddWholeDatasets(const std::vector<ArrayBoxes>& arrays,
                                       const std::vector<WritePiece>& pieces,
                                       ArrayLayout layout, SavePlan& plan) {
@@ -160,7 +161,7 @@ StatusOr<std::vector<TaskPieces>> DescribePieces(
             });
   std::vector<TaskPieces> described;
   RankShards listed;
-  int32_t rank = -1;  // that `listed` is of
+  int32_t rank = -1;  // the rank of `listed`
   for (const WritePiece* piece : sorted) {
     if (piece->rank != rank) {
       rank = piece->rank;
@@ -189,7 +190,8 @@ StatusOr<std::vector<TaskPieces>> DescribePieces(
 
 // Asks the policy for the groups of each rank, cuts `pieces` accordingly and
 // numbers their groups. The policy sees the pieces in the order in which the
-// rank listed its shards, with their devices. Its warnings go to the plan.
+// rank listed its shards, with their devices. Its warnings are added to the
+// plan.
 // Errors: those of ApplyPolicy.
 Status GroupPieces(const ShardingPolicy& policy, const ListedRanks& ranks,
                    SavePlan& plan, std::vector<WritePiece>& pieces) {
@@ -198,7 +200,7 @@ Status GroupPieces(const ShardingPolicy& policy, const ListedRanks& ranks,
   BELAY_ASSIGN_OR_RETURN(const std::vector<Grouping> made,
                          ApplyToTasks(policy, listed));
   absl::flat_hash_map<std::pair<int32_t, size_t>, std::vector<WritePiece>>
-      by_rank;  // and array
+      by_rank;  // by rank and array
   for (const WritePiece& piece : pieces) {
     by_rank[{piece.rank, piece.array}].push_back(piece);
   }
@@ -231,10 +233,10 @@ Status GroupPieces(const ShardingPolicy& policy, const ListedRanks& ranks,
 // Ranks that write files together.
 struct FileTeam {
   std::vector<int32_t> creators;
-  std::vector<int32_t> writers;  // of each group, how many
+  std::vector<int32_t> writers;  // the number of writers of each group
 };
 
-// Assigns each rank that writes to a team.
+// Assigns each writing rank to a team.
 std::vector<FileTeam> MakeTeams(const std::vector<int32_t>& nodes,
                                 const std::vector<WritePiece>& pieces,
                                 SavePlan& plan) {
@@ -267,7 +269,7 @@ std::vector<FileTeam> MakeTeams(const std::vector<int32_t>& nodes,
     }
   }
   if (!shared || teams.empty()) return teams;
-  // All ranks take part, even those that write nothing. Rank 0 has to make the
+  // All ranks take part, even those that write nothing. Rank 0 also creates the
   // index, so its turn comes last.
   plan.teams.assign(nodes.size(), 0);
   teams[0].creators.resize(nodes.size(), 0);
@@ -284,7 +286,7 @@ bool MakesOneGroup(const ShardingPolicy& policy) {
 Status NumberFiles(const std::vector<int32_t>& nodes, SavePlan& plan,
                    std::vector<WritePiece>& pieces) {
   const std::vector<FileTeam> teams = MakeTeams(nodes, pieces, plan);
-  constexpr int64_t kMaxFiles = int64_t{1} << 20;  // of one directory
+  constexpr int64_t kMaxFiles = int64_t{1} << 20;  // per directory
   int64_t files = 0;
   for (const FileTeam& team : teams) {
     files += static_cast<int64_t>(team.writers.size());
@@ -326,7 +328,7 @@ SortedKeys SortKeys(const ShardList& list) {
   for (const ListedShard& shard : list.shards) {
     if (shard.info.on_all_ranks) keys.push_back(shard.info.key);
   }
-  // Others have arrays, which are shards.
+  // Other values consist of arrays, which are listed as shards.
   for (const ListedValue& value : list.values) {
     const bool is_plain = value.parts.empty() && !IsFormKey(value.key) &&
                           IsStandardTypestr(value.typestr);
@@ -364,7 +366,7 @@ std::string FindKeysOfSomeRanks(const ListedRanks& listed) {
   SortedKeys of_root;
   std::vector<bool> is_known(listed.lists.size());
   for (size_t rank = 0; rank < listed.ranks.size(); ++rank) {
-    // Shared lists name no rank, so ranks with the same values have the same.
+    // Shared lists do not depend on the rank: equal values make equal lists.
     const int32_t list = listed.ranks[rank].shared;
     if (list == first || is_known[list]) continue;
     is_known[list] = true;
@@ -402,7 +404,8 @@ Status CheckKey(const HeldShard& first) {
                       absl::CEscape(key), first.rank));
 }
 
-// Returns the most elements of a part per round, by bytes and by runs.
+// Returns the maximum number of elements of a part per round, limited by bytes
+// and by runs.
 int64_t MaxElements(const Box& part, const Extent& extent, int64_t element_size,
                     int64_t round_bytes) {
   const int64_t run = NumElements(part.shape) /
@@ -413,7 +416,7 @@ int64_t MaxElements(const Box& part, const Extent& extent, int64_t element_size,
   return std::max<int64_t>(1, std::min(by_bytes, by_runs));
 }
 
-// Returns the elements of a box of chunks.
+// Converts a box of chunks to a box of elements.
 Box FindElements(const StoredDataset& dataset, const Box& chunks) {
   Box box = chunks;
   for (size_t i = 0; i < dataset.chunk.size(); ++i) {
@@ -424,14 +427,14 @@ Box FindElements(const StoredDataset& dataset, const Box& chunks) {
 }
 
 // Turns a piece of a dataset with filters into orders of whole chunks: a chunk
-// that is written twice is also read back, and filtered three times.
+// that is written in two parts is also read back, and filtered three times.
 void AddFilteredOrders(const WritePiece& piece, int32_t index,
                        int64_t first_block, int64_t round_bytes,
                        SavePlan& plan) {
   const StoredDataset& dataset = plan.datasets[index];
   const int64_t chunk_bytes = NumElements(dataset.chunk) *
                               IoElementSize(plan.arrays[piece.array].dtype);
-  // HDF5 copies the elements of a call, and holds them filtered.
+  // HDF5 holds a copy of a call's elements, and the filtered elements.
   const int64_t chunks = std::max<int64_t>(1, round_bytes / 3 / chunk_bytes);
   ForEachTile(FindChunks(dataset, piece.box), chunks, [&](const Box& tile) {
     plan.ranks[piece.rank].orders.push_back(
@@ -480,7 +483,7 @@ void SortOrders(RankWrites& writes) {
 
 // Counts the bytes that a rank writes and its calls per dataset, and numbers
 // the rounds of its orders, file by file. Orders for datasets with filters have
-// none.
+// no rounds.
 void CutIntoRounds(int64_t round_bytes, RankWrites& writes, SavePlan& plan) {
   int32_t calls = 0, dataset = -1, round = 0, file = -1;
   int64_t in_round = 0, runs_in_round = 0;
@@ -510,7 +513,8 @@ void CutIntoRounds(int64_t round_bytes, RankWrites& writes, SavePlan& plan) {
   }
 }
 
-// A team writes its files in turn; teams write at the same time.
+// Returns the number of rounds. A team writes its files one after another;
+// teams write at the same time.
 int64_t MostRounds(const std::vector<StoredFile>& files) {
   int64_t most = 0, sum = 0;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -521,7 +525,7 @@ int64_t MostRounds(const std::vector<StoredFile>& files) {
   return most;
 }
 
-// Returns the shards with this replica number: the others may differ.
+// Returns the shards with this replica number. Other replicas may differ.
 StatusOr<std::vector<HeldShard>> SelectReplica(
     const std::vector<HeldShard>& shards, int64_t replica) {
   std::vector<HeldShard> kept;
@@ -538,7 +542,7 @@ StatusOr<std::vector<HeldShard>> SelectReplica(
       shards[0].info->key, replica, JoinFirst(numbers, kReplicasShown, ", ")));
 }
 
-// Returns the replica that is written whole; nothing if all share the work.
+// Returns the only replica that is written; nothing if all share the work.
 StatusOr<std::optional<int64_t>> PrimaryReplica(
     const ArgsByKey& args, const std::vector<HeldShard>& shards) {
   const std::string& key = shards[0].info->key;
@@ -602,7 +606,7 @@ StatusOr<std::vector<ArrayBoxes>> AddArrays(const ListedRanks& listed,
   return arrays;
 }
 
-// Warns if the files depend on the ranks although the layout should not.
+// Warns if the files depend on the ranks although the layout is kCanonical.
 void WarnOfArrayLayout(const SavePlanOptions& options, bool one_group,
                        SavePlan& plan) {
   if (options.array_layout != ArrayLayout::kCanonical) return;
@@ -613,7 +617,7 @@ void WarnOfArrayLayout(const SavePlanOptions& options, bool one_group,
       "depend on what each rank holds");
 }
 
-// A reader would refuse too many chunks.
+// Rejects more chunks than a reader accepts.
 Status CheckChunkCount(const SavePlan& plan) {
   ChunkCount count("plan");
   for (const StoredDataset& dataset : plan.datasets) {
@@ -663,11 +667,11 @@ StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
       ChunkAsAsked(options.args, options.array_layout, arrays, plan));
   BELAY_RETURN_IF_ERROR(CheckWholeStructs(plan));
   BELAY_RETURN_IF_ERROR(CheckChunkCount(plan));
-  std::exchange(arrays, {});  // orders need as much again
+  std::exchange(arrays, {});  // the orders need as much memory
   std::vector<size_t> num_orders(plan.ranks.size());
   for (const WritePiece& piece : pieces) ++num_orders[piece.rank];
   for (size_t rank = 0; rank < num_orders.size(); ++rank) {
-    plan.ranks[rank].orders.reserve(num_orders[rank]);  // mostly one per piece
+    plan.ranks[rank].orders.reserve(num_orders[rank]);  // usually one per piece
   }
   for (size_t i = 0; i < pieces.size(); ++i) {
     AddOrders(pieces[i], datasets[i], first_blocks[pieces[i].array],

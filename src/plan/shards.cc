@@ -76,7 +76,7 @@ void ForEachSegment(const ShardMemory& memory, const Box& box,
 
 namespace {
 
-// Along one axis, all is one run.
+// A box with one axis is a single run.
 OneRun MakeVectorRun(const ShardMemory& memory, const Box& box,
                      const Extent& extent) {
   const int64_t size = memory.element_size;
@@ -116,7 +116,7 @@ BlockSum& Checksummer::FindSum(const ShardMemory& memory, int64_t first_block) {
 
 void Checksummer::Add(const ShardMemory& memory, const Box& box,
                       int64_t first_block) {
-  // An empty array has no block: its number is that of the next array.
+  // An empty array has no block: its first_block belongs to the next array.
   if (registers_.empty() || IsEmpty(box)) return;
   const int64_t size = memory.element_size;
   BlockSum& sum = FindSum(memory, first_block);
@@ -146,7 +146,7 @@ Status CheckName(std::string_view what,
       Cat(what, " (need a name without '/' and ':', found \"", *name, "\")"));
 }
 
-// Returns the cause alone.
+// Errors state only the cause.
 Status CheckDevice(const DeviceSpec& device, int rank) {
   BELAY_RETURN_IF_ERROR(CheckName("job", device.job));
   BELAY_RETURN_IF_ERROR(CheckName("device type", device.device_type));
@@ -163,7 +163,7 @@ Status CheckDevice(const DeviceSpec& device, int rank) {
 }
 
 Status NameShard(const Shard& shard, const Status& cause) {
-  if (cause.ok()) return cause;  // saves DeviceText
+  if (cause.ok()) return cause;  // avoids calling DeviceText
   return AddPrefix(cause, "list \"", shard.key, "\": device \"",
                    DeviceText(shard.device), "\"");
 }
@@ -190,8 +190,8 @@ StatusOr<std::string> FindJob(const std::vector<Shard>& shards,
 
 DeviceSpec DefaultDevice(std::string_view job, int rank,
                          std::string_view layout, int64_t replica) {
-  // Comparing the shards of all ranks finds replica numbers that are out of
-  // range.
+  // Replica numbers that are out of range are reported later, when the shards
+  // of all ranks are compared.
   const bool counts = !layout.empty() && replica >= 0 &&
                       replica <= std::numeric_limits<int>::max();
   return RankDevice(job, counts ? static_cast<int>(replica) : 0, rank);
@@ -206,7 +206,7 @@ Status CompleteDevices(std::vector<Shard>& shards, const std::string& job,
       shard.device = std::move(base);
       continue;
     }
-    // The text has one spelling for each type.
+    // Converting to text and back normalizes the spelling of the type.
     BELAY_ASSIGN_OR_RETURN(
         shard.device, ParseDevice(DeviceText(MergeDevice(base, shard.device))));
   }
@@ -218,7 +218,7 @@ std::string OwnDevice(const DeviceSpec& device, const DeviceSpec& base) {
   if (device.replica != base.replica) own.replica = device.replica;
   if (device.device_type != base.device_type ||
       device.device_index != base.device_index) {
-    // An index without a type has no text.
+    // As text, a device index needs a device type.
     own.device_type = device.device_type;
     own.device_index = device.device_index;
   }

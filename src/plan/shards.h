@@ -21,23 +21,23 @@ inline StridedStore MakeStore(const Shard& shard) {
   return {shard.box, shard.strides};
 }
 
-// Returns whether the elements have gaps, or are structs that lie in memory in
-// another way than they are stored.
+// Returns true if the elements have strides, or are structs whose layout in
+// memory differs from the stored layout.
 bool IsStrided(const Shard& shard);
 
 // Returns the bytes from the first element to the end of the last one. Requires
 // that the box has elements.
 int64_t SpanBytes(const Shard& shard);
 
-// Copies a part of the shard to `to`, dense and row-major. Not for texts.
+// Copies a part of the shard to `to`, dense and row-major. Not for strings.
 void GatherElements(const Shard& shard, const Box& box, char* to);
 
-// Copies a part of the shard from `from`, which has `from_box` dense and
-// row-major. Not for texts.
+// Copies a part of the shard from `from`, which holds `from_box` dense and
+// row-major. Not for strings.
 void ScatterElements(const Shard& shard, const Box& box, const char* from,
                      const Box& from_box);
 
-// The one place that turns orders into addresses, for transfers, reads and
+// The only code that converts orders to addresses, for transfers, reads and
 // checksums.
 
 // The memory of a shard as dense io elements.
@@ -48,7 +48,7 @@ struct ShardMemory {
   Shape array;  // shape of the whole array
 };
 
-// A text must have its final length.
+// A string must have its final length.
 ShardMemory GetMemory(const Shard& shard);
 
 // Returns the offset of the first element of `box` in the file. Requires a box
@@ -81,7 +81,7 @@ class Checksummer {
   // Adds the part `box` of a shard; `first_block` is block 0 of the array.
   void Add(const ShardMemory& memory, const Box& box, int64_t first_block);
 
-  // The same for one run, which it copies to `copy`.
+  // Like Add, for one run, which is also copied to `copy`.
   void AddCopying(const ShardMemory& memory, const OneRun& run,
                   int64_t first_block, char* copy);
 
@@ -95,28 +95,28 @@ class Checksummer {
   BlockSum& FindSum(const ShardMemory& memory, int64_t first_block);
 
   std::span<uint32_t> registers_;
-  int64_t first_block_ = -1;  // of the array of sum_; -1: it has none
+  int64_t first_block_ = -1;  // of the array that sum_ is for; -1: none
   BlockSum sum_{0, {}};
 };
 
-// Devices of shards. A rank is one task: all its shards have its number and one
-// job. The default is /job:J/replica:R/task:T/device:CPU:0, where R is the
-// replica number of a shard with a layout, and 0 for others.
+// Devices of shards. A rank is one task: all its shards have the rank as task
+// number, and the same job. The default is
+// /job:J/replica:R/task:T/device:CPU:0, where R is the replica number of a
+// shard with a layout, and 0 otherwise.
 
-// Returns the device of a shard that names none. `layout` is that of the shard,
-// or "".
+// Returns the device of a shard that does not name one. `layout` is the layout
+// of the shard, or "".
 DeviceSpec DefaultDevice(std::string_view job, int rank,
                          std::string_view layout, int64_t replica);
 
-// Completes the devices of the shards of a rank. Their job is the one that any
-// of them names, else `job`.
+// Completes the devices of a rank's shards. Their job is the one that any shard
+// names, else `job`.
 // Errors: InvalidArgument - a task that is not the rank, two jobs, a name that
 //   is empty or has a "/" or a ":", or a negative number; names the key.
 Status CompleteDevices(std::vector<Shard>& shards, const std::string& job,
                        int rank);
 
-// Returns the difference of a complete device from `base` as text for
-// MergeDevice.
+// Returns how a complete device differs from `base`, as text for MergeDevice.
 std::string OwnDevice(const DeviceSpec& device, const DeviceSpec& base);
 
 }  // namespace belay

@@ -48,7 +48,7 @@ int32_t Carrier(const Nodes& nodes, int32_t reader, int32_t node) {
 }
 
 std::vector<int32_t> SlotsOnNode(const Nodes& nodes, int32_t node) {
-  std::vector<int32_t> used(nodes.ranks[node].size(), 1);  // its own
+  std::vector<int32_t> used(nodes.ranks[node].size(), 1);  // slot 0 is its own
   std::vector<int32_t> slots(nodes.node.size(), 0);
   for (size_t reader = 0; reader < slots.size(); ++reader) {
     if (nodes.node[reader] == node) continue;
@@ -126,7 +126,7 @@ bool LiesDense(const Shard& shard) {
   return true;
 }
 
-// Returns 0 if the shard has no bytes or unknown ones.
+// Returns the bytes that a shard occupies; 0 if it is empty or not dense.
 size_t DenseBytes(const Shard& shard) {
   if (shard.text != nullptr) return sizeof(std::string);
   if (shard.data == nullptr || shard.dtype == DType::kString ||
@@ -138,7 +138,7 @@ size_t DenseBytes(const Shard& shard) {
   return static_cast<size_t>(*elements * DTypeSize(shard.dtype));
 }
 
-// Returns targets by address, then in the order of listing.
+// Returns the targets ordered by address, then as listed.
 std::vector<Target> FindTargets(const std::vector<Shard>& shards) {
   std::vector<Target> targets;
   targets.reserve(shards.size());
@@ -163,8 +163,8 @@ StatusOr<std::vector<SharedTarget>> SetApart(std::vector<Shard>& shards) {
     return shards[target.shard].key;
   };
   std::vector<SharedTarget> shared;
-  const Target* last = nullptr;   // of the targets so far, it ends last
-  const Target* other = nullptr;  // so does it of those with another key
+  const Target* last = nullptr;   // the target so far that ends last
+  const Target* other = nullptr;  // the same among those with another key
   for (const Target& target : targets) {
     const bool is_same = last != nullptr && key(*last) == key(target);
     const Target* const before = is_same ? other : last;
@@ -176,7 +176,7 @@ StatusOr<std::vector<SharedTarget>> SetApart(std::vector<Shard>& shards) {
         one.data = target.begin;
         one.common_bytes = static_cast<size_t>(
             std::min(before->end(), target.end()) - target.begin);
-        // Bytes that are not read keep the values of the program.
+        // Bytes that are not read keep the program's values.
         BELAY_RETURN_IF_ERROR(
             CatchBadAlloc(Cat("\"", shard.key, "\", which has the memory of \"",
                               one.other, "\""),

@@ -1,5 +1,5 @@
-// How values reach all ranks, and all shards with the same memory, that want
-// them.
+// Distributes values to all ranks that want them, and to all shards that share
+// memory.
 
 #ifndef BELAY_PLAN_SHARED_TARGETS_H_
 #define BELAY_PLAN_SHARED_TARGETS_H_
@@ -12,68 +12,68 @@
 
 namespace belay {
 
-// Streams: every rank lays the values that it reads for others end to end. It
-// hands over its stream in portions of equal size, one per round, by a slot of
-// the shared memory of its node. The parts that ranks of another node want go
-// to one rank there, the carrier, which puts them into a slot of its own. Then
-// every rank copies what it wants.
+// Streams: the values that a rank reads for other ranks are laid end to end.
+// The rank passes this stream on in portions of equal size, one per round,
+// through a slot in the shared memory of its node. Parts that ranks of another
+// node want are sent to one rank there, the carrier, which puts them into one
+// of its slots. Then every rank copies the values that it wants.
 
-// Parts of a stream begin at multiples of this, so that no border between
-// portions cuts an element.
+// Parts of a stream begin at multiples of this number of bytes, so that no
+// border between portions cuts an element.
 inline constexpr int64_t kStreamAlignment = 64;
 
 struct Nodes {
   std::vector<std::vector<int32_t>> ranks;  // of each node, ascending
-  std::vector<int32_t> node;                // of each rank, as position there
-  std::vector<int32_t> place;               // of each rank in its node
+  std::vector<int32_t> node;                // of each rank: index into `ranks`
+  std::vector<int32_t> place;               // of each rank: index in its node
 };
 
-// Ranks of one node have equal numbers.
+// `numbers` has one number per rank, equal for ranks of the same node.
 Nodes GroupByNode(std::span<const int32_t> numbers);
 
 // Returns the rank of a node that receives the stream of `reader`: the reader
-// itself if it is there.
+// itself if it is on that node.
 int32_t Carrier(const Nodes& nodes, int32_t reader, int32_t node);
 
-// Returns by reader the slot of its carrier on this node that holds its stream;
-// 0 is the own slot of a rank.
+// Returns, for each reader, the slot that holds its stream on this node, among
+// the slots of its carrier. Slot 0 holds a rank's own stream.
 std::vector<int32_t> SlotsOnNode(const Nodes& nodes, int32_t node);
 
-// Returns the most slots of a rank, on any node.
+// Returns the maximum number of slots of a rank, on any node.
 int32_t MostSlots(const Nodes& nodes);
 
-// Returns the bytes of a portion: a few hundred KiB, which stay in the cache of
-// a core, less if two portions for each slot exceed `most_bytes`.
+// Returns the size of a portion in bytes: a few hundred KiB, which fit into a
+// core's cache, or less if two portions per slot would exceed `most_bytes`.
 int64_t PortionBytes(int32_t slots, int64_t most_bytes);
 
-// Returns the transfers between nodes, by rank.
+// Returns the transfers between nodes, per rank.
 std::vector<RankTransits> PlanTransits(const RestorePlan& plan,
                                        const Nodes& nodes);
 
 // Shards of different keys with the same memory, such as tied weights.
 
-// A shard that is read into separate memory, because one of another key has its
-// memory.
+// A shard that is read into separate memory, because it shares its memory with
+// a shard of another key.
 struct SharedTarget {
-  size_t shard = 0;  // its place in the list
-  // Its address, and the separate memory.
+  size_t shard = 0;  // its position in the list
+  // Its original address, and the separate memory.
   std::byte* data = nullptr;
   std::vector<std::byte> read;
-  size_t common_bytes = 0;  // so many of its first ones are those of `other`
-  // The same for a text, which is shared as a whole.
+  size_t common_bytes = 0;  // leading bytes that it shares with `other`
+  // The same for a string, which is shared as a whole.
   std::string* text = nullptr;
   std::string read_text;
-  std::string other;  // a key
+  std::string other;  // the other shard's key
 };
 
-// Gives separate memory to each shard whose memory begins in that of a shard of
-// another key. Ignores structs, ghost cells, and shards with gaps between their
-// elements: others may lie in these.
+// Gives separate memory to each shard whose memory begins inside that of a
+// shard of another key. Ignores shards with structs, ghost cells, or gaps
+// between their elements, because the gaps may hold other shards.
 // Errors: ResourceExhausted - out of memory.
 StatusOr<std::vector<SharedTarget>> SetApart(std::vector<Shard>& shards);
 
-// Copies the values that were read into place, and gives the shards their
-// memory back. `operation` is for messages.
+// Copies the values that were read to the original memory, and points the
+// shards to that memory again. `operation` is for messages.
 // Errors: FailedPrecondition - different values are stored for one memory;
 //   names both keys.
 Status PutTogether(const std::vector<SharedTarget>& shared,

@@ -29,9 +29,10 @@ void Clip(const Box& other, Box& box) {
   }
 }
 
-// Calls `visit` for each part of `box` that lies in one extent of the dataset,
-// with an order that `visit` may move from. `box` meets the dataset; extents
-// may overhang it. `filtered` is its number among those with filters, or -1.
+// Calls `visit` for the part of `box` in each extent of the dataset, with an
+// order that `visit` may move from. `box` must overlap the dataset; extents may
+// extend past it. `filtered` is the number of the dataset among those with
+// filters, or -1.
 void ForEachDatasetPart(const StoredDataset& dataset, int32_t filtered,
                         const Box& box, int64_t element_size,
                         absl::FunctionRef<void(ReadOrder&)> visit) {
@@ -137,7 +138,7 @@ std::vector<ArrayEntry> ArrayEntries(const SavedCheckpoint& saved) {
     }
     entries[i] = {datasets.subspan(begin, end - begin), next_block};
     begin = end;
-    // Without checksums, nothing bounds the sum.
+    // Without checksums, nothing limits the number of blocks.
     if (saved.has_checksums) {
       next_block += NumBlocks(ArrayBytes(saved.arrays[i]));
     }
@@ -209,7 +210,7 @@ uint8_t CutAxis(const Box& box, const Shape& shape) {
   return static_cast<uint8_t>(axis == shape.size() ? 0 : axis);
 }
 
-// Returns whether the box is as wide as the array along the other axes.
+// Returns true if the box spans the array along all axes but `axis`.
 bool IsWide(const Box& box, const Shape& shape, size_t axis) {
   for (size_t i = 0; i < shape.size(); ++i) {
     if (i == axis) continue;

@@ -17,7 +17,7 @@ namespace belay {
 // The object graph as the index stores it: columns of numbers and names.
 // docs/format.md describes them, graph/object_graph.h converts them.
 
-// Nodes are rows of the first table; names are any texts without NUL.
+// Nodes are rows of the first table. Names are any strings without NUL.
 struct StoredGraph {
   // One row per node. No rows: the checkpoint has no graph.
   std::vector<int32_t> node_parent;     // -1: the root
@@ -62,21 +62,21 @@ void ForEachGraphColumn(Graph& graph, Fn&& fn) {
   fn(".belay/graph/slots/node", graph.slot_node);
 }
 
-// Returns the damage of the columns, or "": a wrong number of rows, a number
-// that is no row, rows out of order; names the column. CheckGraph checks
-// whether the nodes make a graph.
+// Returns a description of damage in the columns, or "". Finds a wrong number
+// of rows, a row number out of range, and rows out of order, and names the
+// column. CheckGraph checks whether the nodes form a graph.
 std::string FindDamage(const StoredGraph& graph, size_t num_arrays);
 
 // The typestr of values that are rows.
 inline constexpr std::string_view kRowsTypestr = "rows";
 
-// How many rows of an array each rank had that saved it.
+// The number of rows of an array that each rank had when it was saved.
 struct RowRanks {
-  int64_t ranks = 0;           // that saved
-  int64_t count = -1;          // the rows of each, or -1: see `first`
-  std::vector<int64_t> first;  // the first row of each, and the number of all
+  int64_t ranks = 0;           // the number of ranks that saved the array
+  int64_t count = -1;          // rows per rank; -1: unequal, see `first`
+  std::vector<int64_t> first;  // the first row of each rank, then the total
 
-  // Returns the first row of a rank; for the number of ranks, that of all rows.
+  // Returns the first row of a rank; for rank == ranks, the number of all rows.
   int64_t FirstOf(int64_t rank) const {
     return count >= 0 ? rank * count : first[static_cast<size_t>(rank)];
   }
@@ -84,7 +84,7 @@ struct RowRanks {
   friend bool operator==(const RowRanks&, const RowRanks&) = default;
 };
 
-// Returns the rows of ranks with these counts.
+// `counts` has the number of rows of each rank.
 RowRanks MakeRowRanks(const std::vector<int64_t>& counts);
 
 struct StoredRows {
@@ -94,19 +94,19 @@ struct StoredRows {
   friend bool operator==(const StoredRows&, const StoredRows&) = default;
 };
 
-// Returns the first row of a rank if `count` rows are divided evenly, or for
-// the number of ranks `count`.
+// Returns the first row of a rank if `count` rows are divided evenly; for
+// rank == num_ranks, returns `count`.
 inline int64_t FirstOfEven(int64_t count, int64_t rank, int64_t num_ranks) {
   const int64_t each = count / num_ranks, more = count % num_ranks;
   return rank * each + std::min(rank, more);
 }
 
-// Columns of an index (docs/format.md), a row per array with rows.
+// Columns of an index (docs/format.md), one row per array with rows.
 struct RowColumns {
   std::vector<uint32_t> array;
   std::vector<int64_t> ranks;
-  std::vector<int64_t> count;  // of each rank, or -1: not all the same
-  std::vector<int64_t> first;  // ranks + 1 rows where the count is -1
+  std::vector<int64_t> count;  // rows per rank; -1: unequal
+  std::vector<int64_t> first;  // ranks + 1 entries for each count of -1
 };
 
 // Calls fn(path inside the index, column) for every column.
@@ -120,7 +120,8 @@ void ForEachRowColumn(Columns& columns, Fn&& fn) {
 
 RowColumns ToRowColumns(const std::vector<StoredRows>& rows);
 
-// Converts columns, for arrays of these shapes. Returns their damage, or "".
+// Converts columns, for arrays of these shapes. Returns a description of damage
+// in the columns, or "".
 std::string FromRowColumns(const RowColumns& columns,
                            const std::vector<Shape>& shapes,
                            std::vector<StoredRows>& rows);

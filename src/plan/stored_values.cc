@@ -70,7 +70,7 @@ class ValueTable {
     first_part_.push_back(part);
   }
 
-  // Returns the value without those inside it.
+  // Returns the value without the values inside it.
   StoredValue At(size_t row) const {
     const StoredValues& columns = saved_.values;
     StoredValue value{.key = columns.key[row],
@@ -94,8 +94,8 @@ class ValueTable {
     return value;
   }
 
-  // Returns whether a value with a handler is inside another one, which then
-  // has its arrays as well. The key decides for one without arrays.
+  // Returns true if a value with a handler is inside another value, which then
+  // has its arrays as well. For a value without arrays, the key decides.
   bool IsInside(const StoredValue& value) const {
     const std::vector<std::string>& keys = saved_.values.key;
     const std::string first = value.parts.empty()
@@ -133,8 +133,8 @@ class ValueTable {
         begin + static_cast<std::ptrdiff_t>(first_part_[row + 1]), name);
   }
 
-  // Adds the values with handlers below a key; all of them, or those that are
-  // inside another value.
+  // Adds the values with handlers below a key: all of them, or only those that
+  // are inside another value.
   void AddInside(const std::string& below, bool all, StoredValue& value) const {
     const std::vector<std::string>& keys = saved_.values.key;
     for (auto inner = std::lower_bound(keys.begin(), keys.end(), below);
@@ -339,7 +339,7 @@ struct Merged {
   std::set<std::string> parts;
 };
 
-// All ranks must have the same entries of a value that all hold.
+// All ranks that hold a container must have the same entries in it.
 Status CheckEntries(const ListedValue& value, size_t rank,
                     const Merged& merged) {
   if (value.entries == *merged.entries) return absl::OkStatus();
@@ -374,7 +374,7 @@ Status MergeValue(const ListedValue& value, size_t rank, bool compares,
   return absl::OkStatus();
 }
 
-// An array under the key of a value is its part "", or another rank's.
+// Rejects an array with the key of a value, unless it is the value's part "".
 Status CheckNoOtherArray(const std::string& key, const Merged& value,
                          const std::vector<StoredArray>& arrays) {
   if (FindArray(arrays, key) == nullptr || value.parts.contains("")) {

@@ -1,4 +1,4 @@
-// The values of an index: which they are, and the arrays that they consist of.
+// The values of an index, and the arrays that they consist of.
 
 #ifndef BELAY_PLAN_STORED_VALUES_H_
 #define BELAY_PLAN_STORED_VALUES_H_
@@ -22,7 +22,7 @@
 
 namespace belay {
 
-// The differences between a stored value and that of the program that a restore
+// The differences between a stored value and the program's value that a restore
 // accepts.
 struct Tolerance {
   bool dtype = false;
@@ -33,20 +33,20 @@ struct Tolerance {
 };
 
 struct RestoreChoice {
-  bool skip = false;           // leave it as it is
-  bool may_be_absent = false;  // leave it as it is if it is not stored
-  std::string stored_key;      // empty: the program's
+  bool skip = false;           // leave the value as it is
+  bool may_be_absent = false;  // leave the value as it is if it is not stored
+  std::string stored_key;      // empty: the program's key
   Tolerance tolerance;
-  Transform transform;  // not empty: what it is computed as
+  Transform transform;  // if not empty, computes the value
 };
 
-// Checks columns that came from a file. Keeps the first damage only.
+// Checks columns that were read from a file. Keeps only the first damage.
 class ColumnDamage {
  public:
-  // `table` is what the names of the columns begin with.
+  // `table` is the prefix of the column names.
   explicit ColumnDamage(std::string_view table) : table_(table) {}
 
-  // Requires as many rows as the first column of the table has.
+  // Requires `rows` rows, the number in the first column of the table.
   template <typename T>
   void CheckLength(std::string_view name, const std::vector<T>& column,
                    size_t rows) {
@@ -56,7 +56,7 @@ class ColumnDamage {
         AbslView(table_), AbslView(name), rows, column.size());
   }
 
-  // Requires numbers from `first` to before `end`.
+  // Requires numbers in [first, end).
   template <typename T>
   void CheckRange(std::string_view name, const std::vector<T>& column,
                   int64_t first, size_t end) {
@@ -90,12 +90,12 @@ class ColumnDamage {
   std::string text_;
 };
 
-// Values that only record which objects of Python other values were.
+// Values that only record which Python objects other values were.
 
 inline constexpr std::string_view kFormsName = ".python";
 
-// Returns whether this is the key of such a value. It has no arrays and no
-// handler, and no program requests it (docs/format.md).
+// Returns true if this is the key of such a value. The value has no arrays and
+// no handler, and no program requests it (docs/format.md).
 inline bool IsFormKey(std::string_view key) {
   return key.starts_with(kFormsName) &&
          (key.size() == kFormsName.size() || key[kFormsName.size()] == '/');
@@ -108,33 +108,33 @@ struct StoredForm {
   friend bool operator==(const StoredForm&, const StoredForm&) = default;
 };
 
-// Returns whether both have an element in common, or neither has any. Requires
-// as many axes.
+// Returns true if both shapes have an element in common, or neither has any
+// elements. Requires equal numbers of axes.
 bool HaveSomeInCommon(const Shape& a, const Shape& b);
 
-// Returns whether values may be restored in another form. Where lengths may
-// differ they need elements in common.
+// Returns true if a stored value may be restored to the wanted form. If lengths
+// differ, the shapes need elements in common unless tolerance.nothing is set.
 bool Fits(const StoredForm& stored, const StoredForm& wanted,
           Tolerance tolerance);
 
 // Returns "f32 [4, 3]".
 std::string FormText(const StoredForm& form);
 
-// Returns the part of a wanted box that lies within the stored shape. Requires
-// as many axes.
+// Returns the part of a wanted box that is inside the stored shape. Requires
+// equal numbers of axes.
 Box StoredPart(const Box& wanted, const Shape& stored);
 
 struct RankShards;
 struct SavedCheckpoint;
 struct StoredArray;
 
-// A value of a handler, without its bytes.
+// A value with a handler, without its bytes.
 struct ListedValue {
   std::string key;
   std::string typestr;
   std::vector<std::string> parts;  // names, ascending
-  // The entries of a container that all ranks must have: values with handlers,
-  // and arrays held whole; ascending.
+  // The entries of a container that all ranks must have, ascending: values with
+  // handlers, and arrays that each rank holds whole.
   std::vector<std::string> entries = {};
 
   friend bool operator==(const ListedValue&, const ListedValue&) = default;
@@ -145,7 +145,7 @@ struct StoredValues {
   std::vector<std::string> key;
   std::vector<std::string> typestr;
   // Its object, and its name there; -1 and "" without a graph, and for values
-  // inside others.
+  // inside other values.
   std::vector<int32_t> node;
   std::vector<std::string> name;
   // One row per part, ascending by value and name.
@@ -173,43 +173,44 @@ std::string PartKey(std::string_view key, std::string_view part);
 // Returns the first array whose key is not less than `key`.
 size_t FirstFrom(const std::vector<StoredArray>& arrays, std::string_view key);
 
-// Returns the damage of the columns, naming the column, or "".
+// Returns a description of damage in the columns, with the column's name, or
+// "".
 std::string FindDamage(const StoredValues& values, size_t num_arrays,
                        size_t num_nodes);
 
-// Returns whether this is an array that needs no handler.
+// Returns true if the value needs no handler: an array, or a group of arrays.
 bool IsPlain(const StoredValue& stored);
-// Returns whether no registered handler has it: that of arrays and empty
-// values.
+// Returns true if the typestr belongs to no registered handler, but to arrays,
+// groups, rows, containers or None.
 bool IsBuiltinTypestr(std::string_view typestr);
-// Returns whether it is built in, or that of a standard handler.
+// Returns true if the typestr is built in or belongs to a standard handler.
 bool IsStandardTypestr(std::string_view typestr);
 StoredValue PlainValue(std::string_view key, ValuePart part);
 
-// Merges what ranks have listed. `arrays` are those of the save. With
-// `compares`, the containers of all ranks must have the same entries; otherwise
-// a stored one has those of any rank.
+// Merges the values that ranks have listed. `arrays` are the arrays of the
+// save. With `compares`, the containers of all ranks must have the same
+// entries; otherwise a stored container has the entries of all ranks.
 // Errors: InvalidArgument - a rank lists a key twice, or ranks list it with
-//   different handlers, or one of them as an array, or with other entries;
-//   Internal - a part is no array.
+//   different handlers, or one of them as an array, or with different entries;
+//   Internal - a part is not an array.
 StatusOr<StoredValues> MergeValues(
     const std::vector<std::vector<ListedValue>>& ranks,
     const std::vector<StoredArray>& arrays, bool compares = true);
 
-// Returns whether ranks with such a value have the same entries in it.
+// Returns true for containers, which have the same entries on all ranks.
 bool IsContainerTypestr(std::string_view typestr);
 
-// Returns all values, also those inside others, ascending by key. An array that
-// is no part of a value is a value itself.
+// Returns all values, including those inside other values, ascending by key. An
+// array that is not part of a value is a value itself.
 std::vector<StoredValue> AllValues(const SavedCheckpoint& saved);
 
-// Returns the values that are not inside others. An array below the key of a
-// value that does not have it as a part stands alone.
+// Returns the values that are not inside other values. An array whose key is
+// below the key of a value is inside that value only if it is one of its parts.
 std::vector<StoredValue> ValuesAlone(const SavedCheckpoint& saved);
 
-// Returns the values of these keys, and of the optional ones that are stored,
-// ascending by key. The keys are ascending.
-// Errors: NotFound - nothing has this key; names close ones.
+// Returns the values of these keys, and of the optional keys that are stored,
+// ascending by key. `keys` must be ascending.
+// Errors: NotFound - nothing has this key; names similar keys.
 StatusOr<std::vector<StoredValue>> FindValues(
     const SavedCheckpoint& saved, const std::vector<std::string>& keys,
     const std::vector<std::string>& optional = {});
@@ -223,8 +224,8 @@ const StoredArray* FindArray(const SavedCheckpoint& saved,
 // Returns whether an array or a value has exactly this key.
 bool HasValue(const SavedCheckpoint& saved, const std::string& key);
 
-// Errors: FailedPrecondition - a key that is wanted as an array has a value
-//   without one.
+// Errors: FailedPrecondition - a key that is wanted as an array has a value of
+//   another kind.
 Status CheckKinds(const SavedCheckpoint& saved,
                   const std::vector<RankShards>& wanted);
 

@@ -5,10 +5,10 @@
 namespace belay {
 namespace {
 
-// The rows of a box in a file, one of `bytes` at each index of `axes` outer
-// axes.
+// The rows of a box in a file: a row of `bytes` at each index of the `axes`
+// outer axes.
 struct Rows {
-  int64_t begin = 0;  // of the first
+  int64_t begin = 0;  // offset of the first row
   int64_t bytes = 0;
   int64_t count = 1;
   size_t axes = 0;
@@ -37,7 +37,7 @@ void TakeAxis(const Box& box, Rows& rows) {
   rows.count /= box.shape[axis];
 }
 
-// Returns the begin of row `number`, counted row-major.
+// Returns the offset of row `number`, counted row-major.
 int64_t FindBegin(const Box& box, const Rows& rows, int64_t number) {
   int64_t begin = rows.begin;
   for (size_t axis = rows.axes; axis-- > 0;) {
@@ -74,8 +74,8 @@ bool AddStripeRanges(const Box& box, const Extent& extent, int64_t element_size,
   if (IsEmpty(box)) return true;
   Rows rows = FindRows(box, extent, element_size);
   while (rows.axes > 0) {
-    // If no whole stripe lies in a gap along the axis, a row begins in the
-    // stripe in which the one before ends, or in the next one.
+    // If gaps along the axis contain no whole stripe, a row begins in the
+    // stripe in which the previous row ends, or in the next stripe.
     const size_t axis = rows.axes - 1;
     const int64_t gap = rows.steps[axis] - rows.bytes;
     if (box.shape[axis] > 1 && gap >= stripe_bytes) break;
@@ -93,7 +93,8 @@ bool AddStripeRanges(const Box& box, const Extent& extent, int64_t element_size,
 }
 
 StripeUse CountStripes(std::vector<StripeRange> ranges) {
-  std::vector<std::pair<int64_t, int32_t>> changes;  // of writers at a stripe
+  // Each stripe where the number of writers changes, with the change.
+  std::vector<std::pair<int64_t, int32_t>> changes;
   for (const StripeRange& range : Join(std::move(ranges))) {
     changes.emplace_back(range.first, 1);
     changes.emplace_back(range.last + 1, -1);

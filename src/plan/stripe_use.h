@@ -7,7 +7,7 @@
 
 namespace belay {
 
-// Stripes that get bytes of one writer, first and last included.
+// Stripes that one writer writes to, first and last included.
 struct StripeRange {
   int64_t first = 0;
   int64_t last = 0;
@@ -17,16 +17,17 @@ struct StripeRange {
 };
 
 struct StripeUse {
-  int64_t stripes = 0;  // that get bytes
-  int64_t shared = 0;   // of them, of several writers
+  int64_t stripes = 0;  // stripes that are written
+  int64_t shared = 0;   // stripes that several writers write
 
   friend bool operator==(const StripeUse&, const StripeUse&) = default;
 };
 
 // Adds the stripes that get a byte of `box` as at most `most` (1 or more)
-// ascending ranges. Rows between which no whole stripe lies make one range, so
-// a box has a range per gap of a stripe, not per run. Returns whether the
-// ranges are exact: beyond `most`, gaps between them count as written.
+// ascending ranges. Rows without a whole stripe between them form one range, so
+// a new range begins after a gap of at least one stripe, not with each run.
+// Returns true if the ranges are exact. If there would be more than `most`,
+// gaps between ranges are treated as written.
 bool AddStripeRanges(const Box& box, const Extent& extent, int64_t element_size,
                      int64_t stripe_bytes, int64_t most, int32_t writer,
                      std::vector<StripeRange>& ranges);

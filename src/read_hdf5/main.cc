@@ -1,5 +1,5 @@
-// read-hdf5 VERSION file|step KINDS FOLDER...: reads files by HDF5 for the
-// process that has started it. It loads plugins of these kinds, as of
+// read-hdf5 VERSION file|step KINDS FOLDER...: reads files with HDF5 for the
+// process that started it. Loads plugins of these kinds, as in
 // H5PLset_loading_state, from these folders.
 #include <span>
 #include <string>
@@ -21,7 +21,7 @@ namespace {
 constexpr int kKinds = 3;
 constexpr int kFirstFolder = 4;
 
-// Another library may have been installed since the program began.
+// The library may have been replaced since the calling program started.
 Status CheckVersion(std::string_view library) {
   if (library == BELAY_VERSION) return absl::OkStatus();
   return absl::FailedPreconditionError(

@@ -54,7 +54,7 @@ RowFinder::RowFinder(const ShardedVariable& variable)
   const int64_t num_rows = variable.shape()[0];
   const int64_t most = kRangesPerComponent * variable.components().size();
   while ((num_rows >> shift_) > most) ++shift_;
-  // Counts ranges, as the row after the last one may not fit in 64 bits.
+  // The loop counts ranges and not rows: a range may end beyond 2^63 - 1.
   const int64_t ranges = num_rows == 0 ? 0 : ((num_rows - 1) >> shift_) + 1;
   for (int64_t range = 0; range < ranges; ++range) {
     first_.push_back(variable.FindComponent(range << shift_));
@@ -118,7 +118,7 @@ Status CheckElements(DType dtype, const Shape& shape) {
         "too many axes (need at most %d, found %d)", kMaxAxes, shape.size()));
   }
   BELAY_ASSIGN_OR_RETURN(int64_t elements, CheckedNumElements(shape));
-  if (shape[0] == 0) {  // a row has a size nevertheless
+  if (shape[0] == 0) {  // the size of a row must be valid even without rows
     BELAY_ASSIGN_OR_RETURN(
         elements, CheckedNumElements(Shape(shape.begin() + 1, shape.end())));
   }

@@ -1,4 +1,4 @@
-// Checks, agreements and lookups that operations on sharded variables share.
+// Checks, agreements and lookups shared by operations on sharded variables.
 
 #ifndef BELAY_SHARDED_VARIABLE_OPERATION_H_
 #define BELAY_SHARDED_VARIABLE_OPERATION_H_
@@ -26,10 +26,10 @@
 
 namespace belay {
 
-// The send and receive buffers of row updates, which a variable keeps from one
+// The send and receive buffers of row updates. A variable keeps them from one
 // update to the next: filling fresh memory costs about as much as the exchange.
 struct Scratch {
-  // The buffers of the variable; null if there are none.
+  // Returns the variable's buffers; null if there are none.
   static std::unique_ptr<Scratch>& Of(ShardedVariable& variable) {
     return variable.scratch_;
   }
@@ -38,14 +38,14 @@ struct Scratch {
   ReusableBytes received;
 };
 
-// The size of a row's number in messages.
+// The size of a row index in messages.
 inline constexpr int64_t kRowIndexBytes = sizeof(int64_t);
 
-// The variable's shape without its first axis.
+// Returns the variable's shape without the first axis.
 Shape RowShape(const ShardedVariable& variable);
 
-// Returns values of either type as Wide ones.
-// Errors: InvalidArgument - another dtype; names it as `what`.
+// Returns the elements of a Narrow or Wide tensor as Wide values.
+// Errors: InvalidArgument - another dtype; calls the tensor `what`.
 template <typename Narrow, typename Wide>
 StatusOr<std::vector<Wide>> ReadValues(const Tensor& tensor,
                                        std::string_view what) {
@@ -71,13 +71,13 @@ inline StatusOr<std::vector<int64_t>> ReadIntegers(const Tensor& tensor,
 Status CheckRows(const ShardedVariable& variable,
                  const std::vector<int64_t>& rows);
 
-// Checks that the indices are 1-D and rows of the variable, and returns them.
+// Returns the indices. Checks that they are 1-D and rows of the variable.
 StatusOr<std::vector<int64_t>> ReadRows(const ShardedVariable& variable,
                                         const Tensor& indices);
 
-// Finds the components of many rows, for any partition: looks up the range of
-// rows, most of which lie in one component, and searches the few components of
-// that range. Borrows the variable.
+// Finds the components of many rows, for any partition. Divides the rows into
+// ranges, most of which are inside one component, and searches only the few
+// components of a row's range. Borrows the variable.
 class RowFinder {
  public:
   explicit RowFinder(const ShardedVariable& variable);
@@ -87,7 +87,7 @@ class RowFinder {
     const int64_t range = row >> shift_;
     const Component* first = components_ + first_[range];
     const Component* last = components_ + first_[range + 1];
-    while (first < last) {  // the last that begins at or before the row
+    while (first < last) {  // find the last one starting at or before the row
       const Component* middle = last - (last - first) / 2;
       if (middle->first_row <= row) {
         first = middle;
@@ -98,7 +98,7 @@ class RowFinder {
     return *first;
   }
 
-  // The address of a row that this rank owns.
+  // Return the address of a row that this rank owns.
   std::byte* Address(const Component& component, int64_t row) const {
     return component.data + (row - component.first_row) * row_bytes_;
   }
@@ -108,7 +108,8 @@ class RowFinder {
   const Component* components_;
   int64_t row_bytes_;
   int shift_ = 0;
-  std::vector<int32_t> first_;  // component of each range's first row; and end
+  // Component of each range's first row; then the last component.
+  std::vector<int32_t> first_;
 };
 
 inline void Prefetch(const std::byte* row, int64_t row_bytes) {
@@ -119,8 +120,8 @@ inline void Prefetch(const std::byte* row, int64_t row_bytes) {
   }
 }
 
-// One operation on sharded variables: its name, with which its errors begin,
-// and the context of its agreements, which only waits at them.
+// One operation on sharded variables: its name, which is the prefix of its
+// errors, and the context of its agreements, whose deadline has no watchdog.
 struct Operation {
   std::string name;
   CommContext context;
@@ -138,12 +139,12 @@ struct Operation {
   // Agrees on the result of this rank. Collective; agreed.
   Agreed<> Agree(const Status& mine);
 
-  // Agrees also that the fingerprints are equal on all ranks; `what` names what
-  // they stand for. Collective; agreed.
+  // Does the same, and also agrees that the fingerprints are equal on all
+  // ranks; `what` describes the fingerprinted values. Collective; agreed.
   Agreed<> AgreeOnCall(std::string_view what, const Status& mine,
                        uint64_t fingerprint);
 
-  // Adds what was sent to options.bytes_sent.
+  // Adds the number of bytes sent to options.bytes_sent.
   template <typename Options>
   void CountBytes(const Options& options) const {
     if (options.bytes_sent != nullptr)
@@ -163,12 +164,13 @@ std::string NameOrDefault(const std::string& name);
 Status CheckElements(DType dtype, const Shape& shape);
 
 // Checks that the variable was created on these ranks.
-// Errors: FailedPrecondition - it has no components, or other ranks.
+// Errors: FailedPrecondition - it has no components, or was created on other
+//   ranks.
 Status CheckVariable(const Comm& comm, const ShardedVariable& variable);
 
 Status CheckValue(const Tensor& value, DType dtype, const Shape& shape);
 
-// Fingerprints of what must be the same on all ranks.
+// Fingerprints of values that must be equal on all ranks.
 uint64_t VariableFingerprint(const ShardedVariable& variable);
 uint64_t SelectionFingerprint(const Selection& selection);
 uint64_t TensorFingerprint(const Tensor& tensor);

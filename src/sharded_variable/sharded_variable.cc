@@ -19,9 +19,9 @@ namespace belay {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kMaxBytes = int64_t{1} << 62;  // no sum overflows
+constexpr int64_t kMaxBytes = int64_t{1} << 62;  // sums cannot overflow
 
-// Programs write partitioners; whatever they throw becomes an error.
+// Partitioners may be user code: any exception becomes an error.
 StatusOr<Shape> CallPartitioner(const Partitioner& partitioner, DType dtype,
                                 const Shape& shape) {
   if (partitioner == nullptr) {
@@ -89,7 +89,7 @@ int64_t AlignUp(int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Allocates zeros for the components of this rank.
+// Allocates zeroed memory for the components of this rank.
 StatusOr<std::unique_ptr<std::byte[]>> Allocate(
     int rank, int64_t row_bytes, std::vector<Component>& components) {
   int64_t bytes = kAlignment;
@@ -151,10 +151,10 @@ StatusOr<ShardedVariable> CreateShardedVariable(const Comm& comm,
 
 namespace {
 
-// A component that a rank passed to JoinComponents, as all ranks know it.
+// What all ranks know about a component that a rank passed to JoinComponents.
 struct KnownComponent {
   int rank = 0;
-  int number = 0;  // in the rank's list
+  int number = 0;  // index in the rank's list
   DType dtype = DType::kF32;
   Shape shape;
 
@@ -168,7 +168,7 @@ void Fields(Archive& archive, KnownComponent& component) {
   archive(component.rank, component.number, component.dtype, component.shape);
 }
 
-// The alignment of elements.
+// Returns the alignment of elements.
 uint64_t Alignment(DType dtype) {
   const bool is_pair = dtype == DType::kC64 || dtype == DType::kC128;
   return DTypeSize(dtype) / (is_pair ? 2 : 1);
@@ -203,7 +203,7 @@ Status CheckGiven(std::span<const GivenComponent> components) {
   return absl::OkStatus();
 }
 
-// Checks that the components of all ranks make one variable.
+// Checks that the components of all ranks fit together as one variable.
 Status CheckAlike(const std::vector<KnownComponent>& known, int ranks) {
   if (known.empty()) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -340,8 +340,8 @@ int64_t ShardedVariable::RowBytes() const {
 }
 
 int ShardedVariable::FindComponent(int64_t row) const {
-  // The last component that begins at or before the row: empty ones that begin
-  // there too come earlier.
+  // Finds the last component that begins at or before the row. Empty components
+  // that begin at the same row precede it.
   const auto next = std::upper_bound(
       components_.begin(), components_.end(), row,
       [](int64_t r, const Component& c) { return r < c.first_row; });

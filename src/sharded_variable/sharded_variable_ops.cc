@@ -25,15 +25,15 @@ namespace belay {
 
 namespace {
 
-// One read on one rank. The rows of the result that a component has are
-// neighbours, in the order of the components. So a part that is dense in its
-// component needs no buffer on either side.
+// One read on one rank. The rows of the result that come from a component are
+// contiguous, and follow the order of the components. So a part that is dense
+// in its component needs no buffer on either side.
 struct ReadRun {
   const ShardedVariable& variable;
   int rank;
   int to;
   Selection selection;
-  // In the order of the result: reversed if the index has a negative step.
+  // In result order: reversed if the index has a negative step.
   std::vector<const Component*> components;
   // The rows that this rank sends, unless they are dense in their components.
   std::unique_ptr<std::byte[]> packed;
@@ -42,7 +42,7 @@ struct ReadRun {
   bool gets_result() const { return to == kEveryRank || to == rank; }
 };
 
-// True if rows lie in a component as they lie in the result.
+// Returns true if selected rows are laid out in a component as in the result.
 bool IsDense(const Selection& selection) {
   if (selection.num_masked_axes > 0 || selection.axes[0].step != 1) {
     return false;
@@ -64,8 +64,8 @@ RowPart FindPart(const ReadRun& run, const Component& component) {
                     component.first_row + component.num_rows);
 }
 
-// Lists what each component contributes. Packed neighbours on one rank are one
-// part, as they are neighbours in the buffer too.
+// Lists what each component contributes. Adjacent packed parts of one rank are
+// merged, because they are also adjacent in the buffer.
 void ListParts(bool dense, ReadRun& run) {
   for (const Component& component : run.variable) {
     run.components.push_back(&component);
@@ -113,7 +113,7 @@ void Pack(ReadRun& run) {
   }
 }
 
-// The part of a read that can fail on this rank alone.
+// Does the steps of a read that may fail on this rank only.
 Status Prepare(const Comm& comm, const Index& index, ReadRun& run) {
   BELAY_RETURN_IF_ERROR(CheckVariable(comm, run.variable));
   if (run.to != kEveryRank && (run.to < 0 || run.to >= comm.size())) {
@@ -129,8 +129,8 @@ Status Prepare(const Comm& comm, const Index& index, ReadRun& run) {
   return absl::OkStatus();
 }
 
-// Fills the memory that `make_result` returns for the shape of the result, on
-// the ranks that get it. Collective; agreed.
+// Reads into the memory that `make_result` returns for the shape of the result,
+// on the ranks that get the result. Collective; agreed.
 Agreed<> ReadRows(
     const Comm& comm, const ShardedVariable& variable, const Index& index,
     int to, const VariableOptions& options,
@@ -210,20 +210,20 @@ StatusOr<Tensor> ToTensor(const Comm& comm, const ShardedVariable& variable,
 
 namespace {
 
-// One assignment of pieces on one rank.
+// One AssignPieces on one rank.
 struct PiecesRun {
   const ShardedVariable& variable;
   UpdateOp op;
   int rank;
   std::span<const VariablePiece> mine;
-  std::vector<std::vector<Box>> boxes;  // of all ranks
+  std::vector<std::vector<Box>> boxes;  // per rank
   std::unique_ptr<std::byte[]> sent;
   std::unique_ptr<std::byte[]> received;
   std::vector<std::span<const std::byte>> to;
   std::vector<std::span<std::byte>> from;
 };
 
-// Calls visit(component, part) for every component that has a part of `box`.
+// Calls visit(component, part) for every component that overlaps `box`.
 void ForEachOverlap(
     const ShardedVariable& variable, const Box& box,
     absl::FunctionRef<void(const Component&, const Box&)> visit) {
@@ -296,7 +296,7 @@ int64_t Bytes(const PiecesRun& run, const Box& box) {
   return NumElements(box.shape) * DTypeSize(run.variable.dtype());
 }
 
-// Allocates the messages to and from each other rank.
+// Allocates the messages to and from all other ranks.
 void Reserve(PiecesRun& run) {
   const size_t size = run.boxes.size();
   std::vector<int64_t> to(size, 0);
@@ -331,7 +331,7 @@ void Reserve(PiecesRun& run) {
   }
 }
 
-// Copies the parts into the message of each rank, in the order of pieces.
+// Copies the parts into the message to each rank, in the order of the pieces.
 void Pack(PiecesRun& run) {
   std::vector<std::byte*> next;
   for (std::span<const std::byte> bytes : run.to) {
@@ -354,7 +354,7 @@ void Pack(PiecesRun& run) {
   }
 }
 
-// Applies the elements of `part` from `values`, which has those of `held`.
+// Applies the elements of `part`. `values` has the elements of the box `held`.
 void Apply(const PiecesRun& run, const Component& component, const Box& part,
            const Box& held, const std::byte* values) {
   const int64_t size = DTypeSize(run.variable.dtype());
@@ -415,7 +415,7 @@ Status AssignPieces(const Comm& comm, ShardedVariable& variable, UpdateOp op,
     return absl::OkStatus();
   });
   BELAY_RETURN_IF_AGREED(operation.Agree(packed));
-  operation.context.bytes_sent = 0;  // the boxes do not count
+  operation.context.bytes_sent = 0;  // do not count the boxes
   BELAY_RETURN_IF_AGREED(ExchangeBytes(operation.context, run.to, run.from));
   operation.CountBytes(options);
   ApplyAll(run);
@@ -426,7 +426,7 @@ Status AssignPieces(const Comm& comm, ShardedVariable& variable, UpdateOp op,
 
 namespace {
 
-// The broadcast rows of a value for one component of this rank.
+// The rows of a broadcast value for one component of this rank.
 struct ComponentRows {
   const Component* component;
   RowPart rows;
@@ -438,7 +438,7 @@ struct SliceAssignment {
   std::vector<ComponentRows> mine;
 };
 
-// All that can fail.
+// Does everything that can fail.
 StatusOr<SliceAssignment> PrepareSlice(const Comm& comm,
                                        const ShardedVariable& variable,
                                        const Index& index,

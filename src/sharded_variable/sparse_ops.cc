@@ -28,11 +28,11 @@ namespace {
 
 constexpr int64_t kNone = -1;
 
-// Numbers distinct values in the order of appearance. An open hash table of
-// numbers only: half as large as one that holds the values as well.
+// Numbers distinct values in order of appearance. The open-addressing hash
+// table has only the numbers: with the values it would be twice as large.
 class Numbering {
  public:
-  // For at most `most` distinct values.
+  // Has room for `most` distinct values.
   explicit Numbering(int64_t most)
       : numbers_(std::bit_ceil(static_cast<uint64_t>(2 * most + 1)), kNone),
         shift_(64 - std::countr_zero(numbers_.size())) {}
@@ -61,19 +61,19 @@ class Numbering {
   std::vector<int64_t> values_;
 };
 
-// The address of each wanted row, in the order of asking: in the variable
-// itself, or in `received`.
+// The address of each wanted row, in request order: in the variable itself or
+// in `received`.
 struct FetchedRows {
   std::vector<const std::byte*> rows;
   std::unique_ptr<std::byte[]> received;
 };
 
-// The remote rows that this rank asks for.
+// The remote rows that this rank requests.
 struct Requests {
   std::optional<RowFinder> finder;
   std::vector<int64_t> rows;    // distinct, sorted by owner
-  std::vector<int64_t> starts;  // by rank: its first in `rows`; and the end
-  std::vector<int64_t> place;   // by wanted row: in `rows`, or kNone if local
+  std::vector<int64_t> starts;  // per rank: its first index of `rows`; then end
+  std::vector<int64_t> place;   // per wanted row: index of `rows`; local: kNone
 };
 
 Requests MakeRequests(const CommContext& context,
@@ -93,7 +93,7 @@ Requests MakeRequests(const CommContext& context,
       requests.place[i] = numbering.FindNumber(rows[i]);
     }
   }
-  // A counting sort by owner.
+  // Counting sort by owner.
   const std::vector<int64_t>& distinct = numbering.values();
   std::vector<int64_t> moved_to(distinct.size());
   for (int64_t row : distinct) ++requests.starts[finder.Find(row).owner + 1];
@@ -113,7 +113,7 @@ Requests MakeRequests(const CommContext& context,
   return requests;
 }
 
-// The bytes of row indices for each rank.
+// Returns the number of bytes of row indices for each rank.
 std::vector<int64_t> CountIndexBytes(const Requests& requests) {
   std::vector<int64_t> bytes;
   for (size_t rank = 0; rank + 1 < requests.starts.size(); ++rank) {
@@ -123,8 +123,8 @@ std::vector<int64_t> CountIndexBytes(const Requests& requests) {
   return bytes;
 }
 
-// Cuts `bytes` into the parts of the ranks. `starts` counts units of
-// `unit_bytes` bytes, and includes the end.
+// Cuts `bytes` into one part per rank. `starts` has the start of each part,
+// then the end, in units of `unit_bytes` bytes.
 template <typename Byte>
 std::vector<std::span<Byte>> CutByRank(Byte* bytes,
                                        const std::vector<int64_t>& starts,
@@ -140,13 +140,13 @@ std::vector<std::span<Byte>> CutByRank(Byte* bytes,
 // The requests of the other ranks, and memory for the answers.
 struct Answers {
   ReceivedBytes asked;
-  std::vector<int64_t> starts;         // by rank: its first row; and the end
-  std::vector<const std::byte*> rows;  // their addresses
+  std::vector<int64_t> starts;         // per rank: its first row; then the end
+  std::vector<const std::byte*> rows;  // address of each requested row
   std::unique_ptr<std::byte[]> memory;
   std::byte* bytes = nullptr;
 };
 
-// Allocates all that answering needs; uses `scratch` if it is large enough.
+// Allocates the memory for the answers; uses `scratch` if it is large enough.
 StatusOr<Answers> AllocateAnswers(std::span<const int64_t> index_bytes,
                                   int64_t row_bytes,
                                   std::span<std::byte> scratch) {
@@ -173,7 +173,7 @@ void CopyRows(const std::vector<const std::byte*>& rows, int64_t row_bytes,
   }
 }
 
-// Collects the rows that other ranks requested, in the order of asking.
+// Collects the rows that other ranks requested, in request order.
 void GatherAnswers(const RowFinder& finder, int64_t row_bytes,
                    Answers& answers) {
   const std::byte* next = answers.asked.memory.bytes.get();
@@ -201,16 +201,16 @@ Agreed<> ExchangeRows(CommContext& context, int64_t row_bytes,
       context, CutByRank(answer, answers.starts, row_bytes),
       CutByRank(fetched.received.get(), requests.starts, row_bytes)));
   for (size_t i = 0; i < requests.place.size(); ++i) {
-    if (requests.place[i] == kNone) continue;  // it is local
+    if (requests.place[i] == kNone) continue;  // local
     fetched.rows[i] = fetched.received.get() + requests.place[i] * row_bytes;
   }
   return {};
 }
 
-// Fetches each row once from its owner. Every rank passes its own rows, which
-// were checked, or the error that keeps it from having any. `scratch` is memory
-// that may be overwritten, such as that of the result: fresh memory costs as
-// much as a copy. Collective. Same on all ranks: variable.
+// Fetches each distinct row once from its owner. Every rank passes the rows
+// that it wants, which were checked, or its error in `mine`. `scratch` is
+// memory that may be overwritten, such as that of the result: filling fresh
+// memory costs as much as a copy. Collective. Same on all ranks: variable.
 Agreed<FetchedRows> FetchRows(Operation& operation,
                               const ShardedVariable& variable,
                               const Status& mine, std::span<const int64_t> rows,
@@ -272,7 +272,7 @@ Status CheckLookup(const ShardedVariable& variable,
           DTypeName(variable.dtype()), ")"));
 }
 
-// An id is row id / n of component id % n, of n components.
+// Converts ids: with n components, id i is row i / n of component i % n.
 Status ToRowsOfComponents(const ShardedVariable& variable,
                           std::vector<int64_t>& ids) {
   const int64_t n = variable.components().size();
@@ -303,8 +303,8 @@ Status ToRows(const ShardedVariable& variable, IdStrategy strategy,
   return ToRowsOfComponents(variable, ids);
 }
 
-// Looks up rows: `want` finds those of this rank and allocates the result, into
-// which `put` puts them. Collective.
+// Looks up rows. `want` determines the rows that this rank wants and allocates
+// the result; `put` stores the fetched rows in it. Collective.
 template <typename Options>
 Agreed<Tensor> LookUp(
     const Comm& comm, std::string_view verb, const ShardedVariable& variable,
@@ -381,15 +381,15 @@ StatusOr<Tensor> EmbeddingLookup(const Comm& comm,
 
 namespace {
 
-// IdLists as plain numbers.
+// IdLists converted to plain numbers.
 struct Lists {
   std::vector<int64_t> splits;
   std::vector<int64_t> ids;
   std::vector<double> weights;  // one per id
 };
 
-// Invalid ids are removed, and empty lists get the default id, before the
-// lookup.
+// If `is_wanted`, the lookup first removes invalid ids and puts the default id
+// into empty lists.
 struct Pruning {
   bool is_wanted = false;
   std::optional<int64_t> default_id;
@@ -421,7 +421,7 @@ Status CheckVector(const Tensor* tensor, std::string_view what) {
                                         ShapeText(tensor->shape()), ")"));
 }
 
-// Returns the weights as f64; 1 for each of `count` ids if there are none.
+// Returns the weights as f64, or `count` ones if `weights` is null.
 StatusOr<std::vector<double>> ReadWeights(const Tensor* weights,
                                           int64_t count) {
   if (weights == nullptr) return std::vector<double>(count, 1.0);
@@ -447,8 +447,8 @@ StatusOr<Lists> ReadLists(const IdLists& given) {
   return lists;
 }
 
-// Removes ids below 0 and weights not above 0; lists that become empty get the
-// default id, if there is one.
+// Removes ids that are negative or whose weight is not positive. Empty lists
+// then get the default id, if there is one.
 Lists Prune(const Lists& lists, std::optional<int64_t> default_id) {
   Lists kept;
   kept.splits.push_back(0);
@@ -553,23 +553,23 @@ StatusOr<Tensor> SafeEmbeddingLookupSparse(const Comm& comm,
 
 namespace {
 
-// The updates of a rank, sorted by owner. A message has first all rows, so that
-// their elements are aligned, then their indices.
+// The updates of a rank, sorted by owner. A message has all rows first, for
+// alignment of their elements, and then the row indices.
 struct SortedRows {
   std::optional<RowFinder> finder;
   std::unique_ptr<Scratch> scratch;            // `sent` holds the messages
-  std::vector<std::span<const std::byte>> to;  // by rank; empty for this one
-  std::vector<int64_t> rows;                   // all
-  std::vector<int64_t> kept;  // positions in `rows` of those of this rank
+  std::vector<std::span<const std::byte>> to;  // per rank; empty for this rank
+  std::vector<int64_t> rows;                   // of all updates
+  std::vector<int64_t> kept;  // indices of `rows` that this rank owns
 };
 
-// The next row and the next index in the message to one owner.
+// Where to write the next row and index in the message to one owner.
 struct Cursor {
   std::byte* row = nullptr;
   std::byte* index = nullptr;
 };
 
-// A counting sort, which is stable.
+// Sorts stably (a counting sort).
 void SortByOwner(const CommContext& context, const ShardedVariable& variable,
                  const std::byte* deltas, SortedRows& sorted) {
   const RowFinder& finder = sorted.finder.emplace(variable);
@@ -604,7 +604,7 @@ void SortByOwner(const CommContext& context, const ShardedVariable& variable,
   }
 }
 
-// Checks all that can be wrong on this rank, and sorts the rows.
+// Does all checks of this rank, and sorts the rows.
 StatusOr<SortedRows> Prepare(const CommContext& context,
                              ShardedVariable& variable, UpdateOp op,
                              const Tensor& indices, const Tensor& deltas) {
@@ -622,7 +622,7 @@ StatusOr<SortedRows> Prepare(const CommContext& context,
   return sorted;
 }
 
-// Applies one delta after the other, and prefetches a few rows ahead.
+// Applies deltas in order, and prefetches a few rows ahead.
 class Updater {
  public:
   Updater(const ShardedVariable& variable, const RowFinder& finder, UpdateOp op)
@@ -658,7 +658,7 @@ class Updater {
   const int64_t row_elements_;
 };
 
-// Applies the deltas in the order of ranks.
+// Applies the deltas in rank order.
 void ApplyAll(const CommContext& context, const ShardedVariable& variable,
               UpdateOp op, const SortedRows& sorted, const std::byte* deltas,
               const ReceivedBytes& received) {

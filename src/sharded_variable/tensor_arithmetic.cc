@@ -19,16 +19,16 @@
 namespace belay {
 namespace {
 
-// The Eigen scalar of each dtype, and integer arithmetic that wraps around.
+// The Eigen scalar type of each dtype, and wrapping integer arithmetic.
 
-// A scalar type as a value that a generic lambda can take.
+// Represents a scalar type as a value that can be passed to a generic lambda.
 template <typename T>
 struct ScalarType {
   using type = T;
 };
 
-// Returns visit(ScalarType<T>{}) with the scalar of the dtype. For a dtype
-// without arithmetic, f8 or a string, returns a value-initialized result.
+// Returns visit(ScalarType<T>{}) for the scalar type T of the dtype. For dtypes
+// without arithmetic (f8 and strings), returns a value-initialized result.
 template <typename Visit>
 auto VisitScalarType(DType dtype, Visit&& visit) {
   switch (dtype) {
@@ -81,7 +81,7 @@ constexpr bool kIsHalf =
 template <typename T>
 using Real = std::conditional_t<kIsHalf<T>, float, T>;
 
-// Dense elements as an Eigen array, at any address an element may have.
+// Maps dense elements as an Eigen array. Needs only element alignment.
 template <typename T>
 auto MapElements(std::byte* data, int64_t count) {
   using Elements = Eigen::Array<T, Eigen::Dynamic, 1>;
@@ -93,8 +93,8 @@ auto MapElements(const std::byte* data, int64_t count) {
   return Eigen::Map<const Elements>(reinterpret_cast<const T*>(data), count);
 }
 
-// The type in which integers are computed: overflow of unsigned types is
-// defined, and types narrower than int would be promoted to it.
+// The type in which integers are computed. Overflow of unsigned types is
+// defined; types narrower than int would be promoted to (signed) int.
 template <typename T>
 using Unsigned = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
@@ -117,14 +117,14 @@ struct WrappingDivide {
   template <typename T>
   T operator()(T a, T b) const {
     if constexpr (std::is_signed_v<T>) {
-      // The one quotient that does not fit; the processor would trap.
+      // The smallest a / -1 does not fit, and the processor would trap.
       if (b == -1) return WrappingNegate(a);
     }
     return static_cast<T>(a / b);
   }
 };
 
-// The functions of two elements of a dtype.
+// Function objects for two elements of a dtype.
 template <typename T, typename Function>
 using WrappingIfInteger =
     std::conditional_t<kIsInteger<T>, Wrapping<Function>, Function>;
@@ -144,7 +144,7 @@ std::optional<int64_t> FindZero(const std::byte* data, int64_t count) {
   return found - begin;
 }
 
-// The inner loops, one for each operation and dtype.
+// The inner loops, one per operation and dtype.
 
 enum class BinaryOp {
   kAdd,
@@ -165,8 +165,8 @@ enum class BinaryOp {
 
 enum class UnaryOp { kAbs, kNegative, kInvert };
 
-// `count` neighbouring results, from as many neighbouring elements of each
-// operand, or from one that repeats. At most one operand repeats.
+// `count` adjacent results. Each operand has `count` adjacent elements, or one
+// element that is repeated. At most one operand is repeated.
 struct ElementLine {
   const std::byte* a = nullptr;
   const std::byte* b = nullptr;  // null for a unary operation
@@ -193,8 +193,8 @@ constexpr DType DTypeOfScalar() {
   }
 }
 
-// A bool is true if its byte is not 0. Other programs may have filled the
-// memory with other bytes than 0 and 1, which C++ does not define as a bool.
+// A bool is true if its byte is not 0. Memory filled by other programs may have
+// bytes other than 0 and 1, and reading them as a C++ bool is undefined.
 template <typename T>
 T ElementAt(const std::byte* data, int64_t i) {
   if constexpr (kIsBool<T>) {
@@ -204,8 +204,8 @@ T ElementAt(const std::byte* data, int64_t i) {
   }
 }
 
-// The steps, 0 or 1, are constants, and the loop reads nothing from `line`,
-// with which results that are bytes might alias: so it can be vectorized.
+// The loop can be vectorized because the steps (0 or 1) are constants, and
+// because it does not read `line`, which byte-sized results might alias.
 template <typename T, typename Result, typename Function, int64_t kStepA,
           int64_t kStepB>
 void RunSteps(const ElementLine& line) {
@@ -281,7 +281,7 @@ struct FloorRemainder {
   T operator()(const T& a, const T& b) const {
     if constexpr (kIsInteger<T>) {
       if constexpr (std::is_signed_v<T>) {
-        if (b == -1) return 0;  // the processor traps on the smallest a
+        if (b == -1) return 0;  // the smallest a % -1 would trap
         const T rest = static_cast<T>(a % b);
         return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
       } else {
@@ -391,7 +391,7 @@ ElementKernel FindUnary(UnaryOp op) {
 
 // NumPy's broadcasting of two operands.
 
-// Counts axes from the last one; in front of the first, lengths are 1.
+// Returns the length of the i-th axis from the end; 1 beyond the first axis.
 int64_t LengthFromEnd(const Shape& shape, size_t i) {
   return i < shape.size() ? shape[shape.size() - 1 - i] : 1;
 }
@@ -414,16 +414,16 @@ StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b) {
   return result;
 }
 
-// The axes of the result, the last one first, and the strides of the operands
-// along each, in bytes.
+// The axes of the result, last axis first, and the operands' strides along each
+// axis, in bytes.
 struct Axes {
   Shape lengths;
   Shape a;
   Shape b;
 };
 
-// Leaves out axes of length 1, and joins neighbouring axes that are contiguous
-// in both operands, so that lines are as long as possible.
+// Omits axes of length 1, and joins adjacent axes that are contiguous in both
+// operands, to make lines as long as possible.
 Axes JoinAxes(const Shape& a, const Shape& b, int64_t element_bytes) {
   Axes axes;
   int64_t a_stride = element_bytes, b_stride = element_bytes;
@@ -436,7 +436,7 @@ Axes JoinAxes(const Shape& a, const Shape& b, int64_t element_bytes) {
     a_stride *= a_length;
     b_stride *= b_length;
     if (length == 1) continue;
-    // The axis that was added last lies inside this one.
+    // The axis added last is the next inner axis.
     if (!axes.lengths.empty() &&
         a_step == axes.a.back() * axes.lengths.back() &&
         b_step == axes.b.back() * axes.lengths.back()) {
@@ -450,8 +450,8 @@ Axes JoinAxes(const Shape& a, const Shape& b, int64_t element_bytes) {
   return axes;
 }
 
-// Moves the operands to the next line, as an odometer does. Returns false
-// after the last line.
+// Moves the operands to the next line, like an odometer. Returns false after
+// the last line.
 bool NextLine(const Axes& axes, Shape& position, ElementLine& line) {
   for (size_t axis = 1; axis < axes.lengths.size(); ++axis) {
     line.a += axes.a[axis];
@@ -464,7 +464,8 @@ bool NextLine(const Axes& axes, Shape& position, ElementLine& line) {
   return false;
 }
 
-// Requires that the shapes broadcast, and that the result has elements.
+// Runs the kernel on all lines. Requires that the shapes can be broadcast, and
+// that the result has elements.
 void RunLines(const ElementKernel& kernel, const Tensor& a, const Tensor& b,
               Tensor& result) {
   const Axes axes = JoinAxes(a.shape(), b.shape(), DTypeSize(a.dtype()));
@@ -499,7 +500,9 @@ std::string NumberText(const Operand::Number& number) {
       number);
 }
 
-// A number of type From as a T, if that keeps what it is.
+// Converts a number to T if the kinds are compatible: bools convert only to
+// bool and from bool, integer types take only integers in range, and complex
+// numbers convert only to complex types.
 template <typename T, typename From>
 std::optional<T> Fit(From from) {
   if constexpr (kIsBool<T> || kIsBool<From>) {
@@ -543,7 +546,7 @@ StatusOr<Tensor> MakeTensor(const Operand::Number& number, DType dtype) {
   return tensor;
 }
 
-// Returns "f32 [2, 3]" for a tensor, its value for a number.
+// Returns "f32 [2, 3]" for a tensor, or the value of a number.
 std::string OperandText(const Operand& operand) {
   if (operand.tensor() == nullptr) return NumberText(operand.number());
   return Cat(DTypeName(operand.tensor()->dtype()), " ",
@@ -578,7 +581,8 @@ Status CheckPowers(const Tensor& b) {
       Cat("negative power of an integer (need 0 or more, found ", least, ")"));
 }
 
-// Checks the second operand, which has elements. Only integers can be wrong.
+// Checks the elements of the second operand, which must have some. Only
+// integers can be invalid.
 Status CheckElements(BinaryOp op, const Tensor& b) {
   return VisitScalarType(b.dtype(), [&]<typename T>(ScalarType<T>) -> Status {
     if constexpr (kIsInteger<T>) {
@@ -605,7 +609,7 @@ StatusOr<Tensor> Compute(BinaryOp op, const Tensor& a, const Tensor& b) {
   return result;
 }
 
-// Numbers become tensors of the other operand's dtype.
+// Numbers are converted to tensors of the other operand's dtype.
 StatusOr<Tensor> ComputeOperands(BinaryOp op, const Operand& a,
                                  const Operand& b) {
   if (a.tensor() == nullptr && b.tensor() == nullptr) {
@@ -635,7 +639,7 @@ StatusOr<Tensor> Binary(std::string_view name, BinaryOp op, const Operand& a,
   return Named(name, a, b, ComputeOperands(op, a, b));
 }
 
-// a > b is b < a: the operands change places, but not in messages.
+// Computes a > b as b < a. Messages name the operands in the original order.
 StatusOr<Tensor> Swapped(std::string_view name, BinaryOp op, const Operand& a,
                          const Operand& b) {
   return Named(name, a, b, ComputeOperands(op, b, a));
@@ -661,8 +665,8 @@ template <typename T>
 using Matrix =
     Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// The type in which products are summed: integers in an unsigned type, whose
-// overflow is defined, and half precision in f32.
+// The type in which products are summed: an unsigned type for integers, because
+// its overflow is defined, and f32 for half precision.
 template <typename T>
 using SumType = std::conditional_t<kIsInteger<T>, Unsigned<T>, Real<T>>;
 
@@ -827,7 +831,7 @@ void Apply(UpdateOp op, T* x, const T* d, int64_t count) {
   assert(false);
 }
 
-// Only integers cannot be divided by zero.
+// Returns the position of the first zero of an integer dtype, if any.
 std::optional<int64_t> FindBadDivisor(DType dtype, const std::byte* delta,
                                       int64_t count) {
   return VisitScalarType(
@@ -858,7 +862,7 @@ void CombineLists(int64_t row_elements, const RowLists& lists,
     if (divisor != 0) {
       double scale = 1;
       if (!std::isnormal(static_cast<Real<T>>(divisor))) {
-        // The f64 divisor may overflow or underflow as a Real<T>.
+        // Converted to Real<T>, the f64 divisor may overflow or underflow.
         scale = 1 / std::exchange(divisor, 1);
       }
       for (int64_t i = lists.splits[list]; i < lists.splits[list + 1]; ++i) {
@@ -934,7 +938,7 @@ double ClipFactor(DType dtype, const std::byte* row, int64_t row_elements,
     const auto elements =
         MapElements<T>(row, row_elements).template cast<double>();
     const double squares = elements.square().sum();
-    // Only squares of f64 can overflow or underflow.
+    // The squares can overflow or underflow only for f64.
     constexpr double kLeast = 1e-280;
     const bool is_exact = squares > kLeast && squares < 1 / kLeast;
     norm = is_exact ? std::sqrt(squares) : elements.matrix().stableNorm();

@@ -37,8 +37,8 @@ class FormerMemory {
     }
   }
 
-  // Returns a container that had some of this memory, and was resized after the
-  // first `listed_after` ones; or null.
+  // Returns a container that had some of this memory and was not among the
+  // first `listed_after` containers to be resized, or null.
   const FormerElements* Find(const FormerElements& memory,
                              size_t listed_after) const {
     const auto after =
@@ -59,7 +59,7 @@ class FormerMemory {
  private:
   const std::vector<FormerElements>& former_;
   std::vector<size_t> order_;           // ascending by begin
-  std::vector<const std::byte*> most_;  // the largest end so far, in that order
+  std::vector<const std::byte*> most_;  // running maximum of end, in that order
 };
 
 Status GiveLength(int64_t length, Shard& shard,
@@ -99,7 +99,7 @@ Status Resize(int64_t length, Shard& shard) {
 Status FindElements(Shard& shard) {
   if (shard.access == nullptr) {
     if (shard.rows == nullptr) return absl::OkStatus();
-    // The stored structs may be wider.
+    // The last axis of the box may have the length of wider stored structs.
     return RowsShape(shard,
                      shard.structs != nullptr
                          ? shard.box.shape[0] * NumElements(shard.rows->row)
@@ -258,7 +258,7 @@ StatusOr<Shape> ChooseShape(const StoredArray& stored,
   return *args.global_shape;
 }
 
-// Returns no layout if every rank restores the whole array.
+// Returns nullopt if every rank restores the whole array.
 StatusOr<std::optional<Layout>> ChooseLayout(const StoredArray& stored,
                                              const ArrayRestoreArgs& args,
                                              int num_ranks) {

@@ -15,13 +15,14 @@
 namespace belay {
 namespace {
 
-// Its objects have no order; one that has it looks at all members for each.
+// Its objects do not preserve the order of members. (ordered_json does, but
+// each of its lookups is a linear search.)
 using Json = nlohmann::json;
 
 // The keys of each rule's "make", in the order of the text.
 using KeysToMake = std::vector<std::vector<std::string>>;
 
-// The most functions inside each other, and the levels of JSON that they take.
+// The maximum depth of nested functions, and the JSON levels that they need.
 constexpr int kMaxNodeLevels = 64;
 constexpr int kMaxJsonLevels = 2 * kMaxNodeLevels + 16;
 
@@ -112,12 +113,12 @@ class Parser {
                             std::optional<int64_t> otherwise = {}) {
     BELAY_ASSIGN_OR_RETURN(const int64_t axis,
                            Number(json, "axis", where, otherwise));
-    // No array has more axes; which it has, the conversion says.
+    // No array has this many axes. The conversion checks the exact number.
     if (axis < -1000 || axis > 1000) return Refuse(where, "no such axis");
     return static_cast<int>(axis);
   }
 
-  // All stored keys that an expression matches, in the order of their numbers.
+  // Returns all stored keys that an expression matches, in natural order.
   StatusOr<std::vector<Transform>> All(const Json& json,
                                        const std::string& where) {
     BELAY_RETURN_IF_ERROR(CheckMembers(json, where, {"all"}));
@@ -189,8 +190,8 @@ class Parser {
     return Apply(json, function, where, level);
   }
 
-  // Makes a transform of the member of that name. `json` may only have its
-  // parameters beside it.
+  // Makes a transform from the member named `function`. Its parameters are the
+  // only other members that `json` may have.
   StatusOr<Transform> Apply(const Json& json, std::string_view function,
                             const std::string& where, int level) {
     std::vector<std::string_view> members = {function, "axis"};
@@ -243,10 +244,10 @@ class Parser {
 
   const std::vector<std::string>& keys_;
   const KeysToMake& to_make_;
-  int64_t num_found_ = 0;  // keys that stand for "all"
+  int64_t num_found_ = 0;  // keys that "all" expanded to
 };
 
-// Removes the digits at the beginning of a text, and returns them without
+// Removes the digits at the beginning of `text`, and returns them without
 // leading zeros.
 std::string_view TakeNumber(std::string_view& text) {
   size_t end = 0;
@@ -257,10 +258,11 @@ std::string_view TakeNumber(std::string_view& text) {
   return digits;
 }
 
-// Finds a member that an object has twice, of which the parser keeps the last,
-// and the keys to make. They are those of the objects at one depth: any other
-// object there is an error of its rule. Events of the parser, and no callback:
-// after each object that would look at all values beside it.
+// Finds duplicate members, of which the parser would keep only the last, and
+// collects the keys to make. The keys to make are the members of all objects at
+// one depth: any other object at that depth is an error in its rule. This is a
+// SAX handler and not a parser callback, because with a callback the parser
+// visits all siblings after each object.
 class JsonChecker {
  public:
   bool start_object(size_t) {

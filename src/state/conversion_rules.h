@@ -14,21 +14,21 @@
 
 namespace belay {
 
-// Returns how many stored arrays and functions all rules together may use, each
-// counted once for each key that its rule matches.
+// Returns how many stored arrays and functions all rules together may use. Each
+// is counted once for every key that its rule matches.
 inline int64_t MostRuleNodes(size_t stored_keys) {
   return (int64_t{1} << 16) + 16 * static_cast<int64_t>(stored_keys);
 }
 
-// Parses rules. `keys` are the stored keys, from which expressions choose
+// Parses rules. `keys` are the stored keys from which expressions select
 // inputs.
-// Errors: InvalidArgument - it is not JSON, or has no rules; ResourceExhausted
-// -
-//   MostRuleNodes. Names the member of the rule.
+// Errors: InvalidArgument - the text is not JSON, or has no rules;
+//   ResourceExhausted - MostRuleNodes. Names the member of the rule.
 StatusOr<std::vector<ConversionRule>> ParseRules(
     std::string_view text, const std::vector<std::string>& keys);
 
-// Compares numbers in texts by their value: "h.2" is before "h.10".
+// Natural order: numbers inside strings are compared by value ("h.2" comes
+// before "h.10").
 bool IsNaturallyBefore(std::string_view a, std::string_view b);
 
 }  // namespace belay

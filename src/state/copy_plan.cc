@@ -35,7 +35,8 @@ int64_t AlignedBytes(const Shard& shard) {
   return (CountBytes(shard) + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Collects the arrays of a value and of those inside it, which may repeat.
+// Collects the arrays of a value and of the values inside it. These may contain
+// the same arrays again.
 void CollectParts(const StoredValue& value,
                   std::map<std::string, ValuePart>& parts) {
   for (const ValuePart& part : value.parts) {
@@ -44,9 +45,10 @@ void CollectParts(const StoredValue& value,
   for (const StoredValue& inner : value.values) CollectParts(inner, parts);
 }
 
-// Cuts a large array to the part of a rank. Returns false if it stays whole.
+// Cuts the shard of a large array down to the part of `rank`. Returns false if
+// the array stays whole.
 bool Cut(int rank, int num_ranks, Shard& shard) {
-  size_t axes = shard.global_shape.size();  // that can be cut
+  size_t axes = shard.global_shape.size();  // the axes that can be cut
   if (shard.structs != nullptr) --axes;
   size_t axis = 0;
   while (axis < axes && shard.global_shape[axis] < num_ranks) ++axis;
@@ -58,8 +60,8 @@ bool Cut(int rank, int num_ranks, Shard& shard) {
   return true;
 }
 
-// One rank's pieces of a value, and the values inside it, by keys relative to
-// its own.
+// One rank's pieces of a value, and the values inside it. Keys are relative to
+// the key of the value.
 struct CopiedValue {
   std::vector<std::pair<std::string, Shard>> pieces;
   std::vector<std::pair<std::string, CopiedValue*>> inner;
@@ -104,10 +106,10 @@ Status CopiedValueHandler::ListForSave(CopiedValue& value, State& parts) const {
   return absl::OkStatus();
 }
 
-// Values inside each other, by whole key.
+// Values and all values inside them, by full key.
 using Family = std::map<std::string, CopiedValue>;
 
-// Finds the innermost value around a key; the key itself counts if `itself`.
+// Finds the innermost value that contains a key or, if `itself`, has this key.
 Family::iterator FindHolder(const std::string& key, bool itself,
                             Family& family) {
   for (size_t end = itself ? key.size() : key.rfind('/'); end != key.npos;
@@ -122,7 +124,8 @@ std::string RelativeKey(const std::string& holder, const std::string& key) {
   return key.size() == holder.size() ? "" : key.substr(holder.size() + 1);
 }
 
-// Adds a value and all inside it, which may repeat. Returns their keys.
+// Adds a value and all values inside it, some of which may be listed more than
+// once. Returns their keys.
 std::set<std::string> AddValues(const StoredValue& stored, Family& family) {
   std::set<std::string> keys = {stored.key};
   family[stored.key].typestr = stored.typestr;
@@ -132,7 +135,7 @@ std::set<std::string> AddValues(const StoredValue& stored, Family& family) {
   return keys;
 }
 
-// The same, and links each value to the one around it.
+// Does the same, and links each value to the one that contains it.
 void AddFamily(const StoredValue& stored, Family& family) {
   for (const std::string& key : AddValues(stored, family)) {
     if (key == stored.key) continue;
@@ -156,7 +159,7 @@ void CutForCopy(const CopyPlan& plan, int rank, int num_ranks,
       shard.box = WholeBox(shard.global_shape);
       const auto fields = plan.fields.find(shard.key);
       if (fields != plan.fields.end()) {
-        // The index was read, so the fields are valid.
+        // Reading the index has validated the fields.
         shard.structs = StoredLayout(fields->second).value_or(nullptr);
       }
       pieces.total_bytes += CountBytes(shard);
@@ -219,7 +222,7 @@ State ListForCopy(const CopyPlan& plan, CopiedPieces& pieces) {
     std::string key = RelativeKey(holder->first, shard.key);
     holder->second.pieces.emplace_back(std::move(key), std::move(shard));
   }
-  std::exchange(pieces.shards, {});  // with its memory
+  std::exchange(pieces.shards, {});  // frees the memory
   for (const StoredValue& value : plan.values) {
     if (!IsPlain(value)) AddCopied(value.key, family->at(value.key), state);
   }
@@ -231,8 +234,9 @@ State ListForCopy(const CopyPlan& plan, CopiedPieces& pieces) {
 
 namespace {
 
-// Returns the keys of the values that stand alone, ascending: those of the
-// program, or the forms of its Python objects (docs/format.md).
+// Returns the keys of the values that are not inside others, ascending. If
+// `are_forms`, returns those of the forms of Python objects (docs/format.md),
+// else those of the program's values.
 std::vector<std::string> ListKeys(const SavedCheckpoint& saved,
                                   bool are_forms) {
   std::vector<std::string> keys;
@@ -243,15 +247,15 @@ std::vector<std::string> ListKeys(const SavedCheckpoint& saved,
   return keys;
 }
 
-// Returns the key of the value that a form describes, and whether that is an
-// empty container.
+// Returns the key of the value that a form describes, and true if the value is
+// an empty container.
 std::pair<std::string, bool> ParseForm(const std::string& form) {
   const std::vector<std::string_view> parts = Split(form, '/');
   if (parts.size() < 3) return {"", false};
   return {standard::KeyOfPart(parts[2]), parts[1] == "empty"};
 }
 
-// Returns true if one of the keys, ascending, is below `key`.
+// Returns true if one of `keys` is below `key`. Requires ascending keys.
 bool HasBelow(const std::vector<std::string>& keys, const std::string& key) {
   const std::string below = key + "/";
   const auto at = std::lower_bound(keys.begin(), keys.end(), below);
@@ -300,7 +304,7 @@ class CopyPlanner {
   }
 
  private:
-  // Structs stay structs if they are copied as they are.
+  // Structs remain structs if they are copied unchanged.
   void NoteStructs() {
     for (const StoredArray& array : saved_.arrays) {
       if (!array.fields.empty()) plan_.fields[array.key] = array.fields;
@@ -355,8 +359,8 @@ class CopyPlanner {
     return copied;
   }
 
-  // Few rules of a stranger may match so many keys that what they make takes
-  // all memory.
+  // Even a few rules from an untrusted source may match so many keys that their
+  // results exhaust the memory.
   Status CheckSize() const {
     const int64_t most = MostRuleNodes(keys_.size());
     int64_t nodes = 0;

@@ -1,4 +1,4 @@
-// Copies of checkpoints: which values they have, and the pieces of each rank.
+// Plans copies of checkpoints: the values to copy, and each rank's pieces.
 
 #ifndef BELAY_STATE_COPY_PLAN_H_
 #define BELAY_STATE_COPY_PLAN_H_
@@ -38,13 +38,13 @@ void Fields(Archive& archive, MadeArray& made) {
 }
 
 struct CopyPlan {
-  // The copied values, with the values inside them; ascending by key.
+  // The copied values, including the values inside them; ascending by key.
   std::vector<StoredValue> values;
-  std::vector<std::string> layouts;  // by value; "" for none
+  std::vector<std::string> layouts;  // per value; "" for none
   std::vector<MadeArray> made;       // ascending by key
-  // The fields of arrays of structs, by their key in the copy (plan/plan.h).
+  // The fields of arrays of structs (plan/plan.h), by key in the copy.
   std::map<std::string, std::string> fields;
-  int64_t num_used = 0;  // only read by rules
+  int64_t num_used = 0;  // not copied, but read by rules
   int64_t num_left_out = 0;
 };
 template <typename Archive>
@@ -53,8 +53,8 @@ void Fields(Archive& archive, CopyPlan& plan) {
           plan.num_left_out);
 }
 
-// `always` is the key of a value that is always copied, whatever the options
-// say. Errors: those of CopyCheckpoint about keys and rules.
+// The value under the key `always` is copied regardless of the options. Errors:
+// those of CopyCheckpoint about keys and rules.
 StatusOr<CopyPlan> PlanCopy(const SavedCheckpoint& saved,
                             const CopyOptions& options,
                             std::string_view always);
@@ -63,36 +63,37 @@ class RuleValues {
  public:
   // Borrows the rules.
   // Errors: InvalidArgument - a malformed expression, a reference to a group
-  // that it does not have, or a rule that sets no value.
+  // that the expression does not have, or a rule that sets no value.
   static StatusOr<RuleValues> Create(const std::vector<ConversionRule>& rules);
 
   bool Matches(size_t rule, std::string_view key) const;
   Status CheckMatches(size_t rule,
                       const std::vector<std::string_view>& keys) const;
 
-  // The key and the value that a rule makes for a key that it matches, or for
-  // "" if it has no `keys`.
+  // Return the key and the value that a rule makes for `matched`, a key that it
+  // matches. If the rule has no `keys`, `matched` is "".
   std::string KeyFor(size_t rule, const std::string& matched) const;
   Transform ValueFor(size_t rule, const std::string& matched) const;
 
  private:
   const std::vector<ConversionRule>* rules_ = nullptr;
-  std::vector<KeyPatterns> patterns_;  // by rule, one each
+  std::vector<KeyPatterns> patterns_;  // one per rule
 };
 
-// One rank's pieces of all arrays: first those that are copied, then those that
-// are made. Not copyable or movable: the shards point into it.
+// One rank's pieces of all arrays: first of the copied arrays, then of those
+// that rules make. Not copyable or movable: the shards point into it.
 struct CopiedPieces {
   CopiedPieces() = default;
   CopiedPieces(const CopiedPieces&) = delete;
   CopiedPieces& operator=(const CopiedPieces&) = delete;
 
   std::vector<Shard> shards;
-  std::vector<size_t> value_of;  // by shard; arrays that are made follow values
+  // Per shard: an index of CopyPlan::values, continued by CopyPlan::made.
+  std::vector<size_t> value_of;
   std::deque<std::string> texts;
   int64_t bytes = 0;        // the memory that PlaceIn needs
   int64_t array_bytes = 0;  // the same without gaps
-  int64_t total_bytes = 0;  // of all ranks, without gaps
+  int64_t total_bytes = 0;  // on all ranks, without gaps
 };
 
 // Cuts each large array along one axis, and assigns every other array to one
@@ -102,11 +103,11 @@ void CutForCopy(const CopyPlan& plan, int rank, int num_ranks,
 
 void PlaceIn(std::byte* memory, CopiedPieces& pieces);
 
-// Lists each piece under its whole key, to be read.
+// Lists each piece under its full key, for reading.
 State ListForReading(const CopiedPieces& pieces);
 
-// Lists the values under their typestr, to be saved. Moves the shards out of
-// `pieces`, as there may be very many.
+// Lists the values under their typestr, for saving. Moves the shards out of
+// `pieces`, because there may be very many.
 State ListForCopy(const CopyPlan& plan, CopiedPieces& pieces);
 
 }  // namespace belay

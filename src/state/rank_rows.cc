@@ -35,7 +35,7 @@ Shard ShardOf(const RowForm& form, void* data, int64_t elements,
     shard.structs = std::make_shared<const StructLayout>(std::move(layout));
   }
   shard.rows = std::make_shared<const RankRows>(std::move(rows));
-  // Listing the shard reports an error about rows that are not whole.
+  // An error about incomplete rows is reported when the shard is listed.
   const StatusOr<Shape> shape = RowsShape(shard, elements);
   shard.global_shape = shape.ok() ? *shape : Shape{elements};
   shard.box = WholeBox(shard.global_shape);
@@ -50,7 +50,7 @@ bool HasOwner(const Shard& shard) {
   return shard.rows != nullptr && shard.rows->owner != nullptr;
 }
 
-// The bytes of one row as it is stored, and in the program's memory.
+// Return the bytes of one row: in its stored form, and in the program's memory.
 int64_t RowBytes(const Shard& shard) {
   if (shard.structs != nullptr) return shard.structs->stored_bytes;
   return NumElements(shard.rows->row) * DTypeSize(shard.dtype);
@@ -60,8 +60,8 @@ int64_t RowBytesInMemory(const Shard& shard) {
   return shard.structs != nullptr ? shard.structs->bytes : RowBytes(shard);
 }
 
-// True if a restore makes new rows, so that members that are not stored do not
-// keep values of other rows.
+// Returns true if a restore creates new rows. Otherwise members that are not
+// stored would keep the values of other rows.
 bool HasNewRows(const Shard& shard) {
   return shard.structs != nullptr && shard.rows->owner != nullptr;
 }
@@ -133,7 +133,7 @@ void TakeKey(const std::string& stored_key, Shard& shard) {
 std::string RowsId(const Shard& shard) {
   std::string id = shard.key;
   if (shard.rows->key.empty()) return id;
-  id.push_back('\0');  // which no key has
+  id.push_back('\0');  // no key contains it
   return id + shard.rows->key;
 }
 
@@ -150,20 +150,20 @@ bool HasRows(const std::vector<Shard>& shards) {
 
 namespace {
 
-// Rows in random order cost more to wait for than to copy, so the next ones are
-// prefetched.
+// The next rows are prefetched: if rows are accessed in random order, waiting
+// for memory takes longer than copying.
 constexpr int64_t kRowsAhead = 16;
 
-// Prefetches the first and the last line of a row; the hardware prefetches
-// those between.
+// Prefetches the first and the last cache line of a row. The hardware
+// prefetches the lines between them.
 void PrefetchRow(const void* row, int64_t bytes) {
   const auto* first = static_cast<const char*>(row);
   __builtin_prefetch(first);
   __builtin_prefetch(first + bytes - 1);
 }
 
-// Calls visit(copy), where copy(from, to) copies rows of this length; common
-// lengths are constants at compile time.
+// Calls visit(copy), where copy(from, to) copies a row of `bytes` bytes. Common
+// lengths are compile-time constants.
 template <typename Visit>
 void WithCopier(int64_t bytes, Visit visit) {
   const auto with_size = [&](auto size) {
@@ -181,8 +181,8 @@ void WithCopier(int64_t bytes, Visit visit) {
   }
 }
 
-// The same between the program's memory and the stored form: pack(row, stored),
-// or unpack(stored, row) if `packs` is false.
+// The same, but `copy` converts between the program's memory and the stored
+// form: copy(row, stored) if `packs`, else copy(stored, row).
 template <typename Visit>
 void WithProgramCopier(const Shard& shard, bool packs, Visit visit) {
   if (!IsStrided(shard)) return WithCopier(RowBytes(shard), visit);
@@ -258,7 +258,8 @@ Status ForEachRowGroup(
 
 // --- Counts of rows ---
 
-// Checks the number of rows that the program gave for all ranks; -1: any.
+// Compares the number of rows on all ranks with `count`, which the program
+// gave; -1: any number.
 Status CheckCount(std::string_view operation, std::string_view key,
                   int64_t count, int64_t found) {
   if (count < 0 || count == found) return absl::OkStatus();
@@ -270,13 +271,13 @@ Status CheckCount(std::string_view operation, std::string_view key,
       count, found));
 }
 
-// Equal on all ranks that have rows of a key.
+// The form of a key's rows; equal on all ranks that have any.
 struct RowForm {
   DType dtype = DType::kU8;
   Shape row = {};
   std::string fields = {};  // of structs
   bool has_ids = false;
-  int64_t count = -1;  // as of IdOptions
+  int64_t count = -1;  // as in IdOptions
 
   friend bool operator==(const RowForm&, const RowForm&) = default;
 };
@@ -296,11 +297,11 @@ void Fields(Archive& archive, ListedRows& rows) {
 
 struct KeyCounts {
   RowForm form;
-  int rank = 0;  // the first rank that has it
+  int rank = 0;  // the first rank that has the key
   std::vector<int64_t> counts;
-  std::vector<int64_t> first;  // the first row of each rank; the number of all
-  std::vector<int32_t> holders;  // that have the key, if only of no rows
-  int32_t holder_list = -1;      // its number among the lists; -1: all ranks
+  std::vector<int64_t> first;    // the first row of each rank, then the total
+  std::vector<int32_t> holders;  // ranks that have the key, even without rows
+  int32_t holder_list = -1;      // index of the list; -1: all ranks
 };
 
 std::string RowFormText(const RowForm& form) {
@@ -354,11 +355,12 @@ std::string EncodePlacements(const std::vector<ListedRows>& listed, int rank,
   return Encode(placements);
 }
 
-// True if any rank has rows with ids; and the lists of holders.
+// True if any rank has rows with ids; and the distinct lists of holders.
 using SharedPlacements = std::pair<bool, std::vector<std::vector<int32_t>>>;
 
-// Numbers the lists of holders. Each list travels once: each key of each rank
-// would otherwise have one that is as long as there are ranks.
+// Numbers the distinct lists of holders, so that each is sent only once.
+// Otherwise every key of every rank would carry a list with up to one entry per
+// rank.
 SharedPlacements ShareHolders(std::map<std::string, KeyCounts>& all) {
   SharedPlacements shared;
   auto& [any_ids, holder_lists] = shared;
@@ -383,7 +385,7 @@ std::vector<StoredRows> FindStoredRows(const std::vector<KeyRows>& keys,
   for (const KeyRows& one : keys) {
     const size_t array = FirstFrom(arrays, one.key);
     if (array == arrays.size() || arrays[array].key != one.key) continue;
-    // A copy may have made another array under the key.
+    // A copy may have stored a different array under this key.
     const Shape& shape = arrays[array].shape;
     if (shape.empty() || shape[0] != one.ranks.FirstOf(one.ranks.ranks)) {
       continue;
@@ -425,7 +427,8 @@ std::string EncodeRowCounts(const std::vector<Shard>& shards) {
 
 StatusOr<MergedRows> MergeRowCounts(const std::vector<std::string>& gathered) {
   const auto num_ranks = static_cast<int>(gathered.size());
-  // Decodes each message twice, as all of them would take too much memory.
+  // Decodes each message twice, because keeping all of them decoded would take
+  // too much memory.
   const auto decode = [&](int rank) {
     const std::string& bytes = gathered[static_cast<size_t>(rank)];
     return Decode<std::vector<ListedRows>>(bytes).value();
@@ -476,8 +479,9 @@ void PlaceShards(const std::vector<RowPlacement>& placements,
 
 namespace {
 
-// The bytes that a rank sends at once: they, and those that it gets, fit into a
-// cache, and each message is still long enough for a network.
+// Limits of the bytes that a rank sends in one exchange. Together with the
+// bytes that it receives they should fit into a cache, but each message should
+// be long enough to use the network efficiently.
 constexpr int64_t kWindowBytes = int64_t{8} << 20;
 constexpr int64_t kBytesPerRank = int64_t{64} << 10;
 constexpr int64_t kMaxBytes = int64_t{64} << 20;
@@ -486,10 +490,11 @@ constexpr int64_t kMaxBytes = int64_t{64} << 20;
 struct RowSpan {
   int64_t begin = 0;
   int64_t end = 0;
-  bool is_kept = false;  // it gets none, and keeps its own rows
+  bool is_kept = false;  // the rank gets none and keeps its current rows
 };
 
-// Divides rows evenly among some ranks, ascending; empty: among all.
+// Returns the rows of `rank` if all rows are divided evenly among the ranks in
+// `some`, which is ascending; empty: among all ranks.
 RowSpan CutEvenly(int64_t total, const std::vector<int32_t>& some, int rank,
                   int num_ranks) {
   int64_t place = rank, ranks = num_ranks;
@@ -501,7 +506,7 @@ RowSpan CutEvenly(int64_t total, const std::vector<int32_t>& some, int rank,
           FirstOfEven(total, place + 1, ranks)};
 }
 
-// Calls `ask`, which asks the program for ids.
+// Calls `ask`, which gets ids from the program.
 template <typename Ask>
 Status AskProgram(std::string_view operation, const IdBlock& block, Ask ask) {
   return AddPrefix(CatchExceptions([&] {
@@ -512,8 +517,8 @@ Status AskProgram(std::string_view operation, const IdBlock& block, Ask ask) {
 }
 
 // Finds the block of a group of rows that another rank has sent.
-// Errors: FailedPrecondition - there is none, or its rows are of another form;
-//   names the key and the rank.
+// Errors: FailedPrecondition - there is no such block, or its rows have another
+//   form; names the key and the rank.
 StatusOr<size_t> FindBlock(std::string_view operation,
                            const std::vector<IdBlock>& blocks,
                            const BlocksByKey& by_key, const RowGroup& group,
@@ -531,8 +536,8 @@ StatusOr<size_t> FindBlock(std::string_view operation,
 }
 
 // Asks the program for the ids of a slice.
-// Errors: InvalidArgument - one is out of range; names the key and the id. What
-//   asking for them threw; names the key.
+// Errors: InvalidArgument - an id is out of range; names the key and the id.
+//   What the program's function for ids threw; names the key.
 StatusOr<std::vector<int64_t>> ReadIds(std::string_view operation,
                                        const IdBlock& block,
                                        const IdSlice& slice) {
@@ -561,8 +566,8 @@ Status CountIds(std::string_view operation, IdBlock& block) {
   });
 }
 
-// Divides numbers below 2^52 by a constant, faster than the processor does, as
-// every id is divided.
+// Divides numbers below 2^52 by a constant, faster than an integer division.
+// Every id is divided.
 class Divisor {
  public:
   explicit Divisor(int64_t divisor)
@@ -631,7 +636,7 @@ Status UnpackGroup(const RowGroup& group, int32_t rank, IdBlock& block) {
   return status;
 }
 
-// Resizes the program's ranges to as many rows as they have ids.
+// Resizes the program's ranges to one row per id.
 Status ResizeRanges(std::vector<IdBlock>& blocks,
                     std::vector<FormerElements>& former) {
   std::vector<Shard> shards;
@@ -981,7 +986,7 @@ Status UnpackRows(const std::vector<RowGroup>& arrived, Shard& shard) {
         shard.key, DTypeName(shard.dtype), RowBytes(shard),
         DTypeName(one.dtype), one.row_bytes));
   }
-  // Another key may have given its range another length.
+  // A shard under another key may have resized the same range.
   BELAY_RETURN_IF_ERROR(FindElements(shard));
   if (count != shard.box.shape[0] || HasNewRows(shard)) {
     shard.object_elements = -1;
@@ -1021,7 +1026,7 @@ Status PackByOwner(const std::vector<Shard>& shards, Messages& to) {
 
 Status TakeOwned(const std::vector<std::span<std::byte>>& from,
                  std::vector<Shard>& shards) {
-  // By the key of the rows, in the order of the ranks.
+  // By RowsId, in rank order.
   std::map<std::string_view, std::vector<RowGroup>> arrived;
   BELAY_RETURN_IF_ERROR(
       ForEachRowGroup(from, [&](const RowGroup& group, size_t) {
@@ -1058,7 +1063,7 @@ Status OtherRanksError(const FoundRows& found, const RankRows& rows,
       kOrSourceWord.InProgram()));
 }
 
-// Asks the function `source` of the program.
+// Asks the program's function `source`.
 StatusOr<RowSpan> ChooseRange(const FoundRows& found, const RankRows& rows,
                               int rank, int num_ranks) {
   const auto saved = static_cast<int>(found.ranks.ranks);
@@ -1079,7 +1084,7 @@ StatusOr<RowSpan> ChooseRange(const FoundRows& found, const RankRows& rows,
   return RowSpan{found.ranks.FirstOf(source), found.ranks.FirstOf(source + 1)};
 }
 
-// True if every rank that had rows restores them.
+// Returns true if every rank that had rows restores them.
 bool AllRestore(const FoundRows& found) {
   if (found.restorers.empty()) return true;
   for (int64_t rank = 0; rank < found.ranks.ranks; ++rank) {
@@ -1144,7 +1149,7 @@ Status TakeRange(const RowSpan& range, int64_t total, Shard& shard,
   return absl::OkStatus();
 }
 
-// Matches the fields of structs with those that are stored.
+// Matches the fields of structs with the stored fields.
 Status TakeFields(const FoundRows& found, Shard& shard) {
   if (shard.structs == nullptr) {
     if (found.fields.empty() || shard.dtype == DType::kU8) {
@@ -1164,8 +1169,8 @@ Status TakeFields(const FoundRows& found, Shard& shard) {
                          shard);
 }
 
-// Returns null if nothing or a single number is stored; then the plan reports
-// an error.
+// Returns the stored rows of a shard. Returns null if nothing or a single
+// number is stored; the plan then reports an error.
 const FoundRows* Find(const Shard& shard, const std::vector<FoundRows>& found) {
   const std::string id = RowsId(shard);
   const auto one = std::lower_bound(
@@ -1182,7 +1187,7 @@ Status PlaceRows(const std::vector<FoundRows>& found, int rank, int num_ranks,
                  std::vector<Shard>& shards,
                  std::vector<FormerElements>& former,
                  std::vector<IdBlock>& blocks) {
-  // First, as no container has given up memory yet that ids may lie in.
+  // Replaces rows with ids by their blocks, which the second loop skips.
   for (Shard& shard : shards) {
     if (!HasIds(shard)) continue;
     const FoundRows* const one = Find(shard, found);

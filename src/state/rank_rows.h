@@ -1,5 +1,5 @@
-// Rows of which each rank holds any number: how a save numbers them over all
-// ranks, and which of the stored rows a restore gives to each rank.
+// Rows, of which each rank holds any number. A save numbers them across all
+// ranks; a restore determines which stored rows each rank gets.
 
 #ifndef BELAY_STATE_RANK_ROWS_H_
 #define BELAY_STATE_RANK_ROWS_H_
@@ -30,20 +30,21 @@ bool HasRows(const std::vector<Shard>& shards);
 bool HasOwners(const std::vector<Shard>& shards);
 bool HasIds(const Shard& shard);
 
-// Errors: InvalidArgument - `elements` numbers are not whole rows, or the
-//   fields of structs are wrong.
+// Returns the shape of the rows that `elements` numbers form.
+// Errors: InvalidArgument - `elements` is not a whole number of rows, or the
+//   fields of the structs are wrong.
 StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements);
 
-// Lets a shard be restored from another key. Messages still name the program's.
+// Makes a restore read the shard from `stored_key`. Messages still name the
+// program's key.
 void TakeKey(const std::string& stored_key, Shard& shard);
 
-// Identifies rows in a restore: their stored key, and the program's key if it
-// differs.
+// Returns an id of the rows for a restore: their stored key, followed by the
+// program's key if that differs.
 std::string RowsId(const Shard& shard);
 std::string GetStoredKey(std::string_view id);
 
-// Messages of rows: groups of rows of one key each, with the rows, their ids,
-// or both.
+// Messages consist of groups. A group has rows of one key, their ids, or both.
 
 enum class RowParts : uint8_t { kRows, kIds, kIdsAndRows };
 
@@ -52,19 +53,19 @@ struct RowGroupRoom {
   std::byte* rows = nullptr;
 };
 
-// Appends a group of a shard's rows to the message of each rank that gets some.
-// `ranks` has the rank of each row. The result, by rank, is valid until the
-// next call.
+// Appends a group for a shard's rows to the message of each rank that gets any.
+// `ranks` is the destination rank of each row. Returns, per rank, where to
+// write the group; valid until the next call.
 std::vector<RowGroupRoom> AppendRowGroups(const Shard& shard,
                                           const std::vector<int32_t>& ranks,
                                           RowParts parts, Messages& to);
 
-// A group of a message, from which it borrows.
+// A group in a message. Points into the message.
 struct RowGroup {
-  std::string_view key;  // as of RowsId
+  std::string_view key;  // from RowsId
   DType dtype = DType::kU8;
   int64_t row_bytes = 0;
-  std::string_view fields;  // of its structs
+  std::string_view fields;  // of the structs
   int64_t count = 0;
   RowParts parts = RowParts::kIdsAndRows;
   const std::byte* ids = nullptr;
@@ -82,19 +83,19 @@ struct RowGroup {
     return CountIdBytes() + (parts == RowParts::kIds ? 0 : count * row_bytes);
   }
 };
-// Its head, before the ids and the rows.
+// The header of a group, which precedes the ids and the rows.
 template <typename Archive>
 void Fields(Archive& archive, RowGroup& group) {
   archive(group.key, group.dtype, group.row_bytes, group.fields, group.count,
           group.parts);
 }
 
-// Removes the first group from a message that is not empty.
+// Removes the first group from a message. Requires that it is not empty.
 RowGroup TakeRowGroup(std::span<std::byte>& message);
 
 bool HasSameForm(const RowGroup& group, const Shard& shard);
 
-// Saves of rows: each rank's rows follow those of the rank before.
+// Saving rows: each rank's rows follow those of the previous rank.
 //
 //   EncodeRowCounts of each rank -> MergeRowCounts on rank 0 -> PlaceShards
 
@@ -103,7 +104,7 @@ struct KeyRows {
   RowRanks ranks;
 };
 
-// Returns the rows of those keys that are among the arrays, by array.
+// Returns the rows of the keys that are in `arrays`, ordered by array.
 std::vector<StoredRows> FindStoredRows(const std::vector<KeyRows>& keys,
                                        const std::vector<StoredArray>& arrays);
 std::vector<KeyRows> ListKeyRows(const SavedCheckpoint& saved);
@@ -111,142 +112,147 @@ std::vector<KeyRows> ListKeyRows(const SavedCheckpoint& saved);
 std::string EncodeRowCounts(const std::vector<Shard>& shards);
 
 struct MergedRows {
-  std::vector<KeyRows> keys;       // ascending; without those with ids
+  std::vector<KeyRows> keys;       // ascending; without keys of rows with ids
   std::string common;              // for DecodePlacements on every rank
-  std::vector<std::string> parts;  // the same, by rank
+  std::vector<std::string> parts;  // the same, per rank
 };
 
-// Errors: InvalidArgument - rows of the ranks differ in form, or a rank has a
-//   key twice.
+// Errors: InvalidArgument - the ranks' rows differ in form, or a rank has a key
+//   twice.
 StatusOr<MergedRows> MergeRowCounts(const std::vector<std::string>& gathered);
 
-// The position of the rows of a shard of this rank among those of all ranks.
+// The position of a local shard's rows among the rows of all ranks.
 struct RowPlacement {
   int32_t shard = 0;
   int64_t first = 0;
   int64_t total = 0;
   bool has_ids = false;
-  int32_t holder_list = -1;           // its number in the message; -1: all
-  std::vector<int32_t> holders = {};  // of rows with ids, as of IdBlock
+  int32_t holder_list = -1;           // index of the list; -1: all ranks
+  std::vector<int32_t> holders = {};  // for rows with ids; as in IdBlock
 };
-// All but `holders`.
+// Archives all members except `holders`.
 template <typename Archive>
 void Fields(Archive& archive, RowPlacement& one) {
   archive(one.shard, one.first, one.total, one.has_ids, one.holder_list);
 }
 struct RowPlacements {
   std::vector<RowPlacement> shards;  // of this rank
-  bool any_ids = false;              // of any rank
+  bool any_ids = false;              // true if any rank has rows with ids
 };
 RowPlacements DecodePlacements(std::string_view common, std::string_view part);
 
-// Makes shards without ids the parts of their arrays.
+// Sets the global shapes and the offsets of the shards without ids.
 void PlaceShards(const std::vector<RowPlacement>& placements,
                  std::vector<Shard>& shards);
 
-// Rows with ids, which are their positions in the stored array. Each rank has
-// rows with any ids, in any order, and writes or reads a block of consecutive
-// ones. Rows travel between them in windows that fit into a cache.
+// Rows with ids. The id of a row is its position in the stored array. A rank
+// may have rows with any ids, in any order, but it writes or reads a block of
+// rows with consecutive ids. The ranks exchange the rows in windows that fit
+// into a cache.
 
 inline constexpr int32_t kNoSender = -1;
 
-// The rows of one array on this rank: the program's, and the block.
+// The rows of one array on this rank: the program's rows, and the block that
+// this rank writes or reads.
 struct IdBlock {
   Shard shard;        // the program's rows
-  int64_t total = 0;  // of all ranks
-  // The ranks that have blocks, ascending; empty: all.
+  int64_t total = 0;  // the number of rows on all ranks
+  // The ranks that have blocks, ascending; empty: all ranks.
   std::vector<int32_t> holders = {};
   int64_t first = 0;
   int64_t count = 0;
   std::unique_ptr<std::byte[]> rows = nullptr;
-  // The rank that has sent each row, during a save. Not a std::vector, as both
-  // need huge pages.
+  // During a save: the rank that sent each row. Like `rows`, not a std::vector,
+  // because the memory should be in huge pages.
   std::unique_ptr<std::byte[]> sender_memory = nullptr;
   std::span<int32_t> senders = {};
   int64_t num_ids = 0;  // of the program's rows
 };
 
-// Allocates a rank's part of the block. Returns the shard of that memory, which
-// replaces the program's. Errors: ResourceExhausted.
+// Allocates the block of a rank. Returns a shard of that memory, which replaces
+// the program's shard. Errors: ResourceExhausted.
 StatusOr<Shard> TakeBlock(int rank, int num_ranks, IdBlock& block);
 
 int64_t NumHolders(const IdBlock& block, int num_ranks);
 
-// Returns the rank whose block has each id: the inverse of FirstOfEven.
-// Requires ids that are in range.
+// Returns, for each id, the rank whose block has it: the inverse of
+// FirstOfEven. Requires ids that are in range.
 std::vector<int32_t> FindHolders(const IdBlock& block,
                                  std::span<const int64_t> ids, int num_ranks);
 
-// The blocks by RowsId. One key may have blocks of several forms.
+// The indices of blocks, by RowsId. One key may have blocks of several forms.
 using BlocksByKey = std::map<std::string, std::vector<size_t>, std::less<>>;
 BlocksByKey IndexBlocks(const std::vector<IdBlock>& blocks);
 
-// Consecutive rows of the program.
+// Consecutive rows in the program's order.
 struct IdSlice {
   size_t block = 0;
   int64_t begin = 0;
   int64_t end = 0;
 };
 
-// The rows that a rank sends or asks for at once.
+// The rows that a rank sends or requests in one exchange.
 using IdWindow = std::vector<IdSlice>;
 
 std::vector<IdWindow> CutWindows(const std::vector<IdBlock>& blocks,
                                  int num_ranks);
 
-// Saves of rows with ids.
+// Saving rows with ids.
 //
 //   TakeIds, NoteNoSender; for each window: PackWindow -> exchange ->
 //   FillBlocks; then CheckFilled
 
 // Counts the program's ids.
-// Errors: InvalidArgument - there are not as many rows as ids; what counting
+// Errors: InvalidArgument - the numbers of rows and ids differ; what counting
 //   threw.
 Status TakeIds(IdBlock& block);
 void NoteNoSender(IdBlock& block);
 
 // Packs the rows of a window for the ranks that write them.
-// Errors: InvalidArgument - an id is out of range; what asking for one threw.
+// Errors: InvalidArgument - an id is out of range; what the program's function
+//   for ids threw.
 Status PackWindow(const std::vector<IdBlock>& blocks, const IdWindow& window,
                   Messages& to);
 
 // Unpacks the rows that all ranks have sent into the blocks.
-// Errors: InvalidArgument - an id is there twice; FailedPrecondition - there is
+// Errors: InvalidArgument - an id appears twice; FailedPrecondition - there is
 //   no block of that key and form.
 Status FillBlocks(const std::vector<std::span<std::byte>>& from,
                   const BlocksByKey& by_key, std::vector<IdBlock>& blocks);
 
-// Errors: InvalidArgument - no rank has sent an id.
+// Checks that every row of the blocks was sent.
+// Errors: InvalidArgument - no rank has sent some id.
 Status CheckFilled(const std::vector<IdBlock>& blocks);
 
-// Returns a key with an id that is out of range, or "", and the ids of such a
-// key, ascending, among which one is missing.
+// These find out why ids are wrong. KeyOutOfRange returns a key with an id that
+// is out of range, or "". SortIds returns the ids of a key, ascending.
 std::string KeyOutOfRange(const std::vector<IdBlock>& blocks);
 struct SortedIds {
   std::vector<int64_t> ids;
-  int64_t total = 0;  // as of IdBlock
+  int64_t total = 0;  // as in IdBlock
 };
 SortedIds SortIds(const std::vector<IdBlock>& blocks, std::string_view key);
 
-// Restores of rows with ids.
+// Restoring rows with ids.
 //
 //   AskForIds; for each window: RequestRows -> exchange -> AnswerRequests
 //   -> exchange -> TakeAnswers; then CheckSameIds
 
-// The ids that the program wants, by block: it may change its own.
+// The ids that the program wants, per block. This is a copy, because the
+// program may change its own ids.
 using WantedIds = std::vector<std::vector<int64_t>>;
 
-// Asks the program for its ids, and resizes its ranges to as many rows. Adds
-// the memory that containers give up to `former`.
+// Asks the program for its ids, and resizes its ranges to one row per id. Adds
+// the memory that containers release to `former`.
 // Errors: those of PackWindow; FailedPrecondition - there is no room for the
-//   rows, or ranges of two keys are one; ResourceExhausted.
+//   rows, or two keys have the same range; ResourceExhausted.
 StatusOr<WantedIds> AskForIds(std::vector<IdBlock>& blocks,
                               std::vector<FormerElements>& former);
 
 // Errors: FailedPrecondition - rows are stored, but no rank wants any.
 Status CheckNothingIsThere(const std::vector<IdBlock>& blocks);
 
-// The rank that has read each row of a window, in order.
+// For each row of a window, in order, the rank that has read it.
 using RowRanksOfWindow = std::vector<int32_t>;
 
 // Packs the ids of a window for the ranks that have read their rows.
@@ -264,20 +270,21 @@ void TakeAnswers(const std::vector<std::span<std::byte>>& answers,
                  const IdWindow& window, const RowRanksOfWindow& ranks,
                  std::vector<IdBlock>& blocks);
 
-// Errors: InvalidArgument - these rows are ids themselves, of others.
+// Checks that the restore has not changed the program's ids.
+// Errors: InvalidArgument - the ids were among the restored rows.
 Status CheckSameIds(const std::vector<IdBlock>& blocks,
                     const WantedIds& wanted);
 
-// Restores of all rows.
+// Restoring all kinds of rows.
 
 // The stored rows of a key.
 struct FoundRows {
   std::string id;
   DType dtype = DType::kU8;
   Shape shape;
-  std::string fields = {};  // of its structs
+  std::string fields = {};  // of the structs
   RowRanks ranks;           // `ranks` 0: they were not saved as rows of ranks
-  // The ranks that restore it, ascending; empty: all.
+  // The ranks that restore the rows, ascending; empty: all ranks.
   std::vector<int32_t> restorers = {};
 };
 template <typename Archive>
@@ -286,28 +293,28 @@ void Fields(Archive& archive, FoundRows& found) {
           found.ranks.count, found.ranks.first, found.restorers);
 }
 
-// Makes shards that are rows the parts of `found`, ascending by id, that this
-// rank gets, resizes them, and adds the memory that they gave up. Rows with an
-// owner are first read in even parts, rows with ids in blocks, which are added
-// to `blocks`.
-// Errors: FailedPrecondition - another number of ranks has saved, and the rule
-//   is that this is an error, or a shard of fixed length has another one;
-//   InvalidArgument - a function of the program returns no rank; what it threw;
-//   ResourceExhausted.
+// Turns each shard of rows into the part of the stored rows that this rank
+// gets, resizes it, and adds the memory that it releases to `former`. `found`
+// is ascending by id. Rows with an owner are first read in even parts. Rows
+// with ids are first read in blocks, which are added to `blocks`.
+// Errors: FailedPrecondition - the number of ranks differs from that of the
+//   save, and the rule makes this an error, or a shard of fixed length has the
+//   wrong length; InvalidArgument - a user function does not return a valid
+//   rank; what it threw; ResourceExhausted.
 Status PlaceRows(const std::vector<FoundRows>& found, int rank, int num_ranks,
                  std::vector<Shard>& shards,
                  std::vector<FormerElements>& former,
                  std::vector<IdBlock>& blocks);
 
 // Packs the rows of all keys for their owners.
-// Errors: InvalidArgument - the function of the program returns no rank, or a
-//   key is there twice; what the function threw.
+// Errors: InvalidArgument - the user function does not return a valid rank, or
+//   a key appears twice; what the function threw.
 Status PackByOwner(const std::vector<Shard>& shards, Messages& to);
 
-// Gives the shards the rows that all ranks have packed for this one, in the
-// order of the ranks.
-// Errors: FailedPrecondition - this rank does not have their key, has no room
-//   for them, or has another type; ResourceExhausted.
+// Unpacks into the shards the rows that all ranks have packed for this rank, in
+// rank order.
+// Errors: FailedPrecondition - this rank does not have the key of the rows, has
+//   no room for them, or has another type; ResourceExhausted.
 Status TakeOwned(const std::vector<std::span<std::byte>>& from,
                  std::vector<Shard>& shards);
 

@@ -23,14 +23,14 @@ namespace belay {
 namespace standard {
 namespace {
 
-// The strings of a vector as arrays.
+// The strings of a vector, converted to arrays.
 struct Texts {
   std::vector<uint8_t> bytes;
   std::vector<int64_t> ends;
 };
 
-// The elements of a vector as bytes: one byte each, or packed behind a byte
-// with the number of unused bits in the last one.
+// The elements of a vector as bytes: one byte each, or packed bits that follow
+// a byte with the number of unused bits in the last byte.
 using Bits = std::vector<uint8_t>;
 
 void AddBools(Bits& bits, bool packed, State& parts) {
@@ -269,7 +269,7 @@ Status RegisterStandardHandlers(const StandardHandlerOptions& options,
 
 namespace {
 
-// The bytes of State::AddBytes.
+// The functions passed to State::AddBytes.
 struct ProgramBytes {
   std::function<StatusOr<std::string>()> get;
   std::function<Status(const std::string&)> set;
@@ -277,7 +277,7 @@ struct ProgramBytes {
 
 class BytesHandler final : public Handler<ProgramBytes> {
  public:
-  // Empty: stored as a plain string.
+  // Empty, because the bytes are stored as a plain string.
   std::string typestr() const override { return ""; }
   bool HasFinalize() const override { return false; }
   Status ListForSave(ProgramBytes& value, State& parts) const override {
@@ -321,7 +321,7 @@ std::string UnitText(const TimeUnit& unit) {
   return Cat(unit.num, "/", unit.den, " s");
 }
 
-// Removes a number above 0 and `next` from the beginning of a text.
+// Removes a number above 0, followed by `next`, from the beginning of `text`.
 bool TakeNumber(std::string_view& text, std::string_view next,
                 int64_t& number) {
   const char* const end = text.data() + text.size();
@@ -356,7 +356,8 @@ StatusOr<TimeUnit> StoredUnit(std::string_view kind, std::string_view typestr) {
 StatusOr<int64_t> InUnit(int64_t count, const TimeUnit& from,
                          const TimeUnit& to) {
   if (from == to) return count;
-  // In lowest terms, so that the divisor must divide the count.
+  // The factor is in lowest terms, so the count must be divisible by its
+  // divisor.
   const int64_t nums = std::gcd(from.num, to.num);
   const int64_t dens = std::gcd(from.den, to.den);
   int64_t factor = 0, divisor = 0, found = 0;
@@ -398,7 +399,7 @@ Status CountError(int64_t count, const TimeUnit& unit, size_t bytes) {
 std::string StreamText(void (*write)(std::ostream&, const void*),
                        const void* object) {
   std::ostringstream out;
-  out.imbue(std::locale::classic());  // the program's may group digits
+  out.imbue(std::locale::classic());  // the program's locale may group digits
   write(out, object);
   return out.str();
 }

@@ -110,7 +110,7 @@ void State::SaveFromRank0(size_t first_shard, size_t first_typed) {
   for (size_t i = first_shard; i < shards_.size(); ++i) {
     shards_[i].from_rank0 = true;
   }
-  // A handler would list shards of its own.
+  // Handlers would add shards without this setting.
   typed_.erase(typed_.begin() + static_cast<std::ptrdiff_t>(first_typed),
                typed_.end());
 }
@@ -127,7 +127,7 @@ void State::AddPiece(std::string_view key, const Shape& global_shape,
 void State::AddLaidOut(std::string_view key, const Layout& layout,
                        const Shape& global_shape, int rank,
                        const Memory& memory) {
-  // If there are more ranks than the mesh has, saves and restores report it.
+  // This fails only on ranks outside the mesh. Saves and restores report it.
   if (rank >= layout.mesh().num_ranks()) {
     return AddError(
         key, absl::InvalidArgumentError(absl::StrFormat(

@@ -1,4 +1,4 @@
-// Access to the members of a State; the shards of a variable.
+// Access to private members of a State, and the shards of a variable.
 
 #ifndef BELAY_STATE_STATE_H_
 #define BELAY_STATE_STATE_H_
@@ -17,7 +17,7 @@
 namespace belay {
 
 // States with equal versions list the same memory under the same keys: they are
-// the same State, or copies. The sizes tell a State that was moved from.
+// the same State, or copies of it. The sizes reveal a moved-from State.
 struct StateVersion {
   uint64_t number = 0;
   size_t num_shards = 0;
@@ -38,7 +38,7 @@ struct StateVersion {
   bool operator==(const StateVersion&) const = default;
 };
 
-// The objects of Own, which a restore keeps from one round to the next,
+// The objects passed to Own, which a restore keeps from one round to the next,
 // and the functions that find memory.
 struct OwnedObjects {
   using Objects = std::vector<std::shared_ptr<void>>;
@@ -56,9 +56,9 @@ struct OwnedObjects {
 std::vector<Shard> ShardsOfVariable(std::string_view key,
                                     const ShardedVariable& variable);
 
-// Makes the shard of a component ask the variable for its address, as the
-// variable may be assigned to or swapped. A variable that has other components
-// by then has no memory for the shard. The result must outlive the shard.
+// Makes the shard of a component ask the variable for its address at each use,
+// because the variable may be assigned to or swapped. If the variable no longer
+// has this component, the address is null. The result must outlive the shard.
 std::shared_ptr<void> FollowVariable(ShardedVariable& variable, Shard& shard);
 
 }  // namespace belay

@@ -84,7 +84,7 @@ Status CheckNotComputed(const std::string& key, const RestoreChoice& choice) {
 }
 
 Status ValuesToRead::Add(Shard shard, RestoreChoice choice) {
-  // Else some ranks would get no rows.
+  // Otherwise some ranks would get no rows.
   if (shard.rows != nullptr) choice.tolerance.lengths = false;
   BELAY_RETURN_IF_ERROR(FindElements(shard));
   if (shard.ghosts == nullptr && choice.transform.empty()) {
@@ -195,7 +195,7 @@ void AppendFrom(WireReader& in, std::vector<T>& keys) {
   Append(std::move(added), keys);
 }
 
-// Other shards of the same key may match in another form.
+// Other shards with the same key may have another form that matches.
 bool IsMismatched(const Shard& shard, Tolerance tolerance,
                   const std::vector<Conversion>& mismatched) {
   const Shape& shape = shard.global_shape;
@@ -280,9 +280,9 @@ StoredQuestion MakeQuestion(const ValuesToRead& values, bool asks_all) {
     }
     question.skipped = values.skipped;
     for (const std::string& id : question.rows) {
-      question.skipped.push_back(GetStoredKey(id));  // in whatever form
+      question.skipped.push_back(GetStoredKey(id));  // whatever its form
     }
-    // The sources of computed values are wanted.
+    // The sources of computed values are not unexpected.
     for (const ComputedValue& value : values.computed) {
       Append(value.transform.StoredKeys(), question.skipped);
     }
@@ -293,14 +293,14 @@ StoredQuestion MakeQuestion(const ValuesToRead& values, bool asks_all) {
 
 StoredQuestion MergeQuestions(const std::vector<std::string>& gathered) {
   StoredQuestion all;
-  std::set<std::string_view> seen;  // many ranks ask the same
+  std::set<std::string_view> seen;  // many questions are equal
   size_t distinct = 0;
   for (const std::string& bytes : gathered) {
     if (!seen.insert(bytes).second) continue;
     WireReader in(bytes);
     const auto append = [&](auto&... lists) { (AppendFrom(in, lists), ...); };
     Fields(append, all);
-    // Bounds the memory: many ranks ask similar questions.
+    // Removes duplicates early to limit the memory: questions are similar.
     if (CountAll(all) < 2 * distinct) continue;
     MakeDistinct(all);
     distinct = CountAll(all);
@@ -353,7 +353,8 @@ StatusOr<StoredAnswer> AnswerQuestion(const SavedCheckpoint& saved,
 
 void LeaveOut(const StoredAnswer& answer, ValuesToRead& values) {
   if (answer.missing.empty() && answer.mismatched.empty()) return;
-  // A group of values is a value for a handler, but not for an array.
+  // These two do not look in `missing`: a key may be stored as a group, which
+  // is a value for a handler, but not an array.
   std::erase_if(values.computed, [&](const ComputedValue& value) {
     const Keys keys = value.transform.StoredKeys();
     return value.may_be_absent &&
@@ -453,7 +454,7 @@ std::vector<Conversion> FindMismatched(const SavedCheckpoint& saved,
   for (const AskedArray& one : wanted) {
     const StoredArray* const array = FindArray(saved, one.key);
     if (array == nullptr || FitsAsked(*array, one)) continue;
-    // The same form with another tolerance.
+    // Reports a form only once, even if it is wanted with several tolerances.
     if (!mismatched.empty() && mismatched.back().key == one.key &&
         mismatched.back().dtype == one.dtype &&
         mismatched.back().shape == one.shape) {
@@ -483,8 +484,9 @@ Keys FindUnexpected(const SavedCheckpoint& saved,
     const Keys& values = saved.values.key;
     return std::binary_search(values.begin(), values.end(), key);
   };
-  // Returns true if the key, or a value with a handler around it, is known. A
-  // value that is stored alone is no part of one that is stored with a handler.
+  // Returns true if the key is known or is inside a known value with a handler.
+  // A value that is stored on its own is not part of one that is stored with a
+  // handler.
   const auto is_known = [&](const std::string& key, bool is_alone) {
     if (known.contains(key)) return true;
     for (size_t end = key.rfind('/'); end != key.npos && end > 0;
@@ -499,7 +501,7 @@ Keys FindUnexpected(const SavedCheckpoint& saved,
   for (const StoredValue& value : ValuesAlone(saved)) {
     if (IsFormKey(value.key) || is_known(value.key, /*is_alone=*/true))
       continue;
-    // If only parts of a value are wanted, the others are unexpected.
+    // If only some parts of a value are wanted, the other parts are unexpected.
     const Keys arrays = IsPlain(value) ? Keys() : ListArrays(saved, value.key);
     Keys others;
     std::copy_if(arrays.begin(), arrays.end(), std::back_inserter(others),
@@ -523,7 +525,7 @@ Status React(const RestoreOptions& options, StoredAnswer& answer) {
             "; see the option unexpected"));
   }
   if (options.unexpected == MismatchPolicy::kIgnore) answer.unexpected.clear();
-  // The planner finds the first of them, and which rank wants it.
+  // The planner reports the first mismatch, and the rank that wants it.
   if (options.mismatched == MismatchPolicy::kError) answer.mismatched.clear();
   return absl::OkStatus();
 }
@@ -564,7 +566,7 @@ void Report(const RestoreOptions& options, StoredAnswer answer,
 
 namespace {
 
-// Returns the stored dtype and shape as far as they are tolerated.
+// Returns the wanted form, with the stored dtype and shape where tolerated.
 StoredForm FindTolerated(const ShardInfo& shard, const StoredArray& array,
                          Tolerance most) {
   StoredForm form{.dtype = shard.dtype, .shape = shard.global_shape};

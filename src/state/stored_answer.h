@@ -1,4 +1,4 @@
-// The stored values that a restore reads: under which keys, and in which form.
+// The stored values that a restore reads: their keys and forms.
 
 #ifndef BELAY_STATE_STORED_ANSWER_H_
 #define BELAY_STATE_STORED_ANSWER_H_
@@ -31,19 +31,19 @@
 
 namespace belay {
 
-// The values of a State that a restore reads, under their stored keys. They are
-// listed once all ranks know what is stored of them.
+// The values of a State that a restore reads, under their stored keys. Handlers
+// list them once all ranks know what is stored.
 
 // A value that a handler lists.
 struct HandledValue {
   std::string key;
   ValueRef value;
   TypeHandlerPtr handler;
-  StoredValue stored = {};  // this and the next only in a restore
+  StoredValue stored = {};  // this and all members below: only in a restore
   Tolerance tolerance = {};
   bool may_be_absent = false;
   int round = 0;  // the number of listings after the first
-  std::vector<std::shared_ptr<void>> kept = {};  // by Own
+  std::vector<std::shared_ptr<void>> kept = {};  // objects passed to Own
 };
 
 // An array or a number that is computed from stored arrays.
@@ -56,25 +56,26 @@ struct ComputedValue {
 
 struct ValuesToRead {
   std::vector<Shard> shards;          // of the values that need no handler
-  std::vector<Tolerance> tolerances;  // by shard
-  std::vector<bool> may_be_absent;    // by shard
+  std::vector<Tolerance> tolerances;  // per shard
+  std::vector<bool> may_be_absent;    // per shard
   std::vector<HandledValue> handled;
   std::vector<ComputedValue> computed;
-  std::vector<std::string> skipped;    // keys that the arguments leave out
-  std::vector<FormerElements> former;  // memory that containers have given up
+  std::vector<std::string> skipped;    // keys that the arguments skip
+  std::vector<FormerElements> former;  // memory that containers have released
 
-  // Adds a value that needs no handler, with the ghost cells that it fills.
-  // Errors: InvalidArgument - a text is to be computed; those of FindElements
-  //   and WithGhostCells.
+  // Adds a value that needs no handler, including the ghost cells to fill.
+  // Errors: InvalidArgument - a string or rows would have to be computed; those
+  //   of FindElements and WithGhostCells.
   Status Add(Shard shard, RestoreChoice choice);
 
   void AddShard(Shard&& shard, const RestoreChoice& choice);
 };
 
-// Returns the program's keys, some perhaps twice.
+// Returns the program's keys, possibly with duplicates.
 std::vector<std::string_view> ListKeys(const State& state);
 
-// Errors: InvalidArgument - the choice computes the value, which has a handler.
+// Errors: InvalidArgument - the choice computes the value, which is only
+//   possible for arrays and numbers without handlers.
 Status CheckNotComputed(const std::string& key, const RestoreChoice& choice);
 
 Status ConstValueError(const std::string& key);
@@ -82,14 +83,14 @@ Status ConstValueError(const std::string& key);
 // Errors: InvalidArgument - a value that is read is const.
 Status CheckWritable(const ValuesToRead& values);
 
-// Returns the values that `choose`, which may throw, does not skip.
+// Returns the values that `choose` does not skip. `choose` may throw.
 // Errors: those of `state`, of HandlerFor and of CatchExceptions.
 StatusOr<ValuesToRead> ChooseValues(
     const State& state, const HandlerTable& table,
     absl::FunctionRef<RestoreChoice(std::string_view key)> choose);
 
-// Ranks ask rank 0 about the checkpoint before they list what they read of it.
-// Rank 0 merges their questions, and sends one answer to all.
+// Before the ranks list what they read, they ask rank 0 about the checkpoint.
+// Rank 0 merges their questions and sends one answer to all ranks.
 
 template <typename Archive>
 void Fields(Archive& archive, Conversion& one) {
@@ -117,18 +118,18 @@ void Fields(Archive& archive, AskedArray& array) {
           array.tolerance.lengths, array.takes_length);
 }
 
-// Keys of values, each once, ascending.
+// Keys of values, ascending and without duplicates.
 struct StoredQuestion {
-  std::vector<std::string> rows;  // of ranks: their ids (rank_rows.h)
+  std::vector<std::string> rows;  // of ranks, by RowsId (rank_rows.h)
   std::vector<std::string> handled;
-  std::vector<std::string> optional_handled;  // that may be absent
-  std::vector<std::string> optional_plain;    // and need no handler
-  std::vector<std::string> resizable;         // that take the stored length
-  std::vector<std::string> sources;           // of values that are computed
+  std::vector<std::string> optional_handled;  // handled; may be absent
+  std::vector<std::string> optional_plain;    // without handler; may be absent
+  std::vector<std::string> resizable;         // take the stored length
+  std::vector<std::string> sources;           // of computed values
   std::vector<std::string> optional_sources;  // of those that may be absent
-  // Only of a restore with other mismatch policies than the default: the values
-  // that need no handler, each form once, ascending; and the stored values that
-  // the program leaves out.
+  // Only if a mismatch policy is not the default: the arrays of values without
+  // handlers (each form once, ascending), and the stored values that the
+  // program skips or reads in another way.
   std::vector<AskedArray> arrays;
   std::vector<std::string> skipped;
 };
@@ -140,12 +141,12 @@ void Fields(Archive& archive, StoredQuestion& question) {
 }
 
 struct StoredAnswer {
-  std::vector<StoredValue> stored;   // with handlers; ascending by key
-  std::vector<std::string> missing;  // that may be absent, and are; ascending
+  std::vector<StoredValue> stored;   // of handled values; ascending by key
+  std::vector<std::string> missing;  // optional keys not stored; ascending
   StoredLengths lengths = {};        // of resizable arrays
-  std::vector<FoundRows> rows = {};  // those that are stored; ascending
-  std::map<std::string, ArrayForm> sources = {};  // those that are stored
-  // If a mismatch policy is not the default; those that are reported.
+  std::vector<FoundRows> rows = {};  // only stored ones; ascending
+  std::map<std::string, ArrayForm> sources = {};  // only stored ones
+  // Only if a mismatch policy is not the default.
   std::vector<std::string> unexpected = {};
   std::vector<Conversion> mismatched = {};
 };
@@ -155,25 +156,27 @@ void Fields(Archive& archive, StoredAnswer& answer) {
           answer.sources, answer.stored, answer.mismatched);
 }
 
-// The question of one rank. `asks_all` if a mismatch policy is not the default.
+// Returns the question of one rank. `asks_all` must be true if a mismatch
+// policy is not the default.
 StoredQuestion MakeQuestion(const ValuesToRead& values, bool asks_all = false);
 
 // Merges the encoded questions of all ranks.
 StoredQuestion MergeQuestions(const std::vector<std::string>& gathered);
 
-// Returns the ranks that ask for each key of rows; none if all do.
+// Returns, per RowsId, the ranks that restore these rows; empty: all ranks.
 std::map<std::string, std::vector<int32_t>> RanksThatRestoreRows(
     const std::vector<std::string>& gathered);
 
-// Errors: NotFound - a value that may not be absent is.
+// Errors: NotFound - a required value is absent.
 StatusOr<StoredAnswer> AnswerQuestion(const SavedCheckpoint& saved,
                                       const StoredQuestion& question);
 
-// Removes the values that may be absent, and are, and those that do not match
-// what is stored.
+// Removes the optional values that are not stored, and the values that do not
+// match what is stored.
 void LeaveOut(const StoredAnswer& answer, ValuesToRead& values);
 
-// Returns the element with a key of a list that is ascending by key, or null.
+// Returns the element with this key, or null. Requires a list that is ascending
+// by key.
 template <typename T>
 const T* FindByKey(const std::vector<T>& list, std::string_view key) {
   const auto found = std::lower_bound(
@@ -185,15 +188,15 @@ const T* FindByKey(const std::vector<T>& list, std::string_view key) {
 // Returns the form of a source, or null.
 const ArrayForm* FindSource(const StoredAnswer& answer, const std::string& key);
 
-// Returns true if all mismatch policies are the defaults: then nothing must be
-// asked.
+// Returns true if all mismatch policies are the defaults; the ranks then need
+// not ask about mismatches.
 bool HasDefaultPolicies(const RestoreOptions& options);
 
-// Errors: InvalidArgument - an option is only for restores of a State, not of
-//   objects.
+// Errors: InvalidArgument - an option is only supported for restores of a
+//   State, not of objects.
 Status CheckMismatchPoliciesToObjects(const RestoreOptions& options);
 
-// Returns the wanted arrays whose stored dtype or shape is not tolerated, each
+// Returns the wanted arrays whose stored dtype or shape is not tolerated; each
 // form once, ascending.
 std::vector<Conversion> FindMismatched(const SavedCheckpoint& saved,
                                        const std::vector<AskedArray>& wanted);
@@ -205,26 +208,29 @@ std::vector<std::string> FindUnexpected(const SavedCheckpoint& saved,
                                         const StoredQuestion& question);
 
 // Removes from the answer what the policies ignore.
-// Errors: FailedPrecondition - there are unexpected values, an error by policy.
+// Errors: FailedPrecondition - there are unexpected values, and the policy
+//   makes them an error.
 Status React(const RestoreOptions& options, StoredAnswer& answer);
 
-// Adds the answer to the result, as far as the policies say.
+// Adds the parts of the answer that the policies request to the result.
 void Report(const RestoreOptions& options, StoredAnswer answer,
             RestoreResult& result);
 
-// Conversions, which rank 0 decides for all ranks.
+// Conversions. Rank 0 decides on them for all ranks.
 
-// Replaces the dtypes and shapes that ranks want by those that are stored, as
-// far as `most` tolerates and they convert; the planner refuses the others.
-// Returns the differences, each once, ascending.
+// Replaces the dtypes and shapes that the ranks want with the stored ones where
+// `most` tolerates the difference and a conversion exists. The planner rejects
+// the remaining differences. Returns the replaced forms, each once, ascending.
 // Errors: InvalidArgument, OutOfRange - a box outside its array.
 StatusOr<std::vector<Conversion>> WantAsStored(const SavedCheckpoint& saved,
                                                Tolerance most,
                                                std::vector<RankShards>& wanted);
 
 // Returns the form in which each shard is stored, or no forms if nothing is
-// converted. `tolerances`, by shard, may be empty: then all is tolerated.
-// Errors: FailedPrecondition - values that do not convert, or must not.
+// converted. `tolerances` has one entry per shard, or none: then any difference
+// is tolerated.
+// Errors: FailedPrecondition - a conversion that does not exist or is not
+//   allowed.
 StatusOr<std::vector<StoredForm>> FindForms(
     const std::vector<Shard>& shards, const std::vector<Tolerance>& tolerances,
     const std::vector<Conversion>& conversions);

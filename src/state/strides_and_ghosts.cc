@@ -18,7 +18,7 @@
 namespace belay {
 namespace {
 
-// More shards of one would be an error of the program.
+// More shards than this for one shard indicate a mistake in the program.
 constexpr size_t kMaxParts = 4096;
 
 // Requires one number for each axis of the box, or none.
@@ -70,9 +70,9 @@ Shape ComputeStrides(Shape held, AxisOrder order) {
   return strides;
 }
 
-// Returns the position behind the last element. No two elements may share a
-// position: each stride, from the smallest up, must step over all positions
-// that the smaller ones reach.
+// Returns the position after the last element.
+// Errors: InvalidArgument - two elements may share a position. To exclude this,
+//   each stride must be larger than the span of all axes with smaller strides.
 StatusOr<int64_t> FindEnd(const Shape& held, const Shape& strides) {
   std::vector<size_t> axes(held.size());
   std::iota(axes.begin(), axes.end(), size_t{0});
@@ -96,7 +96,7 @@ StatusOr<int64_t> FindEnd(const Shape& held, const Shape& strides) {
   return end;
 }
 
-// The error ends with `hint` if the memory is too large.
+// Checks the size of the memory, unless it is unknown (negative).
 Status CheckSize(const Memory& memory, int64_t needed, bool may_be_longer,
                  std::string_view what) {
   if (memory.size < 0 || memory.size == needed ||
@@ -149,7 +149,7 @@ Status SetLaidOut(const Memory& memory, const MemoryLayout& layout,
 
 // A range of cells along an axis.
 struct CutPart {
-  int64_t at = 0;      // in memory, from the first cell of the box
+  int64_t at = 0;      // in memory, relative to the first cell of the box
   int64_t offset = 0;  // in the array
   int64_t length = 0;
 };
@@ -203,7 +203,7 @@ Status SetMemory(const Memory& memory, Shard& shard) {
     shard.access = memory.access;
     shard.object_elements = memory.size;
   }
-  // The plan reports a box that is not in its array.
+  // The planner reports a box that is outside its array.
   if (!CheckBox(shard.box, shard.global_shape).ok()) return absl::OkStatus();
   if (memory.layout == nullptr) {
     return CheckSize(memory, NumElements(shard.box.shape), memory.may_be_longer,

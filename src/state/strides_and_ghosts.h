@@ -14,14 +14,14 @@ namespace belay {
 // Sets the first element, the strides and the ghost cells of a shard, whose box
 // is known.
 // Errors: InvalidArgument - the memory does not have the size of the box with
-//   its ghost cells, or its layout has another number of axes, negative
-//   numbers, or several elements in one place.
+//   its ghost cells, or its layout has the wrong number of axes, negative
+//   numbers, or two elements at the same address.
 Status SetMemory(const Memory& memory, Shard& shard);
 
-// Returns the shards that a restore reads for a shard: itself, extended by the
-// ghost cells that it fills, and others with the same key for ghost cells at
-// the other end of a periodic axis.
-// Errors: InvalidArgument - there are too many.
+// Returns the shards that a restore reads for a shard: the shard itself,
+// extended by the ghost cells to fill, and further shards with the same key for
+// ghost cells that wrap around a periodic axis.
+// Errors: InvalidArgument - there are too many shards.
 StatusOr<std::vector<Shard>> WithGhostCells(Shard shard);
 
 }  // namespace belay

@@ -20,7 +20,8 @@ namespace {
 
 constexpr size_t kFieldsShown = 8;
 
-// Joins the part with the last one if they are neighbours on both sides.
+// Appends the part, or merges it with the last one if both are adjacent in
+// memory and in storage.
 void AddPart(const StructLayout::Part& part,
              std::vector<StructLayout::Part>& parts) {
   if (!parts.empty()) {
@@ -51,13 +52,13 @@ std::string FindOverlap(const std::vector<StructField>& fields) {
   return "";
 }
 
-// The differences between stored fields and those of a program. Their order
-// does not count.
+// The differences between stored fields and those of a program. The order of
+// fields does not matter.
 struct FieldsMatch {
-  std::vector<StructLayout::Part> parts;  // fields that both have
+  std::vector<StructLayout::Part> parts;  // the common fields
   std::vector<std::string> only_stored;
   std::vector<std::string> only_wanted;
-  std::vector<std::string> others;  // with another type
+  std::vector<std::string> others;  // common names with different types
 };
 
 FieldsMatch MatchFields(const std::vector<StructField>& stored,

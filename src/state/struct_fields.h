@@ -1,4 +1,4 @@
-// The fields of structs: those in memory, and how stored ones go there.
+// The fields of structs: in memory, in storage, and how they correspond.
 
 #ifndef BELAY_STATE_STRUCT_FIELDS_H_
 #define BELAY_STATE_STRUCT_FIELDS_H_
@@ -17,15 +17,16 @@ namespace belay {
 // Returns the fields of a shard's structs; "" for bytes, or if it has none.
 std::string GetFieldsText(const Shard& shard);
 
-// Returns the layout of structs that lie in memory as they are stored.
+// Returns the layout of structs whose layout in memory is the stored one.
 // Errors: InvalidArgument - the text does not describe fields.
 StatusOr<std::shared_ptr<const StructLayout>> StoredLayout(
     const std::string& text);
 
-// Lets a shard of structs restore structs with the fields `stored`, "" for
-// none. Its last axis gets their length.
-// Errors: FailedPrecondition - it has other fields, and the rule is that this
-//   is an error, or none of them is stored, or one of them with another type.
+// Prepares a shard of structs to restore structs with the fields `stored`; "":
+// no fields. Sets its last axis to their length.
+// Errors: FailedPrecondition - the shard has other fields and the rule makes
+//   this an error, no field of the shard is stored, or a field is stored with
+//   another type.
 Status UseStoredFields(const std::string& stored, int64_t stored_bytes,
                        OtherFields rule, Shard& shard);
 

@@ -39,7 +39,7 @@ StatusOr<size_t> FindAxis(int axis, size_t num_axes) {
 }
 
 // Returns, for each axis of the result of a transpose, the axis of the input.
-// Errors: InvalidArgument - not each axis once.
+// Errors: InvalidArgument - not a permutation of the axes.
 StatusOr<std::vector<size_t>> PermuteAxes(const Node& transpose,
                                           size_t num_axes) {
   std::vector<size_t> axes(num_axes);
@@ -66,7 +66,7 @@ StatusOr<Selection> SelectSlice(const Node& slice, const Shape& shape) {
   return Select(shape, slice.index);
 }
 
-// The elements of a split or a narrow along its axis.
+// The range that a split or a narrow takes along its axis.
 struct AxisPart {
   size_t axis = 0;
   int64_t offset = 0;
@@ -156,7 +156,7 @@ StatusOr<ArrayForm> FindConcatForm(const Node& node,
   for (size_t i = 1; i < inputs.size(); ++i) {
     Shape shape = inputs[i].shape;
     if (shape.size() == form.shape.size()) {
-      // Arrays without elements may be of any length.
+      // Arrays without elements may have any length.
       const int64_t length = std::exchange(shape[axis], inputs[0].shape[axis]);
       if (form.shape[axis] > INT64_MAX - length) {
         return absl::InvalidArgumentError(
@@ -231,7 +231,7 @@ std::string NameFunction(const Node& node) {
       .value_or("?");
 }
 
-// Returns the name of a function and the text behind its inputs.
+// Returns the name of a function and the text that follows its inputs.
 std::pair<std::string, std::string> Describe(const Node& node) {
   switch (node.kind) {
     case Kind::kStack:
@@ -282,7 +282,7 @@ StatusOr<ArrayForm> ComputeForm(const Transform& transform, FindForm find) {
     const Status sound = CheckedNumElements(form->shape).status();
     if (!sound.ok()) form = sound;
   }
-  // The error of an inner transform names that already.
+  // Errors of an inner transform already name that transform.
   if (form.ok() || form.status().message().rfind("in ", 0) == 0) return form;
   return AddPrefix(form.status(), "in ", transform.ToString());
 }
@@ -401,9 +401,9 @@ using Visit = absl::FunctionRef<Status(const Transform& leaf, const View&)>;
 
 // The system reads whole pages, so shorter gaps cost nothing.
 constexpr int64_t kGapBytes = 4096;
-// So few parts are read one by one in any case.
+// Up to this many parts are always read one by one.
 constexpr int64_t kFewParts = 1024;
-// Each part takes memory in a plan.
+// Limits the parts of a view, because each takes memory in the plan.
 constexpr int64_t kMaxViewParts = 65536;
 
 // Returns the number of positions of a view along an axis of its array.
@@ -411,7 +411,7 @@ int64_t CountPositions(const View& view, const AxisView& axis) {
   return axis.along < 0 ? 1 : view.part.shape[static_cast<size_t>(axis.along)];
 }
 
-// Returns `count` positions of a view along an axis, from number `first` on.
+// Returns `count` positions of a view along an axis, from index `first`.
 View Section(const View& view, size_t axis, int64_t first, int64_t count) {
   View section = view;
   AxisView& one = section.axes[axis];
@@ -472,7 +472,7 @@ class Descent {
     int64_t begin = 0;
     for (size_t i = 0; i < forms.size(); ++i) {
       const int64_t end = begin + forms[i].shape[axis];
-      // The number of positions before those in this input.
+      // The number of positions before the first one in this input.
       const int64_t first = FirstNumber(count, [&](int64_t n) {
         const int64_t at = along.start + n * along.step;
         return along.step > 0 ? at < begin : at >= end;
@@ -581,7 +581,7 @@ class Descent {
   Visit visit_;
 };
 
-// Returns the smallest box of the array that has all elements of the view.
+// Returns the smallest box of the array that contains all elements of the view.
 Box CoveredBox(const View& view) {
   Box box;
   for (const AxisView& axis : view.axes) {
@@ -594,9 +594,9 @@ Box CoveredBox(const View& view) {
   return box;
 }
 
-// Calls `visit` for each leaf, a stored array or the result of a program's
-// function, that has elements of `box`, with their view. Ends with the first
-// error.
+// Calls `visit` for each leaf that has elements of `box`, with the view of
+// these elements. A leaf is a stored array or the result of a program's
+// function. Stops at the first error.
 Status ForEachView(const Transform& transform, const Box& box, FindForm find,
                    Visit visit) {
   if (IsEmpty(box)) return absl::OkStatus();
@@ -607,9 +607,9 @@ Status ForEachView(const Transform& transform, const Box& box, FindForm find,
   return Descent(find, visit).Go(transform, std::move(view));
 }
 
-// Cuts a view of a stored array where that saves reading: along axes with a
-// step, into one part for each position, if there are few or the gaps between
-// them are large.
+// Cuts a view of a stored array where this reduces reading: an axis with a step
+// is cut into one part per position if there are few positions or the gaps
+// between them are large.
 std::vector<View> CutForReading(const View& view, const Shape& stored,
                                 int64_t element_bytes) {
   std::vector<View> parts = {view};
@@ -651,8 +651,8 @@ std::byte* FindPlace(const View& view, const TransformTarget& target) {
          FindPosition(target.shape, element) * DTypeSize(target.dtype);
 }
 
-// Returns true if the elements of a view lie in its target as in the stored box
-// that it covers.
+// Returns true if the elements of a view have the same arrangement in the
+// target as in the stored box that it covers.
 bool LiesAsStored(const View& view, const TransformTarget& target) {
   int last = -1;
   for (const AxisView& axis : view.axes) {
@@ -795,7 +795,7 @@ class Planner {
   std::vector<TransformRead>& reads_;
 };
 
-// Computes a box of the result of a function, as elements of `dtype`.
+// Computes a box of a function's result, as elements of `dtype`.
 StatusOr<Tensor> Compute(TransformInput& input, const Box& box, DType dtype,
                          std::vector<ComputedLosses>& losses) {
   BELAY_RETURN_IF_ERROR(FinishTransform(std::move(input.moves), losses));

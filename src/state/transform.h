@@ -1,4 +1,4 @@
-// Transforms: the form of their result, and how it is read and computed.
+// Transforms: determines the form of a result, and reads and computes it.
 
 #ifndef BELAY_STATE_TRANSFORM_H_
 #define BELAY_STATE_TRANSFORM_H_
@@ -43,11 +43,11 @@ struct TransformNode {
   static Transform Make(TransformNode node);
 
   Kind kind = Kind::kStored;
-  std::string key;                // of kStored
-  std::vector<Transform> inputs;  // of all others
+  std::string key;                // kStored
+  std::vector<Transform> inputs;  // all other kinds
   int axis = 0;
-  int64_t first = 0;   // kSplit: the part; kNarrow: the offset
-  int64_t number = 0;  // kSplit: of parts; kNarrow: the length
+  int64_t first = 0;   // kSplit: index of the part; kNarrow: offset
+  int64_t number = 0;  // kSplit: number of parts; kNarrow: length
   std::vector<int> axes = {};
   Index index = {};
   std::shared_ptr<const TransformFunction> function = nullptr;
@@ -58,7 +58,7 @@ Transform WithKeys(
     const Transform& transform,
     absl::FunctionRef<std::string(const std::string& key)> rename);
 
-// Returns the key if the transform is a stored array as it is; else null.
+// Returns the key if the transform is just a stored array, else null.
 const std::string* FindStoredKey(const Transform& transform);
 
 template <typename Archive>
@@ -69,23 +69,23 @@ void Fields(Archive& archive, ArrayForm& form) {
 // Returns the form of a stored array, or null.
 using FindForm = absl::FunctionRef<const ArrayForm*(const std::string& key)>;
 
-// Returns the form of the result. If parts differ in dtype, the first one
-// counts.
+// Returns the form of the result. If the inputs differ in dtype, the result has
+// that of the first input.
 // Errors: InvalidArgument - an axis, a part or an index that the arrays do not
-//   have, shapes that do not match; NotFound - an array is not stored;
+//   have, or shapes that do not match; NotFound - an array is not stored;
 //   FailedPrecondition - a string; and those of the program's function.
 StatusOr<ArrayForm> ComputeForm(const Transform& transform, FindForm find);
 
-// Limits the memory that a checkpoint can demand: a few transforms may name one
-// array again and again.
+// Limits the memory that transforms can demand: even a few of them may use the
+// same array many times.
 class MadeBytes {
  public:
-  // A stored array counts once, however many transforms name it.
+  // Counts a stored array once, no matter how many transforms use it.
   void AddStored(const std::string& key, const ArrayForm& form);
   void AddMade(const ArrayForm& form);
 
-  // Errors: InvalidArgument - `who` makes more than 64 MiB, and more than 1024
-  //   bytes of each stored byte.
+  // Errors: InvalidArgument - `who` makes more than 64 MiB plus 1024 bytes per
+  //   stored byte.
   Status Check(std::string_view who) const;
 
  private:
@@ -95,7 +95,8 @@ class MadeBytes {
 };
 
 // The positions of a part along one axis of an array: start, start + step, ...
-// as the index along axis `along` of the part grows; if that is -1, only start.
+// as the index along axis `along` of the part increases. If `along` is -1, only
+// start.
 struct AxisView {
   int along = -1;
   int64_t start = 0;
@@ -104,20 +105,21 @@ struct AxisView {
   friend bool operator==(const AxisView&, const AxisView&) = default;
 };
 
-// The positions in an array of the elements of a part of a box. `part` counts
-// from the first element of the box.
+// Part of a box, and the positions of its elements in an array. `part` is
+// relative to the first element of the box.
 struct View {
   Box part;
-  std::vector<AxisView> axes;  // of the array
+  std::vector<AxisView> axes;  // one per axis of the array
 
   friend bool operator==(const View&, const View&) = default;
 };
 
-// A transform in two steps: PlanTransform returns the boxes of stored arrays
-// that must be read, and FinishTransform copies and computes what was read.
-// Elements that lie in the target as in a stored array are read in place.
+// A transform takes two steps: PlanTransform returns the boxes of stored arrays
+// to read, and FinishTransform copies and computes after they were read.
+// Elements with the same arrangement in the target and in a stored array are
+// read directly into the target.
 
-// Reads a box of a stored array, as elements of `dtype`, to `data`.
+// A read of a box of a stored array into `data`, as elements of `dtype`.
 struct TransformRead {
   std::string key;
   ArrayForm stored;
@@ -126,7 +128,7 @@ struct TransformRead {
   std::byte* data = nullptr;
 };
 
-// Dense memory, and the position of the first element of a box in it.
+// Dense memory, and the offset of a box in it.
 struct TransformTarget {
   std::byte* data = nullptr;
   DType dtype = DType::kU8;
@@ -136,13 +138,13 @@ struct TransformTarget {
 
 struct TransformInput;
 
-// A copy that is made once all is read.
+// A copy to make after all reads.
 struct TransformMove {
   TransformTarget target;
   View view;
-  Box covered;  // by `elements`
+  Box covered;  // the box that `elements` has
   Tensor elements;
-  // Computes the elements, if they are not read.
+  // Computes `elements`; null if they are read.
   std::unique_ptr<TransformInput> computed;
 };
 
@@ -150,30 +152,30 @@ struct TransformMove {
 struct TransformInput {
   std::shared_ptr<const TransformFunction> function;
   DType dtype = DType::kU8;  // of the result
-  std::vector<Box> boxes;    // by input
+  std::vector<Box> boxes;    // per input
   std::vector<Tensor> inputs;
-  std::vector<TransformMove> moves;  // into them
+  std::vector<TransformMove> moves;  // fill `inputs`
 };
 
-// Plans `box` of the result into a target, and adds what must be read to
-// `reads`. `may_cast`: elements may have another dtype than the target.
+// Plans to write `box` of the result to a target, and adds the required reads
+// to `reads`. If `may_cast`, elements may have another dtype than the target.
 // Errors: those of ComputeForm; FailedPrecondition - an array has another
-//   dtype; what Needs returns or throws; InvalidArgument - it returns no boxes
-//   of the inputs; ResourceExhausted.
+//   dtype; what Needs returns or throws; InvalidArgument - Needs does not
+//   return a valid box for each input; ResourceExhausted.
 Status PlanTransform(const Transform& transform, const Box& box,
                      const TransformTarget& target, bool may_cast,
                      FindForm find, std::vector<TransformMove>& moves,
                      std::vector<TransformRead>& reads);
 
-// The losses of converting the results of one function to another dtype.
+// The losses when the results of one function are converted to another dtype.
 struct ComputedLosses {
   DType from = DType::kU8;
   DType to = DType::kU8;
   ConversionLosses losses;
 };
 
-// Copies and computes what was read, frees the memory, and adds the losses of
-// conversions of computed elements.
+// Makes the copies and computations, frees the memory, and adds the losses of
+// converting computed elements.
 // Errors: what Compute returns or throws; ResourceExhausted.
 Status FinishTransform(std::vector<TransformMove> moves,
                        std::vector<ComputedLosses>& losses);

@@ -98,7 +98,7 @@ Status HandlerTable::Add(HandlerEntry added) {
   } else {
     const auto place =
         first == nullptr ? std::ssize(entries) : first - entries.data();
-    // Removes an entry for this type that another one hides.
+    // Removes the old entry for this type, which another entry hides.
     if (same != entries.end()) entries.erase(same);
     entries.insert(entries.begin() + place, std::move(entry));
   }
@@ -151,7 +151,7 @@ StatusOr<int64_t> TypeHandler::MemorySize(const ValueRef& value) const {
 
 // --- Type handler registry ---
 
-// The table is replaced, never changed.
+// The table is immutable; changes replace it.
 struct TypeHandlerRegistry::Impl {
   mutable std::mutex mutex;
   std::shared_ptr<const HandlerTable> table =
@@ -219,7 +219,7 @@ StatusOr<TypeHandlerRegistry> CreateTypeHandlerRegistry(
 }
 
 TypeHandlerRegistry& GlobalTypeHandlerRegistry() {
-  // Never destroyed, as the program may save objects until it ends.
+  // Never destroyed, because the program may save objects until it ends.
   static auto* const registry = new TypeHandlerRegistry();
   return *registry;
 }

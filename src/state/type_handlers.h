@@ -1,4 +1,4 @@
-// The registry of type handlers, and the choice of what a restore reads.
+// The registry of type handlers, and how a restore chooses what to read.
 
 #ifndef BELAY_STATE_TYPE_HANDLERS_H_
 #define BELAY_STATE_TYPE_HANDLERS_H_
@@ -19,7 +19,7 @@
 
 namespace belay {
 
-// The entries of a registry at one moment.
+// A snapshot of the entries of a registry.
 
 struct HandlerTable {
   struct Entry {
@@ -42,17 +42,19 @@ struct HandlerTable {
 std::shared_ptr<const HandlerTable> GetHandlers(
     const TypeHandlerRegistry* registry);
 
-// Returns the most that any of these options tolerates.
+// Returns everything that any of these options tolerates.
 Tolerance MostTolerance(const RestoreOptions& options);
 
-// Sets what a value is computed from, or its stored key if that is all.
+// Sets the transform of a choice, or only the stored key if the transform is
+// just a stored array.
 void TakeFrom(const Transform& transform, RestoreChoice& choice);
 
 // The arguments of a restore, compiled for many keys. Borrows the options.
 class RestoreChooser {
  public:
-  // Errors: InvalidArgument - an expression that is none, or a stored_key with
-  //   a group that its expression does not have; names the entry.
+  // Errors: InvalidArgument - an invalid expression, a stored key with a group
+  //   that its expression does not have, or both stored_key and transform;
+  //   names the entry.
   static StatusOr<RestoreChooser> Create(const RestoreOptions& options);
 
   // Returns the choice for the program's value under `key`.
@@ -66,7 +68,7 @@ class RestoreChooser {
   KeyPatterns patterns_;
 };
 
-// For the fingerprint of the options.
+// Encodes the arguments for the fingerprint of the options.
 std::string EncodeArgs(const std::vector<RestoreArgsFor>& args);
 
 }  // namespace belay

@@ -31,7 +31,7 @@ Status HandlerError(const HandledValue& value, const Status& status,
   if (status.ok()) return status;  // asks for no name
   std::string name =
       CatchExceptions([&] { return value.handler->typestr(); }).value_or("");
-  // A handler that stands for another value has no typestr.
+  // A handler that only forwards to another value has no typestr.
   if (name.empty()) name = TypeName(value.value.type);
   return AddPrefix(status, operation, " \"", value.key, "\" (handler \"", name,
                    "\")");
@@ -72,8 +72,8 @@ class Lister {
     return AddInside(std::move(value), "", find, nullptr);
   }
 
-  // Begins with the shards of the program's own values, which were listed
-  // before containers among them were resized.
+  // Starts with the shards of values that need no handler. They were listed
+  // before any containers were resized.
   void BeginWith(ValuesToRead values) {
     out_.former = std::move(values.former);
     listed_after_.assign(values.shards.size(), 0);
@@ -81,10 +81,10 @@ class Lister {
     out_.tolerances = std::move(values.tolerances);
   }
 
-  // Adds the parts in `state`, which the handler `lister` of the value `outer`
-  // has listed, or the program if that is empty. Adds the names of the parts to
-  // `names`, if not null. Moves the shards out of `taken`, if not null, which
-  // has those of the State.
+  // Adds the parts in `state`. They were listed by `lister`, the handler of the
+  // value `outer`, or by the program if `outer` is empty. Adds the names of the
+  // parts to `names` if it is not null. If `taken` is not null, it has the
+  // shards of the State, which are moved out of it.
   Status AddParts(const State& state, const std::string& outer, FindStored find,
                   Names* names, const TypeHandler* lister = nullptr,
                   std::vector<Shard>* taken = nullptr) {
@@ -95,14 +95,14 @@ class Lister {
     for (const TypedValue& value : state.typed()) {
       StatusOr<TypeHandlerPtr> found = HandlerFor(value, table_);
       if (!found.ok()) {
-        // Again, for an error with the whole key.
+        // Repeats the call to get an error with the full key.
         return HandlerFor({WholeKey(outer, value.key), value.value,
                            value.handler, value.shard},
                           table_)
             .status();
       }
       TypeHandlerPtr handler = *std::move(found);
-      // The handler lists its own numbers as they are.
+      // Numbers that their own handler lists are stored unchanged.
       const bool is_own = value.shard >= 0 && handler.get() == lister;
       if (handler == nullptr || is_own) continue;
       if (value.shard >= 0) is_handled[static_cast<size_t>(value.shard)] = true;
@@ -136,7 +136,8 @@ class Lister {
     return absl::OkStatus();
   }
 
-  // Tells the handler that the parts were read, and lists what it wants next.
+  // Notifies the handler that its parts were read, and lists the parts that it
+  // wants next.
   Status AddMore(HandledValue value) {
     tolerance_ = value.tolerance;
     State parts;
@@ -170,7 +171,8 @@ class Lister {
   HandlerListing Take() { return std::move(out_); }
 
  private:
-  // Lists rows as a value, as their array does not say that they are rows.
+  // Records rows as a value, because an array alone does not show that it
+  // consists of rows.
   Status NoteRows(const std::string& outer, const Shard& shard) {
     if (shard.rows == nullptr) return absl::OkStatus();
     if (!outer.empty()) {
@@ -187,7 +189,7 @@ class Lister {
     return absl::OkStatus();
   }
 
-  // Adds a shard; in a restore with the ghost cells that it fills.
+  // Adds a shard. In a restore, includes the ghost cells to fill.
   Status AddShard(Shard&& shard) {
     if (is_save_) {
       out_.shards.push_back(std::move(shard));
@@ -275,11 +277,11 @@ class Lister {
       out_.handled.push_back(std::move(value));
       return absl::OkStatus();
     }
-    // Without a typestr, the value stands for the one that it holds.
+    // A value without a typestr is stored as the value that it holds.
     BELAY_ASSIGN_OR_RETURN(std::string typestr, CatchExceptions([&] {
                              return value.handler->typestr();
                            }));
-    // It may hold another value next time.
+    // The value may list different parts next time.
     if (depth_ > 0 || !IsFixed(value, typestr, *names)) out_.is_fixed = false;
     if (typestr.empty()) return absl::OkStatus();
     if (listers_.insert(value.handler.get()).second) {
@@ -301,7 +303,7 @@ class Lister {
     return names.empty() && (is_none || IsFormKey(value.key));
   }
 
-  // A value that stands for the whole one cannot have parts beside it.
+  // A value that represents the whole value must be its only part.
   static Status CheckAlone(const State& parts) {
     size_t num_inner = 0;
     bool has_whole = false;
@@ -323,8 +325,8 @@ class Lister {
   Tolerance tolerance_;  // of the outermost value
   int depth_ = 0;
   HandlerListing out_;
-  std::vector<size_t> listed_after_;  // as of CheckAfterLengths, by shard
-  absl::flat_hash_set<const TypeHandler*> listers_;  // those of out_.handlers
+  std::vector<size_t> listed_after_;  // per shard, see CheckAfterLengths
+  absl::flat_hash_set<const TypeHandler*> listers_;  // same as out_.handlers
 };
 
 }  // namespace

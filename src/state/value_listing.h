@@ -21,19 +21,19 @@ struct HandlerListing {
   std::vector<std::shared_ptr<void>> kept;
   // For a save.
   std::vector<ListedValue> values;
-  std::vector<TypeHandlerPtr> handlers;  // each that has listed a value
-  // True if the next listing of the same values is equal to this one: neither
-  // handlers nor rows have listed parts.
+  std::vector<TypeHandlerPtr> handlers;  // those that have listed a value
+  // True if listing the same values again gives the same result: there are no
+  // rows, and no handler has listed parts.
   bool is_fixed = true;
   // For a restore.
-  std::vector<Tolerance> tolerances;  // by shard
+  std::vector<Tolerance> tolerances;  // per shard
   std::vector<HandledValue> handled;  // inner values first
   std::vector<FormerElements> former;
 };
 
-// Returns the handler of the registry, else that of the value, or null if it
-// needs none.
-// Errors: InvalidArgument - it needs one, and there is none.
+// Returns the registered handler for a value, else the value's own handler, or
+// null if the value needs none.
+// Errors: InvalidArgument - the value needs a handler, and there is none.
 StatusOr<TypeHandlerPtr> HandlerFor(const TypedValue& value,
                                     const HandlerTable& table);
 
@@ -44,19 +44,20 @@ StatusOr<TypeHandlerPtr> HandlerFor(const TypedValue& value,
 StatusOr<HandlerListing> ListForSave(const State& state,
                                      const HandlerTable& table);
 
-// The same, but moves the shards out of the State.
+// Does the same, but moves the shards out of the State.
 StatusOr<HandlerListing> ListForSave(State&& state, const HandlerTable& table);
 
-// Lists all values. `stored`, ascending by key, has those of `values.handled`.
-// Finds the elements of all shards again if containers were resized.
+// Lists all values. `stored`, ascending by key, has the stored values of
+// `values.handled`. Updates the addresses of all shards if containers were
+// resized.
 // Errors: as ListForSave; NotFound - a value is not stored;
-//   FailedPrecondition - another handler has stored it.
+//   FailedPrecondition - the value was stored by another handler.
 StatusOr<HandlerListing> ListForRestore(ValuesToRead values,
                                         const HandlerTable& table,
                                         const std::vector<StoredValue>& stored);
 
-// Tells the handlers that their parts were read, and lists what they want next.
-// `handled` is empty if no handler wants anything.
+// Notifies the handlers that their parts were read, and lists the parts that
+// they want next. `handled` of the result is empty if no handler wants more.
 // Errors: as ListForRestore; InvalidArgument - a handler wants more in every
 //   round.
 StatusOr<HandlerListing> ListMore(const HandlerListing& listed,

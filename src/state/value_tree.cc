@@ -24,7 +24,7 @@ bool IsPlainTree(const ValueTree& tree) {
          tree.typestr == kStringTypestr || tree.typestr == kGroupTypestr;
 }
 
-// Adds the value of a tree itself, and its items.
+// Adds the tree's own value and its items.
 void AddContent(ValueTree& tree, State& parts) {
   if (tree.tensor) parts.Add("", *tree.tensor);
   if (tree.text) parts.Add("", *tree.text);
@@ -34,7 +34,7 @@ void AddContent(ValueTree& tree, State& parts) {
   }
 }
 
-// Lists a tree under its own typestr.
+// Lists a tree under the typestr of its root.
 class NodeHandler : public Handler<ValueTree> {
  public:
   explicit NodeHandler(std::string typestr) : typestr_(std::move(typestr)) {}
@@ -57,7 +57,7 @@ class NodeHandler : public Handler<ValueTree> {
 // Lists any tree.
 class TreeHandler : public Handler<ValueTree> {
  public:
-  // Empty, as it stands for the values in the tree.
+  // Empty, because the values in the tree are stored instead.
   std::string typestr() const override { return ""; }
   bool HasFinalize() const override { return false; }
   bool Accepts(const StoredValue&) const override { return true; }
@@ -94,7 +94,7 @@ void AddLines(const ValueTree& tree, int level, std::string& text) {
 
 const ValueTree* ValueTree::Find(std::string_view path) const {
   if (path.empty()) return this;
-  // Chooses the longest name, as keys of maps may have "/" in them.
+  // Chooses the longest name, because keys of maps may contain "/".
   const ValueTree* found = nullptr;
   size_t longest = 0;
   for (const ValueTree& item : items) {
@@ -130,10 +130,10 @@ TypeHandlerPtr StandardHandler<ValueTree>::Get() {
 
 namespace {
 
-// Values inside each other, and groups around them.
+// The maximum depth of nested values and groups.
 constexpr int kMaxLevels = 1000;
 
-// A tree that grows in any order.
+// A node of a tree that can be built in any order.
 struct Branch {
   std::string typestr;
   const ValuePart* part = nullptr;
@@ -160,7 +160,7 @@ std::string_view FindTypestr(const ValuePart& part) {
                                       : kArrayTypestr;
 }
 
-// Returns the number of an item of a list; other names come last.
+// Returns the number of a list item. Names that are no numbers sort last.
 int64_t ParseNumber(const std::string& name) {
   int64_t number = 0;
   return standard::ReadNumber(name, number) ? number : INT64_MAX;
@@ -193,7 +193,7 @@ void Fill(const Branch& branch, ValueTree& tree) {
                    });
 }
 
-// Names may be empty, as the values of a root object are below "/".
+// Names may be empty, because the values of a root object are below "/".
 void AddLeaves(const std::string& path, bool is_root, ValueTree& tree,
                std::vector<TreeLeaf>& leaves) {
   if (tree.tensor || tree.text) leaves.push_back({path, &tree});
@@ -252,7 +252,7 @@ StoredValue WholeCheckpoint(const std::vector<StoredValue>& all) {
                     .typestr = std::string(kGroupTypestr),
                     .parts = {},
                     .values = {}};
-  std::map<std::string, ValuePart> parts;  // by whole key; some are in several
+  std::map<std::string, ValuePart> parts;  // by full key
   for (const StoredValue& value : all) {
     for (const ValuePart& part : value.parts) {
       ValuePart one = part;

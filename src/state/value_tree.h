@@ -13,10 +13,10 @@
 
 namespace belay {
 
-// Makes `tree` the structure of `stored`, and allocates its leaves. Keeps the
+// Gives `tree` the structure of `stored`, and allocates its leaves. Keeps the
 // name of the tree. The key "" is the root of a whole checkpoint. Throws
 // std::bad_alloc.
-// Errors: InvalidArgument - names inside each other without end.
+// Errors: InvalidArgument - names are nested too deeply.
 Status BuildTree(const StoredValue& stored, ValueTree& tree);
 
 // A leaf of a tree, and its path below the root: "a/b", or "" for the root.
