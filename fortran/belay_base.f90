@@ -28,6 +28,9 @@ module belay_base
       belay_internal = 13, belay_unavailable = 14, belay_data_loss = 15, &
       belay_unauthenticated = 16
 
+  ! The exit code of a program that has stopped in time, for its batch script.
+  integer, parameter, public :: belay_stopped_exit_code = 85
+
   ! As a result: no step. Real steps are not negative.
   integer(int64), parameter, public :: belay_no_step = -1
 

@@ -6,6 +6,8 @@ module belay_c
   implicit none
   public
 
+  ! C leaves results as they are after an error, so they are inout here: what the
+  ! caller has put there must stay.
   interface
     integer(c_int) function c_comm_create(comm, options, result) &
         bind(C, name="belay_fortran_comm_create")
@@ -107,7 +109,7 @@ module belay_c
       integer(c_int64_t), value :: step
       type(c_ptr), value :: state
       type(c_ptr), value :: options
-      integer(c_int64_t), intent(out), optional :: restored_step
+      integer(c_int64_t), intent(inout), optional :: restored_step
     end function
 
     integer(c_int) function c_restore_latest(comm, dir, state, &
@@ -118,7 +120,7 @@ module belay_c
       character(kind=c_char), intent(in) :: dir(*)
       type(c_ptr), value :: state
       type(c_ptr), value :: options
-      integer(c_int64_t), intent(out), optional :: restored_step
+      integer(c_int64_t), intent(inout), optional :: restored_step
     end function
 
     integer(c_int) function c_list_steps(dir, capacity, steps, count) &
@@ -126,8 +128,8 @@ module belay_c
       import
       character(kind=c_char), intent(in) :: dir(*)
       integer(c_int64_t), value :: capacity
-      integer(c_int64_t), intent(out) :: steps(*)
-      integer(c_int64_t), intent(out) :: count
+      integer(c_int64_t), intent(inout) :: steps(*)
+      integer(c_int64_t), intent(inout) :: count
     end function
 
     integer(c_int) function c_saver_create(comm, options, result) &
@@ -152,7 +154,7 @@ module belay_c
         bind(C, name="belay_saver_poll")
       import
       type(c_ptr), value :: saver
-      integer(c_int), intent(out) :: is_pending
+      integer(c_int), intent(inout) :: is_pending
     end function
 
     integer(c_int) function c_saver_wait(saver) &
@@ -171,7 +173,7 @@ module belay_c
         bind(C, name="belay_saver_committed_step")
       import
       type(c_ptr), value :: saver
-      integer(c_int64_t), intent(out) :: step
+      integer(c_int64_t), intent(inout) :: step
     end function
 
     integer(c_int) function c_saver_close(saver) &
@@ -197,7 +199,7 @@ module belay_c
       import
       type(c_ptr), value :: manager
       type(c_ptr), value :: options
-      integer(c_int64_t), intent(out), optional :: restored_step
+      integer(c_int64_t), intent(inout), optional :: restored_step
     end function
 
     integer(c_int) function c_manager_restore(manager, step, options) &
@@ -214,7 +216,7 @@ module belay_c
       import
       type(c_ptr), value :: manager
       integer(c_int64_t), value :: step
-      integer(c_int), intent(out) :: should_save
+      integer(c_int), intent(inout) :: should_save
     end function
 
     integer(c_int) function c_manager_set_metric(manager, name, value) &
@@ -231,21 +233,21 @@ module belay_c
       type(c_ptr), value :: manager
       integer(c_int64_t), value :: step
       integer(c_int), value :: force
-      integer(c_int), intent(out), optional :: saved
+      integer(c_int), intent(inout), optional :: saved
     end function
 
     integer(c_int) function c_manager_should_stop(manager, should_stop) &
         bind(C, name="belay_manager_should_stop")
       import
       type(c_ptr), value :: manager
-      integer(c_int), intent(out) :: should_stop
+      integer(c_int), intent(inout) :: should_stop
     end function
 
     integer(c_int) function c_manager_latest_step(manager, step) &
         bind(C, name="belay_manager_latest_step")
       import
       type(c_ptr), value :: manager
-      integer(c_int64_t), intent(out) :: step
+      integer(c_int64_t), intent(inout) :: step
     end function
 
     integer(c_int) function c_manager_wait(manager) &
@@ -289,11 +291,12 @@ module belay_c
       type(c_ptr), value :: run
     end function
 
-    integer(c_int) function c_run_restore(run, restored_step) &
+    integer(c_int) function c_run_restore(run, options, restored_step) &
         bind(C, name="belay_run_restore")
       import
       type(c_ptr), value :: run
-      integer(c_int64_t), intent(out) :: restored_step
+      character(kind=c_char), intent(in) :: options(*)
+      integer(c_int64_t), intent(inout) :: restored_step
     end function
 
     integer(c_int) function c_run_step(run, step, outcome) &
@@ -301,7 +304,7 @@ module belay_c
       import
       type(c_ptr), value :: run
       integer(c_int64_t), value :: step
-      integer(c_int), intent(out) :: outcome
+      integer(c_int), intent(inout) :: outcome
     end function
 
     integer(c_int) function c_run_close(run) bind(C, name="belay_run_close")
@@ -326,21 +329,21 @@ module belay_c
         bind(C, name="belay_reader_step")
       import
       type(c_ptr), value :: reader
-      integer(c_int64_t), intent(out) :: step
+      integer(c_int64_t), intent(inout) :: step
     end function
 
     integer(c_int) function c_reader_time(reader, seconds) &
         bind(C, name="belay_reader_time")
       import
       type(c_ptr), value :: reader
-      integer(c_int64_t), intent(out) :: seconds
+      integer(c_int64_t), intent(inout) :: seconds
     end function
 
     integer(c_int) function c_reader_num_arrays(reader, count) &
         bind(C, name="belay_reader_num_arrays")
       import
       type(c_ptr), value :: reader
-      integer(c_int64_t), intent(out) :: count
+      integer(c_int64_t), intent(inout) :: count
     end function
 
     integer(c_int) function c_reader_key(reader, index, key) &
@@ -348,7 +351,7 @@ module belay_c
       import
       type(c_ptr), value :: reader
       integer(c_int64_t), value :: index
-      type(c_ptr), intent(out) :: key
+      type(c_ptr), intent(inout) :: key
     end function
 
     integer(c_int) function c_reader_describe(reader, key, dtype, ndim, &
@@ -357,10 +360,10 @@ module belay_c
       import
       type(c_ptr), value :: reader
       character(kind=c_char), intent(in) :: key(*)
-      integer(c_int), intent(out) :: dtype
-      integer(c_int), intent(out) :: ndim
+      integer(c_int), intent(inout) :: dtype
+      integer(c_int), intent(inout) :: ndim
       integer(c_int), value :: capacity
-      integer(c_int64_t), intent(out) :: shape(*)
+      integer(c_int64_t), intent(inout) :: shape(*)
     end function
 
     subroutine c_check(code, file, line) &

@@ -18,7 +18,7 @@ module belay_runs
   end type
 
   ! The parts are for all that the procedures of a run do not do: the program adds
-  ! its values to the state. They belong to the run.
+  ! its values to the state. They belong to the run: do not close or free them.
   type, public :: belay_run
     type(c_ptr) :: handle = c_null_ptr
     type(belay_comm) :: comm
@@ -255,11 +255,10 @@ contains
     character(len=*), intent(in), optional :: options
     integer, intent(out), optional :: ierr
     integer(c_int) :: code
-    if (present(options)) then
-      code = c_run_open(int(mpi, c_int), to_c(dir), to_c(options), run%handle)
-    else
-      code = c_run_open(int(mpi, c_int), to_c(dir), to_c(""), run%handle)
-    end if
+    character(len=:), allocatable :: text
+    text = ""
+    if (present(options)) text = options
+    code = c_run_open(int(mpi, c_int), to_c(dir), to_c(text), run%handle)
     run%comm%handle = c_run_comm(run%handle)
     run%state%handle = c_run_state(run%handle)
     run%manager%handle = c_run_manager(run%handle)
@@ -268,12 +267,17 @@ contains
 
   ! Restores the newest step that is not damaged. Collective. Returns
   ! belay_no_step if there is none: initialize the values then.
-  subroutine belay_run_restore(run, restored_step, ierr)
+  ! `options` is a text of restore options.
+  subroutine belay_run_restore(run, restored_step, options, ierr)
     type(belay_run), intent(in) :: run
     integer(int64), intent(out) :: restored_step
+    character(len=*), intent(in), optional :: options
     integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: text
+    text = ""
+    if (present(options)) text = options
     restored_step = belay_no_step
-    call finish(c_run_restore(run%handle, restored_step), ierr)
+    call finish(c_run_restore(run%handle, to_c(text), restored_step), ierr)
   end subroutine
 
   ! Saves the step if the rules ask for it, or if the job must stop. Collective.

@@ -32,7 +32,7 @@ class StepsTest(ToolCase):
         os.rename(self.path(SHARED), self.path("run/step_00000009"))
         text = ("damaged: the index is of another step (need 9, found 7), so "
                 "no restore by number takes it\n")
-        for arguments in ["--all", "run"], ["run"]:
+        for arguments in ["--all", "run"], ["run"], ["run", "--step", "9"]:
             shutil.rmtree(self.path(PER_TASK), ignore_errors=True)
             code, out, err = self.belay("verify", *arguments)
             self.assertEqual((code, err), (1, ""))

@@ -37,6 +37,7 @@ struct VerifyOptions {
   bool all = false;    // all steps of a directory, not only the newest
   bool quiet = false;  // print damage only
   bool json = false;
+  std::optional<int64_t> step = std::nullopt;  // that was asked for
 };
 
 // Reads every byte of a checkpoint and compares checksums.

@@ -89,8 +89,11 @@ void AddReaders(CLI::App& app, Arguments& arguments, int& code) {
       app, "verify",
       "Read every byte and compare it with its checksum, and look for "
       "the arrays as other programs do",
-      arguments, code,
-      [](const Arguments& a) { return Verify(a.path, WithJson(a.verify, a)); });
+      arguments, code, [](const Arguments& a) {
+        VerifyOptions options = WithJson(a.verify, a);
+        options.step = a.step;
+        return Verify(a.path, options);
+      });
   verify->add_flag("-q,--quiet", arguments.verify.quiet, "Print damage only");
   verify
       ->add_flag("--all", arguments.verify.all,

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/save_restore.h"
@@ -27,6 +28,14 @@ std::vector<int64_t> StepsUpTo(const std::string& path,
   std::string prefix = step.substr(step.find_last_of('/') + 1);
   prefix.resize(prefix.find_last_of('_'));
   return ListSteps(path, prefix).value_or(std::vector<int64_t>());
+}
+
+// Returns the number in the name of a step directory.
+std::optional<int64_t> StepNumber(const std::string& step) {
+  int64_t number = 0;
+  const size_t begin = step.find_last_of('_') + 1;
+  if (!absl::SimpleAtoi(step.substr(begin), &number)) return std::nullopt;
+  return number;
 }
 
 Json ToJson(const CheckpointInfo& info, const VerifyResult& result) {
@@ -136,7 +145,7 @@ int Verify(const std::string& path, const VerifyOptions& options) {
   if (!step.ok()) return Fail(step.status(), options.json);
   const std::vector<int64_t> steps = StepsUpTo(path, *step);
   const std::optional<int64_t> number =
-      steps.empty() ? std::nullopt : std::optional(steps.back());
+      steps.empty() ? options.step : StepNumber(*step);
   const StatusOr<Verified> verified = VerifyStep(*step, number, options.quiet);
   if (!verified.ok()) return Fail(verified.status(), options.json);
   const VerifyResult& result = verified->result;

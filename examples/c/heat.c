@@ -121,7 +121,7 @@ static void Run(const char* dir, int64_t steps, int64_t die_at) {
   Describe(&plate, belay_run_state(run));
 
   // Continues from the newest step, if there is one.
-  Check(belay_run_restore(run, &restored));
+  Check(belay_run_restore(run, NULL, &restored));
   if (restored == BELAY_NO_STEP) {
     Start(&plate);
   } else if (rank == 0) {

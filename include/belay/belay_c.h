@@ -267,7 +267,8 @@ int belay_manager_save(belay_manager* manager, int64_t step, int force,
 
 // Sets `should_stop` to 1 if the job must stop, as the ranks have agreed in
 // belay_manager_should_save or belay_manager_save, else to 0. Local. After the
-// last save end the program with exit code 85 (docs/restart.md).
+// last save end the program with exit code BELAY_STOPPED_EXIT_CODE
+// (docs/restart.md).
 int belay_manager_should_stop(const belay_manager* manager, int* should_stop);
 
 // Returns the newest step that is not known to be damaged, or BELAY_NO_STEP.
@@ -292,7 +293,7 @@ int belay_manager_close(belay_manager** manager);
 //   belay_run* run;
 //   belay_run_open(MPI_COMM_WORLD, "run", "save_interval_steps=10", &run);
 //   belay_state_add_scalar(belay_run_state(run), "time", BELAY_F64, &time);
-//   belay_run_restore(run, &step);
+//   belay_run_restore(run, NULL, &step);
 //   if (step == BELAY_NO_STEP) { step = 0; start(); }
 //   while (step < steps) {
 //     advance();
@@ -300,8 +301,8 @@ int belay_manager_close(belay_manager** manager);
 //   }
 //   belay_run_close(&run);
 //
-// Rank 0 prints one line to stderr for each save and each restore, unless
-// BELAY_LOG or belay_set_log says otherwise.
+// Rank 0 prints what it saves and restores to stderr, unless BELAY_LOG or
+// belay_set_log says otherwise.
 
 // Duplicates the communicator, creates a state, and opens the run in `dir`.
 // Collective. `options` is a text as for belay_options_set_text, of manager and
@@ -313,19 +314,25 @@ int belay_run_open(MPI_Comm comm, const char* dir, const char* options,
 
 // What the run consists of, for all that these functions do not do: the state,
 // to which the program adds its values, the manager and the communicator.
-// Local. The run owns them. Null if `run` is null.
+// Local. The run owns them: do not close or free them. Null if `run` is null.
 belay_state* belay_run_state(belay_run* run);
 belay_manager* belay_run_manager(belay_run* run);
 belay_comm* belay_run_comm(belay_run* run);
 
 // Restores the newest step that is not damaged, if there is one. Collective.
-// Otherwise sets `restored_step` to BELAY_NO_STEP.
-// Errors: as belay_manager_restore_latest.
-int belay_run_restore(belay_run* run, int64_t* restored_step);
+// Otherwise sets `restored_step` to BELAY_NO_STEP. `options` is a text of
+// restore options, equal on all ranks; null: all defaults. Errors: as
+// belay_manager_restore_latest.
+int belay_run_restore(belay_run* run, const char* options,
+                      int64_t* restored_step);
 
-// Saves the step if the rules ask for it, or if the job must stop. Collective.
-// Call it at the end of each step. `outcome` gets a belay_outcome.
-// Errors: as belay_manager_save.
+// Saves the step if the rules ask for it or the job must stop, as
+// belay_manager_should_save decides. Collective. Call it at the end of each
+// step. `outcome` gets a belay_outcome. The last step of a run is not saved
+// unless it is due: belay_manager_save(belay_run_manager(run), step, 1, NULL)
+// saves it in any case.
+// Errors: as belay_manager_save; for a step that is not saved, as
+//   belay_manager_should_save, in the next call.
 int belay_run_step(belay_run* run, int64_t step, int* outcome);
 
 // As belay_manager_should_stop. Local.

@@ -8,8 +8,8 @@
 // "warning" or "error" prints messages of that level and above to stderr, and
 // "none" prints nothing. If it is not set, warnings are printed, and also
 // messages of the level kInfo once the program has opened a Run (belay/run.h).
-// Errors are not: the caller gets them. Another value counts as not set, and rank 0 says so
-// on stderr.
+// Errors are not: the caller gets them. Another value counts as not set, and
+// rank 0 says so on stderr.
 
 #ifndef BELAY_LOG_H_
 #define BELAY_LOG_H_

@@ -12,8 +12,8 @@
 //   }
 //   belay::Check(run.Close());
 //
-// Rank 0 prints one line to stderr for each save and each restore, unless
-// BELAY_LOG or SetLogSink says otherwise (belay/log.h).
+// Rank 0 prints what it saves and restores to stderr, unless BELAY_LOG or
+// SetLogSink says otherwise (belay/log.h).
 
 #ifndef BELAY_RUN_H_
 #define BELAY_RUN_H_
@@ -63,9 +63,12 @@ class Run {
   // Errors: those of CheckpointManager::RestoreLatest.
   StatusOr<ManagedRestore> Restore(const RestoreOptions& options = {});
 
-  // Saves the step if the rules ask for it, or if the job must stop.
-  // Collective. Call it at the end of each step. `step` must be equal on all
-  // ranks. Errors: those of CheckpointManager::Save.
+  // Saves the step if the rules ask for it or the job must stop, as
+  // CheckpointManager::ShouldSave decides, or if options.force is set.
+  // Collective. Call it at the end of each step. `step` and options.force must
+  // be equal on all ranks.
+  // Errors: those of CheckpointManager::Save; for a step that is not saved,
+  //   those of CheckpointManager::ShouldSave, in the next call.
   StatusOr<ManagedSave> Step(int64_t step,
                              const ManagedSaveOptions& options = {});
 

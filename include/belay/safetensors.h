@@ -100,23 +100,24 @@ struct ExportResult {
 // Writes the arrays of a committed step as safetensors. Collective. Same on all
 // ranks: all arguments except `progress` and `deadline_seconds`.
 // `dir` is a directory of steps or, with kLatestStep, also a step. `out` is
-// either a file "X.safetensors" in a directory that exists, or a directory, which
-// is created if its parent exists; the name X in it is "model". With max_file_bytes, the export may
-// instead be "X-00001-of-00003.safetensors" and so on, with
-// "X.safetensors.index.json", as Hugging Face names them.
-// Files are written under names that end with ".inprogress" and are renamed
-// when all of them are complete, the index last. On an error, nothing of this
-// export remains except a directory that it created, and an export that it
-// should replace is unchanged.
-// Errors: NotFound - no such step, or the parent of `out` is missing;
-//   InvalidArgument - `out` is in a step or in a directory of steps, ranks disagree, an expression matches nothing, a number
-//   is out of range, a name is not UTF-8; FailedPrecondition - a value that the
-//   format cannot represent, names the first of them; ranks do not see the same
-//   files; an earlier export was killed while it replaced this one; a later
-//   export of that name has taken over; AlreadyExists - there is an export of
-//   that name; DataLoss - a damaged checkpoint; ResourceExhausted - no space,
-//   or more chunks than the data files can hold;
-//   and PermissionDenied, Internal as in status.h.
+// either a file "X.safetensors" in a directory that exists, or a directory,
+// which is created if its parent exists; the name X in it is "model". With
+// max_file_bytes, the export may instead be "X-00001-of-00003.safetensors" and
+// so on, with "X.safetensors.index.json", as Hugging Face names them. Files are
+// written under names that end with ".inprogress" and are renamed when all of
+// them are complete, the index last. On an error, nothing of this export
+// remains except a directory that it created, and an export that it should
+// replace is unchanged. Errors: NotFound - no such step, or the parent of `out`
+// is missing;
+//   InvalidArgument - `out` is in a step or in a directory of steps, ranks
+//   disagree, an expression matches nothing, a number is out of range, a name
+//   is not UTF-8; FailedPrecondition - a value that the format cannot
+//   represent, names the first of them; ranks do not see the same files; an
+//   earlier export was killed while it replaced this one; a later export of
+//   that name has taken over; AlreadyExists - there is an export of that name;
+//   DataLoss - a damaged checkpoint; ResourceExhausted - no space, or more
+//   chunks than the data files can hold; and PermissionDenied, Internal as in
+//   status.h.
 // Cost: about 20 small collectives; each rank reads and writes its part.
 StatusOr<ExportResult> ExportSafetensors(const Comm& comm,
                                          const std::string& dir,

@@ -1,5 +1,6 @@
 // Savers, managers, runs and readers.
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -348,6 +349,27 @@ static belay_run* OpenRun(const char* dir, const char* options, double* time,
   return run;
 }
 
+static void TestStoppedRun(const struct c_test* test) {
+  double time = 0;
+  char name[8] = "first", dir[4096];
+  int outcome = -1, should_stop = 0;
+  int64_t step = 0;
+  strcpy(dir, PathOf(test, "stopped_run"));
+  belay_run* run =
+      OpenRun(dir, "save_interval_steps=100 stop_signals=SIGUSR1", &time, name);
+  while (!should_stop && step < 50) {
+    time = (double)++step;
+    if (step == 5 && test->rank == 0) raise(SIGUSR1);
+    ExpectCode(__FILE__, __LINE__, BELAY_OK,
+               belay_run_step(run, step, &outcome));
+    ExpectCode(__FILE__, __LINE__, BELAY_OK,
+               belay_run_should_stop(run, &should_stop));
+  }
+  ExpectInt(__FILE__, __LINE__, 1, should_stop && step < 10);
+  ExpectInt(__FILE__, __LINE__, BELAY_STEP_SAVED, outcome);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_close(&run));
+}
+
 static void TestBadRuns(const struct c_test* test, const char* dir) {
   belay_run* run = NULL;
   int64_t step = 0;
@@ -369,7 +391,7 @@ static void TestBadRuns(const struct c_test* test, const char* dir) {
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_run_step(NULL, 1, NULL));
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
-             belay_run_restore(NULL, &step));
+             belay_run_restore(NULL, NULL, &step));
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_run_should_stop(NULL, &should_stop));
   ExpectMessage(__FILE__, __LINE__, "the argument run is null");
@@ -388,7 +410,7 @@ void TestRun(const struct c_test* test) {
   run = OpenRun(dir, "save_interval_steps=3 max_to_keep=2", &time, name);
   belay_comm_size(belay_run_comm(run), &size);
   ExpectInt(__FILE__, __LINE__, test->size, size);
-  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_restore(run, &step));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_restore(run, NULL, &step));
   ExpectInt(__FILE__, __LINE__, BELAY_NO_STEP, step);
   for (int64_t i = 1; i <= 7; ++i) {
     time = (double)i;
@@ -408,16 +430,22 @@ void TestRun(const struct c_test* test) {
   time = -1;
   strcpy(name, "other");
   run = OpenRun(dir, "async_save", &time, name);
-  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_restore(run, &step));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_restore(run, NULL, &step));
   ExpectInt(__FILE__, __LINE__, 6, step);
   ExpectInt(__FILE__, __LINE__, 6, (int64_t)time);
   ExpectText(__FILE__, __LINE__, "first", name);
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_step(run, 9, &outcome));
   ExpectInt(__FILE__, __LINE__, BELAY_STEP_BEGUN, outcome);
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_run_restore(run, "missing=maybe", &step));
+  ExpectMessage(__FILE__, __LINE__, "need error, warn, collect, ignore");
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_run_restore(run, "missing=ignore", &step));
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
              belay_manager_wait(belay_run_manager(run)));
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_run_close(&run));
   TestBadRuns(test, dir);
+  TestStoppedRun(test);
 }
 
 void TestReader(const struct c_test* test) {

@@ -227,8 +227,10 @@ contains
         trim(merge("max_to_kep=2", "max_to_keep ", rank == 0)), ierr)
     call expect_code("a bad option", belay_invalid_argument, ierr)
     call expect_message("close to it: ""max_to_keep""")
-    call belay_run_step(run, 1_int64, ierr=ierr)
+    outcome = -1
+    call belay_run_step(run, 1_int64, outcome, ierr)
     call expect_code("a run that is not open", belay_invalid_argument, ierr)
+    call expect_true("nothing is saved", outcome == belay_step_skipped)
   end subroutine
 
   subroutine test_reader(dir)

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "belay/log.h"
 #include "core/log.h"
 #include "core/status_macros.h"
+#include "file_bytes.h"
 #include "mpi_test.h"
 #include "small_state.h"
 
@@ -100,6 +102,64 @@ TEST(RunTest, InTheBackgroundAndMoved) {
   EXPECT_EQ(again.Restore()->step, 3);
   EXPECT_EQ(program.time, 3);
   EXPECT_EQ(again.Close(), absl::OkStatus());
+}
+
+TEST(RunTest, StopsAfterASignal) {
+  const ScratchDir scratch;
+  Program program;
+  belay::Run run =
+      program
+          .Open(scratch, {.save_policy = {.save_interval_steps = 100},
+                          .stop_signals = {SIGUSR1}})
+          .value();
+  int64_t step = 0, saved = -1;
+  while (!run.ShouldStop() && step < 50) {
+    program.Set(static_cast<double>(++step));
+    if (step == 5 && WorldRank() == WorldSize() - 1) std::raise(SIGUSR1);
+    const auto done = run.Step(step);
+    ASSERT_EQ(done.status(), absl::OkStatus());
+    if (done->outcome == SaveOutcome::kSaved) saved = step;
+  }
+  ASSERT_TRUE(run.ShouldStop().has_value());
+  EXPECT_LT(step, 10);
+  EXPECT_EQ(saved, step) << "the last step is saved";
+  EXPECT_EQ(run.Close(), absl::OkStatus());
+  EXPECT_TRUE(run.ShouldStop().has_value()) << "for the exit code";
+}
+
+TEST(RunTest, WarnsOfAStepThatItSkips) {
+  const ScratchDir scratch;
+  Program program;
+  belay::Run run = program.Open(scratch).value();
+  for (int64_t step = 1; step <= 2; ++step) {
+    program.Set(static_cast<double>(step));
+    EXPECT_EQ(run.Step(step).status(), absl::OkStatus());
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (WorldRank() == 0) {
+    testing::PutFile(scratch.File("run/step_00000002/index.h5"), "damaged");
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  std::vector<std::string> warnings;
+  SetLogSink(
+      [&](LogLevel level, std::string_view line) {
+        if (level == LogLevel::kWarning) warnings.emplace_back(line);
+      },
+      LogLevel::kWarning);
+  const auto restored = run.Restore();
+  SetLogSink(nullptr);
+  ASSERT_EQ(restored.status(), absl::OkStatus());
+  EXPECT_EQ(restored->step, 1);
+  EXPECT_EQ(program.time, 1);
+  if (WorldRank() == 0) {
+    ASSERT_THAT(warnings, SizeIs(1));
+    EXPECT_THAT(warnings[0],
+                HasSubstr("step 2 cannot be restored, so step 1 was restored "
+                          "instead: DATA_LOSS: "));
+  } else {
+    EXPECT_THAT(warnings, IsEmpty());
+  }
+  EXPECT_EQ(run.Close(), absl::OkStatus());
 }
 
 TEST(RunTest, ErrorsAreTheSameOnAllRanks) {

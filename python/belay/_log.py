@@ -33,13 +33,34 @@ if _is_chosen:
   _logger.setLevel(_LEVELS[_wanted])
 _logger.addHandler(logging.NullHandler() if _wanted == "none"
                    else _LastResort())
-_core.start_log(_logger.log, _logger.getEffectiveLevel)
-atexit.register(_core.stop_log)
+_prints_info = False
+
+
+def _is_configured():
+  """Whether the program has said what is logged."""
+  return (_wanted is not None or _logger.level != logging.NOTSET
+          or bool(logging.getLogger().handlers)
+          or len(_logger.handlers) > 1)
+
+
+def _level():
+  if _prints_info and not _is_configured():
+    return logging.INFO
+  return _logger.getEffectiveLevel()
+
+
+def _log(level, text):
+  if level == logging.INFO and _prints_info and not _is_configured():
+    sys.stderr.write(f"belay: info: {text}\n")
+  else:
+    _logger.log(level, text)
 
 
 def print_info():
-  """Lets saves and restores be printed, unless the program or BELAY_LOG says
-  what is."""
-  if (_wanted is None and _logger.level == logging.NOTSET
-      and not logging.getLogger().handlers):
-    _logger.setLevel(logging.INFO)
+  """Prints saves and restores, unless the program or BELAY_LOG says what is."""
+  global _prints_info
+  _prints_info = True
+
+
+_core.start_log(_log, _level)
+atexit.register(_core.stop_log)

@@ -195,9 +195,8 @@ class CheckpointManager:
 class Run:
   """A run in one object, for programs that save in their steps. Collective.
 
-  It has a manager and the values of the program. Rank 0 prints one line for
-  each save and each restore, unless the program configures `logging` or sets
-  BELAY_LOG. It is a context manager that closes itself; after an exception it
+  It has a manager and the values of the program. Rank 0 prints what it saves
+  and restores, unless the program configures `logging` or BELAY_LOG is set. It is a context manager that closes itself; after an exception it
   only frees what needs no other rank.
 
   Parameters
@@ -210,9 +209,9 @@ class Run:
       arrays of a dict in place, and puts its other values into it. A function
       without arguments returns the state. It is called on all ranks when a save
       is due, and before a restore.
-  load : function, optional
-      Is called with the state that a restore returns, to put into the program
-      what is not filled in place.
+  load : function
+      With a function as `state`: gets the state that a restore returns, and
+      puts into the program what is not filled in place.
   **options
       Those of `CheckpointManager`.
 
@@ -232,6 +231,9 @@ class Run:
   """
 
   def __init__(self, comm, directory, state, *, load=None, **options):
+    if callable(state) and load is None:
+      raise TypeError("a function as `state` needs `load`, a function that gets "
+                      "what was restored")
     _log.print_info()
     self._state = state
     self._load = load
@@ -253,17 +255,16 @@ class Run:
     Raises
     ------
     Error
-        On all ranks alike.
+        On all ranks alike, also if `state` or `load` raises on one of them.
     """
-    restored = self.manager.restore(self._described(), **options)
-    if restored.step is not None and self._load is not None:
-      self._load(restored.state)
-    return restored.step
+    return self.manager._manager.restore(self._state, None, options,
+                                         self._load).step
 
   def step(self, step, **options):
     """Save a step if the rules ask for it. Collective.
 
-    Call it at the end of each step.
+    Call it at the end of each step. The last step of a run is not saved unless
+    it is due, or ``force=True``.
 
     Parameters
     ----------
@@ -279,14 +280,12 @@ class Run:
     Raises
     ------
     Error
-        On all ranks alike. Earlier steps are untouched.
+        On all ranks alike, also if `state` raises on one of them. Earlier steps
+        are untouched. Errors of a step that is not saved come in the next call.
     """
     if not options.get("force") and not self.manager.should_save(step):
       return None
-    return self.manager.save(step, self._described(), **options)
-
-  def _described(self):
-    return self._state() if callable(self._state) else self._state
+    return self.manager.save(step, self._state, **options)
 
   def should_stop(self):
     """Return why the job must stop, or None. Local.

@@ -13,6 +13,7 @@ nor sent; they are on the CPU.
 
 import ast
 import dataclasses
+import json
 import math
 import random
 import re
@@ -273,10 +274,11 @@ def load_state_dict(module, optimizer, state):
 class Run(_manager.Run):
   """A run of a trainer: its model, its optimizer, random states and more.
 
-  Random states are those of `torch`, of `numpy.random` and of `random`, on the
-  CPU and on the GPUs that the process sees, and those of `generators`. Each
-  rank has its own. On another number of ranks than has saved they stay as the
-  program has set them.
+  Random states are those of `torch`, of `numpy.random`, of `random` and of
+  `generators`; those of GPUs if the program uses any. Each rank has its own. On
+  another number of ranks than has saved they stay as the program has set them,
+  as does a generator that was added since. Tensors of the model and the
+  optimizer are on the CPU.
 
   Parameters
   ----------
@@ -334,49 +336,67 @@ class Run(_manager.Run):
     found = state_dict(self._model, self._optimizer, **self._cuts)
     found["others"] = {name: one.state_dict()
                        for name, one in self._others.items()}
-    found["random"] = {self._ranks: PerRank(_random_states(self._generators))}
+    for name, one in found["others"].items():
+      if not isinstance(one, dict) or not one:
+        raise TypeError(f"others: state_dict() of {name!r} is no dict with values")
+    found["random"] = {self._ranks: self._random()}
     found["state"] = self._more
     return found
 
   def _blank(self):
     found = blank_state_dict(self._model, self._optimizer, **self._cuts)
-    # An empty dict takes all that is stored.
-    found["others"] = {name: {} for name in self._others}
-    found["random"] = IfStored(
-        {self._ranks: PerRank(_random_states(self._generators))})
+    # A None takes what is stored, and it is an error if nothing is.
+    found["others"] = dict.fromkeys(self._others)
+    found["random"] = IfStored({self._ranks: self._random()})
     found["state"] = self._more
     return found
+
+  def _random(self):
+    return {name: PerRank(state) for name, state
+            in _random_states(self._generators).items()}
 
   def _take(self, state):
     load_state_dict(self._model, self._optimizer, state)
     for name, one in self._others.items():
       one.load_state_dict(state["others"][name])
-    if self._ranks in state["random"]:
-      _set_random_states(state["random"][self._ranks].value, self._generators)
+    stored = state["random"]
+    stored = {} if isinstance(stored, IfStored) else stored
+    if self._ranks in stored:
+      _set_random_states({name: one.value for name, one
+                          in stored[self._ranks].items()}, self._generators)
 
 
 def _random_states(generators):
   found = {"torch": torch.get_rng_state(),
-           "cuda": torch.cuda.get_rng_state_all(),
            "numpy": numpy.random.get_state(),
-           "random": repr(random.getstate())}
+           "python": repr(random.getstate())}
+  if torch.cuda.is_initialized():
+    for number, state in enumerate(torch.cuda.get_rng_state_all()):
+      found[f"cuda {number}"] = state
   for name, one in generators.items():
-    found[f"generator {name}"] = (one.get_state() if isinstance(
-        one, torch.Generator) else repr(one.bit_generator.state))
+    found[f"generator {name}"] = (
+        one.get_state() if isinstance(one, torch.Generator) else json.dumps(
+            one.bit_generator.state, default=lambda array: array.tolist()))
   return found
 
 
 def _set_random_states(states, generators):
-  torch.set_rng_state(states["torch"])
-  torch.cuda.set_rng_state_all(states["cuda"])
-  numpy.random.set_state(states["numpy"])
-  random.setstate(ast.literal_eval(states["random"]))
-  for name, one in generators.items():
-    state = states[f"generator {name}"]
-    if isinstance(one, torch.Generator):
-      one.set_state(state)
+  """Sets what is there; what was added since is left as it is."""
+  for name, state in states.items():
+    if name == "torch":
+      torch.set_rng_state(state)
+    elif name == "numpy":
+      numpy.random.set_state(state)
+    elif name == "python":
+      random.setstate(ast.literal_eval(state))
+    elif name.startswith("cuda "):
+      torch.cuda.set_rng_state(state, int(name[len("cuda "):]))
     else:
-      one.bit_generator.state = ast.literal_eval(state)
+      one = generators[name[len("generator "):]]
+      if isinstance(one, torch.Generator):
+        one.set_state(state)
+      else:
+        one.bit_generator.state = json.loads(state)
 
 
 class FlatShards:

@@ -80,6 +80,8 @@ class StateManager {
   py::object Save(py::handle step, py::handle state, const py::dict& given) {
     const CommUse use(is_in_use_);
     const ReleaseAtEnd release(saved_);
+    // A function returns the state; an error of it is one of all ranks.
+    auto described = py::reinterpret_borrow<py::object>(state);
     BoundState* bound = nullptr;
     const Call call = CallHere("save");
     std::optional<int64_t> number;
@@ -92,7 +94,8 @@ class StateManager {
       reader.Read("tolerate_failure", options.tolerate_failure);
       reader.Read("metadata", options.metadata);
       reader.Finish();
-      bound = &saved_.Bind(state, comm_);
+      if (PyCallable_Check(described.ptr()) != 0) described = described();
+      bound = &saved_.Bind(described, comm_);
     });
     const ManagedSave saved = WithState(
         bound->state(), [&] { return manager_->Save(number, options); });
@@ -105,13 +108,17 @@ class StateManager {
     return ManagedSaveOf(saved);
   }
 
-  py::object Restore(py::handle state, py::handle step, const py::dict& given) {
+  // `load` is called with the restored state, unless it is None.
+  py::object Restore(py::handle given_state, py::handle step,
+                     const py::dict& given, py::handle load) {
     const CommUse use(is_in_use_);
     BoundState bound(Purpose::kRestore, Open());
     std::optional<int64_t> number;
     RestoreOptions options;
     const Call call = CallHere("restore");
+    auto state = py::reinterpret_borrow<py::object>(given_state);
     PrepareTogether(call, [&] {
+      if (PyCallable_Check(state.ptr()) != 0) state = state();
       number = StepOf(step);
       OptionReader reader(given);
       reader.ReadAll(options);
@@ -136,9 +143,9 @@ class StateManager {
     }
     py::object result;
     PrepareTogether(call, [&] {
-      result = ManagedRestoreOf(
-          restored, restored.step ? bound.Rebuild()
-                                  : py::reinterpret_borrow<py::object>(state));
+      result =
+          ManagedRestoreOf(restored, restored.step ? bound.Rebuild() : state);
+      if (restored.step && !load.is_none()) load(result.attr("state"));
     });
     return result;
   }
@@ -274,7 +281,8 @@ void DefineManager(py::module_& module) {
       .def(py::init<py::handle, py::handle, const py::dict&>())
       .def("should_save", &StateManager::ShouldSave)
       .def("save", &StateManager::Save)
-      .def("restore", &StateManager::Restore)
+      .def("restore", &StateManager::Restore, py::arg("state"), py::arg("step"),
+           py::arg("options"), py::arg("load") = py::none())
       .def("wait_for_snapshot", &StateManager::WaitForSnapshot)
       .def("wait", &StateManager::Wait)
       .def("reload", &StateManager::Reload)

@@ -58,7 +58,35 @@ class RunTest(MpiCase):
       self.assertEqual(run.restore(), 10)
       self.assertEqual(loaded, [{"n": 4}])
 
+  def test_functions_that_raise_on_one_rank(self):
+    fails = [False]
+
+    def state():
+      if fails[0] and self.rank == self.size - 1:
+        raise ValueError("no state")
+      return {"n": numpy.arange(3)}
+
+    def load(restored):
+      if fails[0] and self.rank == self.size - 1:
+        raise ValueError("no load")
+
+    with self.open(state, load=load) as run:
+      run.step(1)
+      fails[0] = True
+      self.assert_fails("INTERNAL", "no state", run.step, 2)
+      fails[0] = False
+      self.assertEqual(run.step(3).outcome, "saved")
+      fails[0] = True
+      self.assert_fails("INTERNAL", "no state", run.restore)
+      fails[0] = False
+      self.assertEqual(run.restore(), 3)
+    with self.open({"n": numpy.zeros(3, int)}, load=load) as run:
+      fails[0] = True
+      self.assert_fails("INTERNAL", "no load", run.restore)
+
   def test_errors(self):
+    with self.assertRaisesRegex(TypeError, "needs `load`"):
+      self.open(lambda: {})
     self.assert_fails("INVALID_ARGUMENT", "max_to_keep", self.open, {},
                       max_to_keep=-1)
     self.assert_fails("INVALID_ARGUMENT", 'close to it: "max_to_keep"',

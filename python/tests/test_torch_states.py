@@ -43,7 +43,8 @@ class RunTest(MpiCase):
     model = new_model()
     adam = torch.optim.Adam(model.parameters(), lr=0.01)
     scheduler = torch.optim.lr_scheduler.MultiStepLR(adam, [2, 4])
-    shuffle, drops = torch.Generator(), numpy.random.default_rng()
+    shuffle, drops = torch.Generator(), numpy.random.Generator(
+        numpy.random.MT19937())
     torch.manual_seed(comm.rank + 1)
     shuffle.manual_seed(comm.rank + 2)
     progress = {"step": 0}
@@ -92,6 +93,32 @@ class RunTest(MpiCase):
         if self.size > 1:
           self.assertNotEqual(drawn[0], expected[2][0])
     part.Free()
+
+  def test_a_generator_that_was_added(self):
+    model = new_model()
+    with states.Run(COMM, self.run_dir, model) as run:
+      run.step(1)
+      drawn = torch.rand(1).item()
+    added = {kind.__name__: numpy.random.Generator(kind()) for kind in
+             (numpy.random.PCG64, numpy.random.Philox, numpy.random.SFC64)}
+    with states.Run(COMM, self.run_dir, model, generators=added) as run:
+      run.restore()
+      self.assertEqual(torch.rand(1).item(), drawn)
+      run.step(2)
+      drawn = {name: one.random() for name, one in added.items()}
+      run.restore()
+      self.assertEqual({name: one.random() for name, one in added.items()},
+                       drawn)
+
+  def test_others_that_are_not_stored(self):
+    model = new_model()
+    adam = torch.optim.Adam(model.parameters())
+    with states.Run(COMM, self.run_dir, model, adam) as run:
+      run.step(1)
+    scheduler = torch.optim.lr_scheduler.StepLR(adam, 2)
+    with states.Run(COMM, self.run_dir, model, adam,
+                    others={"scheduler": scheduler}) as run:
+      self.assert_fails("NOT_FOUND", "others/scheduler", run.restore)
 
   def test_without_an_optimizer(self):
     model = new_model()

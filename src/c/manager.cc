@@ -244,8 +244,8 @@ Status StatusOf(int code) {
 
 int belay_run_open(MPI_Comm comm, const char* dir, const char* options,
                    belay_run** result) {
-  return Call({{"result", result}}, [&]() -> Status {
-    *result = nullptr;
+  return Call([&]() -> Status {
+    if (result != nullptr) *result = nullptr;
     belay::LogInfoByDefault();
     belay_options given;
     if (options != nullptr) {
@@ -256,8 +256,9 @@ int belay_run_open(MPI_Comm comm, const char* dir, const char* options,
                            belay::Comm::Duplicate(comm, deadline));
     auto run = std::make_unique<belay_run>(belay_run{
         .comm = {.comm = std::move(own), .deadline_seconds = deadline}});
-    const Status status = StatusOf(belay_manager_create(
-        &run->comm, &run->state, dir, &given, &run->manager));
+    const Status status = StatusOf(
+        belay_manager_create(&run->comm, &run->state, dir, &given,
+                             result == nullptr ? nullptr : &run->manager));
     if (status.ok()) {
       *result = run.release();
     } else {  // on all ranks alike
@@ -279,15 +280,24 @@ belay_comm* belay_run_comm(belay_run* run) {
   return run == nullptr ? nullptr : &run->comm;
 }
 
-int belay_run_restore(belay_run* run, int64_t* restored_step) {
+int belay_run_restore(belay_run* run, const char* options,
+                      int64_t* restored_step) {
   return Call({{"run", run}}, [&]() -> Status {
+    belay_options given;
+    if (options != nullptr) {
+      given.status = belay::ParseOptionTexts(options, given.texts);
+    }
     return StatusOf(
-        belay_manager_restore_latest(run->manager, nullptr, restored_step));
+        belay_manager_restore_latest(run->manager, &given, restored_step));
   });
 }
 
 int belay_run_step(belay_run* run, int64_t step, int* outcome) {
   return Call({{"run", run}}, [&]() -> Status {
+    BELAY_ASSIGN_OR_RETURN(const bool is_due,
+                           run->manager->manager->ShouldSave(step));
+    Give(outcome, BELAY_STEP_SKIPPED);
+    if (!is_due) return absl::OkStatus();
     BELAY_ASSIGN_OR_RETURN(const belay::SaveOutcome done,
                            SaveIfDue(*run->manager, step, /*force=*/false));
     Give(outcome, done);

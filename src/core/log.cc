@@ -48,7 +48,7 @@ void WarnOfLevel(const std::string& wanted) {
       LogLevel::kWarning,
       PrintableText(Cat("BELAY_LOG is no level (need debug, info, "
                         "warning, error or none, found ",
-                        QuotedText(wanted), "); only warnings are logged")));
+                        QuotedText(wanted), "); it counts as not set")));
 }
 
 uint8_t LeastOfEnvironment() {

@@ -114,8 +114,7 @@ Agreed<ManagedRestore> ManagedValues::RestoreState(
     RestoreOptions strict = chosen;
     strict.missing = MismatchPolicy::kError;
     BELAY_ASSIGN_OR_RETURN_AGREED(
-        result,
-        belay::RestoreState(*comm_, source, *state_, strict));
+        result, belay::RestoreState(*comm_, source, *state_, strict));
   }
   last_step_ = step;
   return ManagedRestore{.step = step, .result = std::move(result)};

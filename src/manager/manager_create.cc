@@ -230,7 +230,14 @@ void Impl::WarnIfBehind(const SaveDecision& decision) {
 }
 
 Status Impl::CheckOptions() const {
-  BELAY_RETURN_IF_ERROR(CheckManagerOptions(options_));
+  const auto text = operators_.find("BELAY_OPTIONS");
+  if (const Status valid = CheckManagerOptions(options_); !valid.ok()) {
+    if (text == operators_.end()) return valid;
+    return Status(valid.code(), Cat(valid.message(),
+                                    "; the environment sets "
+                                    "BELAY_OPTIONS=",
+                                    QuotedText(text->second)));
+  }
   return CheckSaveOptions(Cat("manage \"", dir_, "\""), options_.save);
 }
 

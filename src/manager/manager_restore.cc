@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "core/agreed.h"
 #include "core/catch_exceptions.h"
+#include "core/log.h"
 #include "core/option_table.h"
 #include "core/status_macros.h"
 #include "core/wire.h"
@@ -141,6 +142,20 @@ std::optional<int64_t> Impl::NextToTry(const ManagedRestore& restored) const {
   return std::nullopt;
 }
 
+namespace {
+
+void WarnOfSkipped(const std::string& dir, const ManagedRestore& restored) {
+  for (const SkippedStep& skipped : restored.skipped) {
+    Log(LogLevel::kWarning,
+        absl::StrFormat("restore \"%s\": step %d cannot be restored, so step "
+                        "%d was restored instead: %s",
+                        dir, skipped.step, *restored.step,
+                        skipped.status.ToString()));
+  }
+}
+
+}  // namespace
+
 // Collective; agreed.
 Agreed<ManagedRestore> Impl::RestoreNewest(const RestoreOptions& options) {
   ManagedRestore restored;
@@ -152,6 +167,7 @@ Agreed<ManagedRestore> Impl::RestoreNewest(const RestoreOptions& options) {
       loaded->skipped = std::move(restored.skipped);
       restored = *std::move(loaded);
       RememberRestore(restored);
+      if (values_.comm().rank() == 0) WarnOfSkipped(dir_, restored);
       return restored;
     }
     BELAY_ASSIGN_OR_RETURN_AGREED(const Verdict verdict,

@@ -275,9 +275,10 @@ Agreed<ManagedSave> Impl::Save(std::optional<int64_t> step,
       .request = MakeRequest(step),
       .may_fail = options.tolerate_failure.value_or(!options.force)};
   SaveRequest& request = attempt.request;
-  const SaveOptions& chosen = options.save ? *options.save : options_.save;
+  SaveOptions how = options.save ? *options.save : options_.save;
+  ApplyToSave(operators_, how);
   request.force = options.force;
-  request.overwrite = chosen.overwrite;
+  request.overwrite = how.overwrite;
   request.is_last = stopping_.reason && stopping_.is_last_save_owed;
   if (under_way_) {
     BELAY_ASSIGN_OR_RETURN_AGREED(std::string reason, WaitIfSaveIsDue(request));
@@ -304,8 +305,6 @@ Agreed<ManagedSave> Impl::Save(std::optional<int64_t> step,
     TellOfEnded(result);
     return result;
   }
-  SaveOptions how = chosen;
-  ApplyToSave(operators_, how);
   // Among equal names, the most specific one counts.
   Metadata metadata = options.metadata;
   metadata.insert(how.metadata.begin(), how.metadata.end());

@@ -45,6 +45,12 @@ StatusOr<ManagedRestore> Run::Restore(const RestoreOptions& options) {
 
 StatusOr<ManagedSave> Run::Step(int64_t step,
                                 const ManagedSaveOptions& options) {
+  if (!options.force) {
+    // It also spreads signals and the time to all ranks.
+    const StatusOr<bool> is_due = parts_->manager->ShouldSave(step);
+    if (!is_due.ok()) return is_due.status();
+    if (!*is_due) return ManagedSave{.reason = "no save is due"};
+  }
   return parts_->manager->Save(step, options);
 }
 

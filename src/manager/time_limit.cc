@@ -63,7 +63,8 @@ struct Pipe {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
       if (got <= 0) return CloseEnd(0);
-      text.append(part.data(), std::min<size_t>(got, kMaxOutputBytes - text.size()));
+      text.append(part.data(),
+                  std::min<size_t>(got, kMaxOutputBytes - text.size()));
     }
   }
 

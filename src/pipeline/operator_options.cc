@@ -76,15 +76,29 @@ void SetOptions(const OperatorOptions& wanted, const char* prefix,
 
 constexpr char kOptions[] = "BELAY_OPTIONS";
 
+// Options that only the program can set: it must know of them, or the ranks
+// need them before they know of BELAY_OPTIONS.
+constexpr const char* kOfProgram[] = {"snapshot", "deadline_seconds",
+                                      "read_only", "prefix"};
+
 // Appends the mistakes in BELAY_OPTIONS.
 void CheckOptions(const OperatorOptions& wanted,
                   std::vector<std::string>& mistakes) {
   const auto text = wanted.find(kOptions);
   if (text == wanted.end()) return;
+  OptionTexts texts;
   ManagerOptions options;
-  if (const Status read = ReadOptionText(text->second, options); !read.ok()) {
+  // In range, if only one of its options is named.
+  options.save_policy.auto_interval = AutoInterval{.mtbf_seconds = 1};
+  Status read = ParseOptionTexts(text->second, texts);
+  read.Update(ReadOptionText(text->second, options));
+  if (!read.ok()) {
     mistakes.push_back(Cat(kOptions, ": ", read.message()));
     return;
+  }
+  for (const char* const name : kOfProgram) {
+    if (!texts.contains(name)) continue;
+    mistakes.push_back(Cat(kOptions, ": only the program can set ", name));
   }
   for (const std::string& mistake : FindOutOfRange(options)) {
     mistakes.push_back(Cat(kOptions, ": ", mistake));
@@ -111,12 +125,14 @@ void Drop(const char* name, T& rule, std::string& note) {
 // Drops the rules about when to save that those of `texts` replace.
 void DropSaveRules(const OptionTexts& texts, SavePolicy& policy,
                    std::string& note) {
-  const bool is_auto = HasOption<AutoInterval>(texts);
-  if (!is_auto && !HasOption<SavePolicy>(texts)) return;
+  const bool is_auto = texts.contains("mtbf_seconds");
+  if (!is_auto && !texts.contains("save_interval_steps")) return;
   Drop("should_save", policy.should_save, note);
   Drop("checkpoint_interval", policy.checkpoint_interval, note);
   if (is_auto) {
-    policy = {.step_counter = policy.step_counter};
+    policy = {.step_counter = policy.step_counter,
+              .auto_interval = policy.auto_interval};
+    absl::StrAppend(&note, " and of all rules about steps");
   } else {
     Drop("auto_interval", policy.auto_interval, note);
   }

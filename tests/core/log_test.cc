@@ -69,7 +69,7 @@ TEST_F(LogTest, AWrongLevelIsTold) {
   };
   EXPECT_EQ(printed_with("foo\x1b"),
             "belay: warning: BELAY_LOG is no level (need debug, info, warning, "
-            "error or none, found \"foo\\x1b\"); only warnings are logged\n"
+            "error or none, found \"foo\\x1b\"); it counts as not set\n"
             "belay: warning: w\n");
   EXPECT_EQ(printed_with("foo\x1b"), "belay: warning: w\n");  // once
   EXPECT_EQ(printed_with(""), "belay: warning: w\n");

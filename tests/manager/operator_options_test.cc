@@ -204,6 +204,14 @@ TEST(OperatorOptionsTest, NamedOptionsReplaceRules) {
               ElementsAre("BELAY_OPTIONS: save_interval_steps=5 max_to_keep=1 "
                           "in place of what the program sets and of "
                           "should_save and of preservation"));
+  const ManagerOptions automatic_rules{
+      .save_policy = {.auto_interval = AutoInterval{.mtbf_seconds = 1e9}}};
+  const Applied added = Apply({{"BELAY_OPTIONS",
+                                "save_first_step=false "
+                                "overhead_budget=0.001"}},
+                              automatic_rules);
+  EXPECT_EQ(added.options.save_policy.auto_interval->mtbf_seconds, 1e9);
+  EXPECT_EQ(added.options.save_policy.auto_interval->overhead_budget, 0.001);
   const int64_t counter = 0;
   const Applied automatic = Apply(
       {{"BELAY_OPTIONS", "mtbf_seconds=3600"}},
@@ -221,6 +229,12 @@ TEST(OperatorOptionsTest, MistakesInNamedOptions) {
   EXPECT_THAT(ErrorOf({{"BELAY_OPTIONS", "max_to_keep=-3"}}),
               HasSubstr("BELAY_OPTIONS: max_to_keep is out of range (need at "
                         "least 0, found -3)"));
+  for (const std::string option :
+       {"snapshot=lazy", "deadline_seconds=5", "read_only", "prefix=other"}) {
+    EXPECT_THAT(ErrorOf({{"BELAY_OPTIONS", option}}),
+                HasSubstr("BELAY_OPTIONS: only the program can set " +
+                          option.substr(0, option.find('='))));
+  }
   EXPECT_THAT(ErrorOf({{"BELAY_OPTIONS", "durable='"}}),
               HasSubstr("BELAY_OPTIONS: options \"durable='\": a quote "
                         "without its end"));

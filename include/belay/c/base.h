@@ -86,6 +86,9 @@ enum belay_outcome {
 #define BELAY_ENDS_WITH_NULL
 #endif
 
+// The exit code of a program that has stopped in time, for its batch script.
+#define BELAY_STOPPED_EXIT_CODE 85
+
 // In place of a step number: the newest step.
 #define BELAY_LATEST_STEP INT64_MIN
 // As a result: no step. Real steps are not negative.
