@@ -43,9 +43,9 @@ void Parcels::Post(std::span<Byte> bytes, int peer, std::string_view site,
 
 namespace {
 
-// One side of an MPI_Alltoallw. Every rank has a datatype of its own with the
-// address of its bytes, in blocks that MPI can count: so neither the bytes of a
-// pair nor their place in memory is limited to 2 GiB.
+// One side of an MPI_Ialltoallw. Every rank has its own datatype, which
+// contains the address of its bytes, in blocks that MPI can count. So neither
+// the size for a pair of ranks nor the address is limited to 2 GiB.
 class Side {
  public:
   explicit Side(int64_t most) : most_(most) {}
@@ -117,8 +117,8 @@ Agreed<std::vector<int64_t>> ExchangeCounts(CommContext& context,
       Exchange(context, "MPI_Ialltoall", MPI_Ialltoall, told.data(),
                sizeof(Note), MPI_BYTE, heard.data(), sizeof(Note), MPI_BYTE);
   if (!sent.ok()) return MpiFailed(sent);
-  // Every rank sees a failure of any, and if not all fingerprints are equal,
-  // every rank sees one that is not its own.
+  // Every rank sees the failure of any rank. If the fingerprints differ, every
+  // rank sees one that is not its own.
   std::vector<int64_t> counts;
   bool is_same = true;
   for (const Note& note : heard) {

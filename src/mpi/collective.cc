@@ -10,7 +10,7 @@ namespace {
 constexpr int kGatherTag = 1;
 constexpr int kScatterTag = 2;
 
-// The call that a packet belongs to, so that a rank in another call notices.
+// The call that a packet belongs to, so that a rank in another call detects it.
 enum class PacketKind : uint64_t {
   kFailure = 0xbe10,
   kFromRoot,
@@ -19,8 +19,8 @@ enum class PacketKind : uint64_t {
   kScatter
 };
 
-// The fixed-size first message of every exchange of bytes. Small messages,
-// nearly all, travel inside it.
+// The fixed-size first message of every exchange of bytes. Nearly all messages
+// are small enough to fit in it.
 class Packet {
  public:
   Packet() = default;
@@ -38,7 +38,7 @@ class Packet {
     return size() <= static_cast<int64_t>(sizeof(text_));
   }
 
-  // Sizes `bytes`, and fills them if the packet is whole.
+  // Resizes `bytes`, and fills them if the packet is whole.
   // Errors: those of DifferentCalls.
   Status Unpack(PacketKind kind, std::string& bytes) const {
     if (head_ >> kSizeBits != static_cast<uint64_t>(kind)) {
@@ -52,12 +52,13 @@ class Packet {
  private:
   static constexpr int kSizeBits = 48;
 
-  uint64_t head_ = 0;  // the kind, and how many bytes there are
+  uint64_t head_ = 0;  // the kind, and the number of bytes
   char text_[56] = {};
 };
 static_assert(sizeof(Packet) == 64);
 
-// For errors of a lack of memory, since files decide how much rank 0 needs.
+// Names the work in out-of-memory errors: files determine how much rank 0
+// needs.
 constexpr char kRootWork[] = "what rank 0 does for all";
 
 // Broadcast without agreement.
@@ -83,8 +84,8 @@ std::span<std::byte> WritableBytes(std::string& bytes) {
   return std::as_writable_bytes(std::span(bytes));
 }
 
-// The message of an error of this rank, as a terminal may show it, with the
-// name of the rank.
+// Returns the message of this rank's error, printable on a terminal, with the
+// rank appended.
 std::string NameRank(const CommContext& context, const Status& error) {
   const Comm& whole = context.whole != nullptr ? *context.whole : context.comm;
   std::string text = PrintableText(std::string(error.message()));
@@ -137,7 +138,7 @@ Status SendToEach(CommContext& context, const std::vector<std::string>& parts,
   return status;
 }
 
-// The last byte of a message of rank 0; an error ends with its code.
+// The last byte of a message from rank 0; for an error it is the error code.
 constexpr char kWhole = 100;
 constexpr char kInParts = 101;
 
@@ -147,7 +148,7 @@ Agreed<> Finish(CommContext& context, Status status, std::string_view site) {
   return Agree(context, status);
 }
 
-// Every rank notices the last value of a rank whose Status is not OK.
+// All ranks detect a failed rank by the last value.
 Agreed<> Reduce(CommContext& context, std::span<int64_t> values,
                 MPI_Op operation, const Status& mine) {
   Status own = mine;
@@ -155,7 +156,7 @@ Agreed<> Reduce(CommContext& context, std::span<int64_t> values,
   const int64_t sound = operation == MPI_MIN ? 1 : 0;
   std::vector<int64_t> ballot(values.begin(), values.end());
   ballot.push_back(own.ok() ? sound : 1 - sound);
-  // Only unsigned numbers may wrap around.
+  // Only unsigned integers may wrap around.
   const MPI_Datatype type = operation == MPI_SUM ? MPI_UINT64_T : MPI_INT64_T;
   const int64_t most = std::max<int64_t>(1, context.part_bytes / 8);
   const Status sent =
@@ -306,7 +307,7 @@ Agreed<> GatherParts(CommContext& context, std::span<const GatherPart> parts,
                       part.rank);
     }
   }
-  // Each rank begins with another one, so that none is overrun.
+  // Each rank starts with a different receiver, so that none is flooded.
   for (int step = 1; step < context.size(); ++step) {
     const int other = (context.rank() + step) % context.size();
     if (!gets(other)) continue;
@@ -380,20 +381,20 @@ Status InsertBeforeRank(const Status& error, std::string_view text) {
 
 namespace {
 
-// The comparison of a rank, as the error describes it.
+// One rank's side of a comparison, as shown in the error.
 struct Compared {
   uint64_t fingerprint = 0;
   char what[120] = {};
-  char value[300] = {};  // "" if the error leaves it out
+  char value[300] = {};  // "" if the error does not show it
 };
 
-// `join "a": the name` without the operation and the object, which may differ,
-// too.
+// Strips operation and object from `join "a": the name`, since they may differ
+// as well.
 std::string_view WithoutObject(std::string_view what) {
   return what.substr(what.rfind('"') + 1);
 }
 
-// Returns the error of a rank that differs from rank 0.
+// Returns an error if this rank differs from rank 0.
 Status CompareWithRoot(const CommContext& context, const Compared& mine,
                        const Compared& of_root) {
   const std::string_view what = mine.what;
@@ -416,14 +417,14 @@ Status CompareWithRoot(const CommContext& context, const Compared& mine,
                           std::string_view(of_root.value)));
 }
 
-// As AgreeSame; the error shows `value`.
+// Does the work of AgreeSame; the error shows `value`.
 Agreed<> Compare(CommContext& context, std::string_view what,
                  uint64_t fingerprint, const Status& mine,
                  std::string_view value) {
   Status own = mine;
   own.Update(fault::Point("agree"));
   const uint64_t size = context.size();
-  // Ranks in different calls differ in `what`.
+  // Ranks in different calls have a different `what`.
   const uint64_t all = Fingerprint(what) ^ fingerprint;
   // The minimum of the complement is the complement of the maximum.
   uint64_t ballot[] = {own.ok() ? size : static_cast<uint64_t>(context.rank()),
@@ -459,7 +460,7 @@ Agreed<> AgreeSameNumber(CommContext& context, std::string_view what,
 
 Agreed<> AgreeSameText(CommContext& context, std::string_view what,
                        std::string_view text, const Status& mine) {
-  // Paths differ at their ends.
+  // Paths usually differ at their ends.
   constexpr size_t kMaxBytes = 280;
   const std::string shown =
       text.size() <= kMaxBytes

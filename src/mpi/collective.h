@@ -24,8 +24,8 @@ struct Agreement {
   }
 };
 
-// An agreed result that every rank has computed from the same values. Not for
-// a result that depends on the rank, its memory or its files.
+// Wraps a result that every rank has computed from the same values. Not for a
+// result that depends on the rank, its memory or its files.
 template <typename T>
 Agreed<T> SameOnAllRanks(StatusOr<T> result) {
   if (!result.ok()) return Agreement::Error(result.status());
@@ -36,24 +36,24 @@ inline Agreed<> SameOnAllRanks(Status result) {
   return Agreement::Error(std::move(result));
 }
 
-// The error of a rank that cannot agree with the others any more, because MPI
-// failed or they are in other calls. This rank returns; ranks that wait for it
-// do so until their deadline ends the job.
+// The error of a rank that can no longer agree with the others, because MPI
+// failed or the others are in different calls. This rank returns; ranks that
+// wait for it do so until their deadline ends the job.
 inline AgreedError MpiFailed(Status error) {
   return Agreement::Error(std::move(error));
 }
 
 // A communicator with the deadline and the counters of one Save or Restore.
-// Every function below takes it. Borrows the Comm.
+// Every function below takes one. Borrows the Comm.
 struct CommContext {
   const Comm& comm;
   Deadline deadline;
   int64_t messages = 0;  // MPI collectives so far
-  // Sent by this rank to agree on the structure of a save and to plan it.
+  // Bytes this rank sent to agree on the structure of a save and to plan it.
   int64_t agreement_bytes = 0;
   int64_t bytes_sent = 0;  // by this rank, in GatherParts and ExchangeBytes
   int64_t part_bytes = int64_t{1} << 30;  // the largest single message
-  // Errors name ranks by their number here if `comm` is a part of it.
+  // The communicator that `comm` is a part of, if any: errors use its ranks.
   const Comm* whole = nullptr;
 
   int rank() const { return comm.rank(); }
@@ -62,8 +62,8 @@ struct CommContext {
 };
 
 // Starts a nonblocking MPI collective, waits for it under the deadline and
-// counts it. `arguments` are those before the communicator. Passes no fault
-// point. Collective, without agreement: only for src/mpi.
+// counts it. `arguments` are those that precede the communicator. Passes no
+// fault point. Collective, without agreement: only for src/mpi.
 template <typename Start, typename... Arguments>
 Status Exchange(CommContext& context, std::string_view site, Start start,
                 Arguments... arguments) {
@@ -75,12 +75,12 @@ Status Exchange(CommContext& context, std::string_view site, Start start,
   return context.deadline.Wait(request);
 }
 
-// Returns the same Status on all ranks: OK if all passed OK, else code and
-// message of the lowest failing rank with " [rank R of N]" appended. One small
-// all-reduce if OK, one broadcast more if not. Collective.
+// Returns the same Status on all ranks: OK if all passed OK, otherwise code and
+// message of the lowest failing rank with " [rank R of N]" appended. Costs one
+// small all-reduce, and one broadcast after a failure. Collective.
 Agreed<> Agree(CommContext& context, const Status& mine);
 
-// Agrees that all ranks have a value; each returns its own. Collective.
+// Agrees that all ranks have a value; each rank gets its own. Collective.
 template <typename T>
 Agreed<T> AgreeOn(CommContext& context, StatusOr<T> mine) {
   BELAY_RETURN_IF_AGREED(Agree(context, mine.status()));
@@ -90,23 +90,24 @@ Agreed<T> AgreeOn(CommContext& context, StatusOr<T> mine) {
 // Returns true if the text ends like " [rank 2 of 4]".
 bool NamesItsRank(std::string_view text);
 
-// Returns the error with `text` at its end, but before the name of a rank.
+// Appends `text` to the error, but before a rank named at its end.
 Status InsertBeforeRank(const Status& error, std::string_view text);
 
-// Fails everywhere if ranks passed different fingerprints: InvalidArgument
-// `WHAT differs between ranks: rank R of N has another value than rank 0`, with
-// the lowest such rank and its " [rank R of N]". One small all-reduce if equal.
-// Agrees on `mine` first, as Agree does. Collective. Same on all ranks: what.
+// Fails on all ranks if they passed different fingerprints: InvalidArgument
+// `WHAT differs between ranks: rank R of N has another value than rank 0`, for
+// the lowest such rank, with " [rank R of N]". One small all-reduce if equal.
+// Agrees on `mine` first, like Agree. Collective. Same on all ranks: what.
 Agreed<> AgreeSame(CommContext& context, std::string_view what,
                    uint64_t fingerprint, const Status& mine = absl::OkStatus());
 
-// The same for a number, which the error shows: `WHAT differs between ranks:
-// rank R of N has 71, rank 0 has 70`. Collective. Same on all ranks: what.
+// Like AgreeSame, for a number, which the error shows: `WHAT differs between
+// ranks: rank R of N has 71, rank 0 has 70`. Collective. Same on all ranks:
+// what.
 Agreed<> AgreeSameNumber(CommContext& context, std::string_view what,
                          int64_t number);
 
-// The same for a text, of which the error shows the end. Collective. Same on
-// all ranks: what.
+// Like AgreeSame, for a text; the error shows its end. Collective. Same on all
+// ranks: what.
 Agreed<> AgreeSameText(CommContext& context, std::string_view what,
                        std::string_view text,
                        const Status& mine = absl::OkStatus());
@@ -114,38 +115,38 @@ Agreed<> AgreeSameText(CommContext& context, std::string_view what,
 // Runs `work` on rank 0 only and returns its Status everywhere. Collective.
 Agreed<> OnRoot(CommContext& context, absl::FunctionRef<Status()> work);
 
-// Messages of rank 0: the same to all, and a part to each.
+// Messages from rank 0: one for all ranks, and a part for each.
 struct RootMessages {
   std::string common;
-  std::vector<std::string> parts;  // by rank; or none
+  std::vector<std::string> parts;  // per rank; or none
 };
 
 struct RootMessage {
   std::string common;
-  std::string part;  // empty if there were none
+  std::string part;  // empty if there are no parts
 };
 
-// Runs `work` on rank 0 only, and gives all ranks its result or its error, in
-// fewer messages than OnRoot and an exchange. Collective.
+// Runs `work` on rank 0 only, and gives all ranks its result or its error.
+// Needs fewer messages than OnRoot followed by an exchange. Collective.
 Agreed<std::string> FromRoot(CommContext& context,
                              absl::FunctionRef<StatusOr<std::string>()> work);
 Agreed<RootMessage> FromRootInParts(
     CommContext& context, absl::FunctionRef<StatusOr<RootMessages>()> work);
 
-// Gives every rank the bytes of `root`, also more than 2 GiB. Collective;
+// Gives every rank the bytes of `root`; they may exceed 2 GiB. Collective;
 // agreed.
 Agreed<> Broadcast(CommContext& context, std::string& bytes, int root = 0);
 
-// Gives rank 0 the bytes of every rank, by rank; empty elsewhere. Collective.
+// Gives rank 0 the bytes of every rank; elsewhere returns nothing. Collective.
 Agreed<std::vector<std::string>> Gather(CommContext& context,
                                         const std::string& mine);
 
-// Gives rank r the r-th of rank 0's byte strings. Collective.
+// Gives rank r the string parts[r] of rank 0. Collective.
 Agreed<std::string> Scatter(CommContext& context,
                             const std::vector<std::string>& parts);
 
-// Xors `values` into rank 0's; elsewhere they are unspecified afterwards.
-// Collective. Same on all ranks: the size.
+// Xors `values` of all ranks into rank 0's; on other ranks they are unspecified
+// afterwards. Collective. Same on all ranks: the size.
 Agreed<> XorToRoot(CommContext& context, std::span<uint32_t> values);
 
 // Element-wise sum (modulo 2^64), minimum or maximum over the ranks, in place.
@@ -158,8 +159,8 @@ Agreed<> MinAll(CommContext& context, std::span<int64_t> values,
 Agreed<> MaxAll(CommContext& context, std::span<int64_t> values,
                 const Status& mine = absl::OkStatus());
 
-// Bytes of `rank` at `source`; a rank that gets them has room at `target`.
-// Other ranks ignore these addresses. Both may be the same on one rank.
+// Bytes of `rank` at `source`. A receiving rank has room for them at `target`.
+// Other ranks ignore these addresses. On one rank both may be the same.
 struct GatherPart {
   int rank = 0;
   int64_t bytes = 0;
@@ -168,17 +169,17 @@ struct GatherPart {
 };
 
 // Sends all parts to rank `to`, or to every rank if it is negative, then
-// agrees. Collective. Same on all ranks: `to`, and of the parts their order,
-// ranks and bytes.
+// agrees. Collective. Same on all ranks: `to`, and the order, ranks and bytes
+// of the parts.
 Agreed<> GatherParts(CommContext& context, std::span<const GatherPart> parts,
                      int to);
 
-// Gives every rank the bytes of every rank, by rank. Collective; agreed.
+// Gives every rank the bytes of every rank. Collective; agreed.
 Agreed<std::vector<std::string>> AllGather(CommContext& context,
                                            const std::string& mine);
 
-// Returns the lowest rank on the node of this one. Collective; agreed. Sends
-// nothing when called again on the communicator.
+// Returns the lowest rank on this rank's node. Collective; agreed. Sends
+// nothing if called again for the same communicator.
 Agreed<int32_t> NodeOfRank(CommContext& context);
 
 }  // namespace belay

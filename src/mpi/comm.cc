@@ -17,8 +17,9 @@ Status CheckMpiRuns(std::string_view operation) {
           finalized ? "already finalised" : "not initialised"));
 }
 
-// Agrees that a collective call has made a communicator on all ranks. If not,
-// frees it, unless MPI failed on a rank: freeing is collective and would hang.
+// Agrees that a collective call has created a communicator on all ranks.
+// Otherwise frees it, unless MPI failed on a rank: freeing is collective and
+// would hang.
 Agreed<> AgreeOnNew(CommContext& context, int code, std::string_view site,
                     MPI_Comm& made) {
   Status mine = MpiStatus(code, site);
@@ -67,7 +68,7 @@ StatusOr<Comm> Comm::Duplicate(MPI_Comm comm, double deadline_seconds) {
       .comm = original,
       .deadline = Deadline::OnForeign(original, deadline_seconds,
                                       "duplicate communicator")};
-  // Also waits for late ranks under the deadline, which MPI's call does not.
+  // Also waits for late ranks under the deadline, which the MPI call does not.
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string transfer,
       FromRoot(context, []() -> StatusOr<std::string> {
@@ -76,8 +77,8 @@ StatusOr<Comm> Comm::Duplicate(MPI_Comm comm, double deadline_seconds) {
       }));
   Comm copy(MPI_COMM_NULL, original.rank_, original.size_, deadline_seconds,
             transfer);
-  // Open MPI 4.1 takes the neighbours of a topology for the ranks of the whole
-  // communicator in MPI_Ialltoallw, and crashes: the copy has none.
+  // For a communicator with a topology, MPI_Ialltoallw of Open MPI 4.1 mistakes
+  // the neighbours for all ranks and crashes. So the copy has no topology.
   int topology = MPI_UNDEFINED;
   MPI_Topo_test(comm, &topology);
   const bool is_plain = topology == MPI_UNDEFINED;
@@ -99,7 +100,7 @@ Status Comm::Close() {
     return status;
   }
   Status agreed = [&] {
-    // Before the call, since afterwards there is no communicator.
+    // Agree before freeing, since afterwards there is no communicator.
     CommContext context{
         .comm = *this,
         .deadline = Deadline(*this, deadline_seconds_, operation,
@@ -137,7 +138,7 @@ StatusOr<Comm> Comm::Split(int color) const {
 
 namespace {
 
-// Under this key a communicator remembers the answer, plus 1.
+// The key under which a communicator stores the answer, plus 1.
 int NodeKey() {
   static const int key = [] {
     int made = MPI_KEYVAL_INVALID;
@@ -152,7 +153,7 @@ int NodeKey() {
 
 Agreed<int32_t> NodeOfRank(CommContext& context) {
   void* known = nullptr;
-  int is_known = 0;  // on all ranks, or on none
+  int is_known = 0;  // the same on all ranks
   MPI_Comm_get_attr(context.comm.raw(), NodeKey(), &known, &is_known);
   if (is_known != 0) {
     return static_cast<int32_t>(reinterpret_cast<intptr_t>(known) - 1);

@@ -18,7 +18,7 @@
 namespace belay {
 
 int TestRequest(MPI_Request& request, int& done) {
-  // Calls no error handler, but does not return the error either.
+  // Calls no error handler, but does not return errors either.
   int code = MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE);
   if (code != MPI_SUCCESS || !done) return code;
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
@@ -39,26 +39,26 @@ using Seconds = std::chrono::duration<double>;
 constexpr int kArrivalTag = 1000;
 constexpr int64_t kTestsBeforeYield = 64;
 // After this long, a waiting rank sleeps between tests. With more ranks than
-// cores it may wake up on another core and share it for tens of steps of the
-// program. Most waits of a save are shorter.
+// cores, it may wake up on another rank's core and share it for tens of the
+// program's steps. Most waits of a save are shorter.
 constexpr std::chrono::microseconds kYieldTime{5000};
 constexpr std::chrono::microseconds kNap{20};
-// A gap this long between two looks, normally a tenth of it apart, means that
-// the process was stopped, as when a batch system suspends the job: that time
-// does not count.
+// Two looks are normally a tenth of this apart. A longer gap than this means
+// that the process was stopped, for example because a batch system suspended
+// the job. That time is not counted.
 constexpr Seconds kMaxGap{10};
 constexpr int kMaxNamedRanks = 16;
 constexpr std::string_view kHasLeft =
     " has called MPI_Finalize and will not make this call; a rank that fails "
     "should ";
-constexpr size_t kMaxWork = 3;  // ranks of which a message names the work
-// The rank that knows most ends the job: referees one after the other, then
-// other ranks, then the watchdogs.
+constexpr size_t kMaxWork = 3;  // ranks whose work a message shows
+// The rank that knows most should end the job: first the referees one after
+// another, then the other ranks, then the watchdogs.
 constexpr Seconds kBetweenReferees{0.3};
 constexpr Seconds kGrace{2};
 constexpr Seconds kWatchdogGrace{4};
-// How often a waiting rank looks for ranks that have left, and how long it lets
-// their own message come first.
+// How often a waiting rank looks for ranks that have left, and how long it
+// waits for them to report their own error first.
 constexpr Seconds kBetweenLooks{0.01};
 constexpr Seconds kBeforeLeft{0.5};
 constexpr Seconds kBetweenLeft{1};
@@ -67,7 +67,7 @@ Clock::time_point After(Clock::time_point start, Seconds delay) {
   return start + std::chrono::duration_cast<Clock::duration>(delay);
 }
 
-// A rank that waits long lets go of its core, which the others may need.
+// A rank that waits for long frees its core, which other ranks may need.
 void GiveWay(Clock::time_point since) {
   if (Clock::now() - since < kYieldTime) {
     sched_yield();
@@ -78,7 +78,7 @@ void GiveWay(Clock::time_point since) {
 
 }  // namespace
 
-// Calls no exit handlers: they may wait for the thing that hangs.
+// Calls no exit handlers: they may wait for whatever hangs.
 [[noreturn]] void EndJob(std::string_view text) {
   const std::string line = PrintableText(Cat("belay: deadline: ", text,
                                              "; ending the job with exit code ",
@@ -90,11 +90,11 @@ void GiveWay(Clock::time_point since) {
 
 // --- Arrivals ---
 
-// Arrivals at the agreements of one operation on one communicator. Ranks that
-// wait tell a few referees, the lowest ranks.
+// Arrivals at the agreements of one operation on one communicator. Waiting
+// ranks report to a few referees, the lowest ranks.
 class Deadline::Arrivals {
  public:
-  // `number` tells operations of the same name apart.
+  // `number` distinguishes operations of the same name.
   Arrivals(const Comm& comm, const std::string& operation, int64_t number)
       : comm_(comm.raw()),
         rank_(comm.rank()),
@@ -104,8 +104,8 @@ class Deadline::Arrivals {
         hash_(Fingerprint(Cat(operation, " ", number))) {}
   Arrivals(const Arrivals&) = delete;
   Arrivals& operator=(const Arrivals&) = delete;
-  // Messages may be under way to referees that arrived in time and do not need
-  // them. MPI drops them with the communicator.
+  // Messages may still be in flight to referees that arrived in time and do not
+  // need them. MPI drops them with the communicator.
   ~Arrivals() {
     if (!IsMpiRunning()) return;
     for (std::unique_ptr<Outgoing>& outgoing : outgoing_) {
@@ -113,14 +113,14 @@ class Deadline::Arrivals {
       MPI_Test(&outgoing->request, &is_done, MPI_STATUS_IGNORE);
       if (is_done) continue;
       MPI_Request_free(&outgoing->request);
-      outgoing.release();  // MPI may still read it: leave it behind
+      outgoing.release();  // leak it: MPI may still read it
     }
   }
 
   bool is_referee() const { return rank_ < num_referees_; }
 
   // Tells the referees that this rank waits at this agreement. The message is
-  // tiny, so that MPI delivers it without the receiver's help.
+  // small enough that MPI delivers it without the receiver's help.
   void Tell(int64_t agreement) {
     for (int referee = 0; referee < num_referees_; ++referee) {
       if (referee == rank_) continue;
@@ -133,7 +133,7 @@ class Deadline::Arrivals {
   }
 
   // Receives the messages to this referee. The first call at an agreement drops
-  // messages about other operations: ranks may have left them.
+  // messages about other operations, since their ranks may have moved on.
   void Listen(int64_t agreement) {
     reached_.resize(size_);
     reached_[rank_] = agreement;
@@ -156,7 +156,7 @@ class Deadline::Arrivals {
     if (std::exchange(listened_, agreement) != agreement) elsewhere_.clear();
   }
 
-  // Ranks that are not known to have reached the agreement.
+  // Returns the ranks that are not known to have reached the agreement.
   std::vector<int> LateRanks(int64_t agreement) const {
     std::vector<int> late;
     const int end = is_referee() ? size_ : num_referees_;
@@ -166,8 +166,8 @@ class Deadline::Arrivals {
     return late;
   }
 
-  // The other operation in which a rank waits, if it has reported one; else
-  // empty.
+  // Returns the other operation in which a rank waits, if it has reported one;
+  // otherwise "".
   std::string Elsewhere(int rank) const {
     const auto found = elsewhere_.find(rank);
     if (found == elsewhere_.end() || found->second == operation_) return "";
@@ -179,14 +179,14 @@ class Deadline::Arrivals {
   struct Message {
     uint64_t operation = 0;  // hash of its name
     int64_t agreement = 0;
-    char name[104] = {};  // of the operation
+    char name[104] = {};  // the operation's name
   };
   struct Outgoing {
     Message message;
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
-  // Keeps the beginning and the end of a long name: the operation and the path.
+  // Shortens a long name in the middle, to keep the operation and the path.
   void CopyName(Message& message) const {
     constexpr size_t kMax = sizeof(message.name) - 1;
     constexpr size_t kBeginning = 30;
@@ -205,7 +205,7 @@ class Deadline::Arrivals {
   const std::string operation_;
   const uint64_t hash_;
   int64_t listened_ = 0;          // the agreement of the last Listen
-  std::vector<int64_t> reached_;  // by rank: the last agreement heard of
+  std::vector<int64_t> reached_;  // per rank: the last agreement reported
   std::map<int, std::string> elsewhere_;
   std::vector<std::unique_ptr<Outgoing>> outgoing_;
 };
@@ -213,7 +213,7 @@ class Deadline::Arrivals {
 // --- Deadline ---
 
 struct Deadline::Impl {
-  // No limit is treated as a century, which the clock can represent.
+  // Without a limit, uses a century, which the clock can represent.
   Impl(const Comm& of, double limit, std::string name, bool has_watchdog,
        int64_t number)
       : rank(of.rank()),
@@ -243,19 +243,19 @@ struct Deadline::Impl {
 
   bool is_referee() const { return !is_foreign && arrivals.is_referee(); }
 
-  // The time in which nothing ran; zero if it is no longer than usual.
+  // Returns the time during which nothing ran; zero for gaps of normal length.
   Clock::duration GapSince(Clock::time_point then,
                            Clock::time_point now) const {
     return now - then > most_gap ? now - then : Clock::duration::zero();
   }
 
-  // Leaves out the time in which nothing ran. Requires the mutex.
+  // Excludes the time during which nothing ran. Requires the mutex.
   void SkipGap(Clock::time_point now) {
     start = std::min(now, start + GapSince(looked_at, now));
     looked_at = now;
   }
 
-  // Runs in the watchdog's thread; makes no MPI call.
+  // Runs in the watchdog's thread; makes no MPI calls.
   void Watch() {
     std::unique_lock<std::mutex> lock(mutex);
     while (!done) {
@@ -271,8 +271,8 @@ struct Deadline::Impl {
     }
   }
 
-  // An agreement that is entered late still gets a little time for the
-  // arrivals.
+  // An agreement that is entered late still leaves a little time for the
+  // arrivals to be reported.
   void BeginAgreement() {
     const Seconds least = std::min(Seconds(1), seconds / 4);
     const Clock::time_point now = Clock::now();
@@ -281,7 +281,8 @@ struct Deadline::Impl {
     look_at = After(now, kBetweenLooks);
     end_left.reset();
     std::lock_guard<std::mutex> lock(mutex);
-    // Without a watchdog nobody looks: a long gap is work, not a stop.
+    // Without a watchdog nobody checks the clock: a long gap is work, not a
+    // stop.
     if (watchdog.joinable()) SkipGap(now);
     tell_at = std::max(After(start, seconds / 2), After(now, least / 2));
     tell_again_at = tell_at;
@@ -296,7 +297,7 @@ struct Deadline::Impl {
       const int code = TestRequest(request, is_done);
       if (code != MPI_SUCCESS) return MpiError(code, "MPI_Test");
       if (is_done) return absl::OkStatus();
-      // Most agreements open within a few tests.
+      // Most agreements complete within a few tests.
       if (tests < kTestsBeforeYield) continue;
       Poll();
       GiveWay(since);
@@ -313,7 +314,7 @@ struct Deadline::Impl {
     if (life != nullptr && now >= look_at) LookForLeft(now);
     if (now < tell_at) return;
     if (now >= tell_again_at && !is_foreign) {
-      // Repeatedly, since a late referee drops earlier messages.
+      // Repeated, since a late referee drops earlier messages.
       arrivals.Tell(agreement);
       tell_again_at = After(now, seconds / 8);
     }
@@ -335,8 +336,8 @@ struct Deadline::Impl {
                        " of ", size, kHasLeft, kEndAllRanksWord.InProgram())));
   }
 
-  // The work of late ranks in this stage, or the other operation in which they
-  // wait.
+  // Describes the work of late ranks in this stage, or the other operation in
+  // which they wait.
   std::string DescribeLate(const std::vector<int>& late) const {
     std::string text;
     size_t described = 0;
@@ -378,11 +379,11 @@ struct Deadline::Impl {
   const std::string operation;
 
   bool is_foreign = false;            // see OnForeign
-  std::span<const std::string> work;  // of each rank in this stage
+  std::span<const std::string> work;  // per rank, in this stage
 
-  CommLife* life;                             // null if foreign
+  CommLife* life;                             // null: OnForeign
   Clock::time_point look_at;                  // for ranks that have left
-  std::optional<Clock::time_point> end_left;  // end the job for one of them
+  std::optional<Clock::time_point> end_left;  // when to end the job
 
   int64_t agreement = 0;
   Clock::time_point tell_at;        // of this agreement
@@ -391,10 +392,10 @@ struct Deadline::Impl {
   Clock::time_point polled_at;      // at this agreement
   Arrivals arrivals;
 
-  std::mutex mutex;  // guards the next four
+  std::mutex mutex;  // guards the next four members
   std::string stage = "start";
   Clock::time_point start = Clock::now();
-  Clock::time_point looked_at = start;  // by the watchdog
+  Clock::time_point looked_at = start;  // when the watchdog last looked
   bool done = false;
   std::condition_variable wake;
   std::thread watchdog;
@@ -410,7 +411,7 @@ Deadline Deadline::OnForeign(const Comm& comm, double seconds,
                              std::string operation) {
   Deadline deadline(comm, seconds, std::move(operation));
   deadline.impl_->is_foreign = true;
-  deadline.impl_->life = nullptr;  // it may end before this one does
+  deadline.impl_->life = nullptr;  // it may end before this Deadline does
   return deadline;
 }
 

@@ -18,7 +18,7 @@ namespace belay {
 struct CommLife {
   struct Heard {
     int rank = 0;
-    int64_t collectives = 0;  // begun by it
+    int64_t collectives = 0;  // begun by that rank
   };
 
   MPI_Comm comm = MPI_COMM_NULL;
@@ -32,26 +32,27 @@ struct CommLife {
 namespace {
 
 constexpr int kLeavingTag = 1001;
-// MPI_Finalize, which waits for all ranks anyway, receives the messages of
-// others for so long, so that MPI ends without unreceived messages.
+// MPI_Finalize waits for all ranks anyway. For this long it receives the
+// messages of other ranks, so that MPI ends without unreceived messages.
 constexpr std::chrono::seconds kLeavingPatience{2};
 constexpr std::chrono::microseconds kLeavingNap{20};
 
 struct Lives {
-  std::mutex mutex;  // guards the next two
+  std::mutex mutex;  // guards the next two members
   std::vector<CommLife*> open;
   std::deque<int64_t> told;  // MPI may still read them
   std::atomic<int> key = MPI_KEYVAL_INVALID;
 };
 
-// Never destroyed: MPI_Finalize may come after all other statics have ended.
+// Never destroyed: MPI_Finalize may come after the destruction of statics.
 Lives& AllLives() {
   static auto* const all = new Lives;
   return *all;
 }
 
-// Each rank tells those 1, 2, 4, 8, ... after it. If some wait and some have
-// left, a rank that waits comes right after one that has left.
+// Each rank notifies the ranks at distances 1, 2, 4, 8, ... after it. If some
+// ranks wait and some have left, one of the waiting ranks directly follows one
+// that has left.
 template <typename Function>
 void ForEachDistance(const CommLife& life, Function visit) {
   for (int64_t distance = 1; distance < life.size; distance *= 2) {
@@ -117,9 +118,9 @@ bool AreDone(std::vector<MPI_Request>& requests) {
   return requests.empty();
 }
 
-// MPI calls the functions of attributes of MPI_COMM_SELF in the reverse order
-// in which they were set: this one, set with the first communicator, comes
-// after all that belay does in MPI_Finalize.
+// MPI calls the delete functions of MPI_COMM_SELF's attributes in the reverse
+// order in which they were set. This one is set with the first communicator, so
+// it runs after everything else that belay does in MPI_Finalize.
 int OnFinalizeTell(MPI_Comm, int, void*, void*) {
   Lives& all = AllLives();
   const std::lock_guard<std::mutex> lock(all.mutex);
@@ -155,7 +156,7 @@ int MakeKey(Lives& all) {
                                     &on_finalize, nullptr);
   if (code != MPI_SUCCESS) return code;
   code = MPI_Comm_set_attr(MPI_COMM_SELF, on_finalize, nullptr);
-  MPI_Comm_free_keyval(&on_finalize);  // goes with the attribute
+  MPI_Comm_free_keyval(&on_finalize);  // freed with the attribute
   if (code != MPI_SUCCESS) return code;
   int key = MPI_KEYVAL_INVALID;
   code = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &OnFreeForget, &key,

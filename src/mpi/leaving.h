@@ -1,10 +1,11 @@
 // Ranks that leave while others wait for them.
 //
-// A rank that fails in code of its own and reaches MPI_Finalize would leave the
-// others waiting until the deadline. So each rank tells there a few ranks of
-// each open communicator how many collectives it has begun on it. A rank that
-// waits in a later one waits in vain. A rank that waits in an earlier one goes
-// on waiting. In programs that end in order the message has no effect.
+// A rank that fails in the program's code and reaches MPI_Finalize would leave
+// the others waiting until the deadline. So in MPI_Finalize each rank tells a
+// few ranks of each open communicator how many collectives it has begun there.
+// A rank that waits in a later collective waits in vain. A rank that waits in
+// an earlier one keeps waiting. If all ranks end normally, the messages have no
+// effect.
 
 #ifndef BELAY_MPI_LEAVING_H_
 #define BELAY_MPI_LEAVING_H_
@@ -19,29 +20,29 @@ namespace belay {
 
 struct CommLife;
 
-// From now on MPI_Finalize tells the ranks of `comm`, a new communicator of
-// belay, until it is freed. Returns MPI's code. All its ranks call it.
+// Makes MPI_Finalize notify the ranks of `comm`, a new communicator of belay,
+// unless it is freed before. Returns MPI's code. All its ranks call it.
 int WatchLeaving(MPI_Comm comm);
 
 // Returns null for a communicator that is not watched, such as one of the
-// program. Lives as long as the communicator.
+// program. The result lives as long as the communicator.
 CommLife* FindLife(MPI_Comm comm);
 
-// Counts a collective that this rank has begun. All ranks count every
-// collective for which they wait under a Deadline. Null does nothing.
+// Counts a collective that this rank has begun. All ranks must count every
+// collective for which they wait under a Deadline. Ignores null.
 void CountCollective(CommLife* life);
 
 struct LeftRank {
   int rank = 0;
-  int told_before = 0;  // the number of ranks that it told before this one
+  int told_before = 0;  // the number of ranks that it notified before this one
 };
 
-// Receives messages, and returns a rank that has left before it began the last
+// Receives messages. Returns a rank that has left before beginning the latest
 // collective of this rank, if there is one.
 std::optional<LeftRank> FindLeftRank(CommLife& life);
 
-// Tells the ranks of all watched communicators, except those for which
-// `keeps_on` returns true, that this rank begins nothing on them any more.
+// Tells the ranks of all watched communicators that this rank will begin
+// nothing more on them. Skips communicators for which `keeps_on` returns true.
 void TellLeaving(absl::FunctionRef<bool(MPI_Comm)> keeps_on);
 
 }  // namespace belay

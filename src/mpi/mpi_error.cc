@@ -13,8 +13,8 @@
 namespace belay {
 namespace {
 
-// Rank 0 prints an error of all ranks and ends the job. The others wait so long
-// for that, in case it does not have the error.
+// Rank 0 prints an error that all ranks got, and ends the job. The others wait
+// this long, in case rank 0 does not have the error.
 constexpr std::chrono::seconds kPatienceForRoot{5};
 
 absl::StatusCode ToStatusCode(int error_class) {
@@ -29,10 +29,10 @@ absl::StatusCode ToStatusCode(int error_class) {
     case MPI_ERR_ACCESS:
     case MPI_ERR_READ_ONLY:
       return absl::StatusCode::kPermissionDenied;
-    // ROMIO's class for error numbers without a class.
+    // ROMIO's class for errno values without a class of their own.
     case MPI_ERR_IO:
       return absl::StatusCode::kUnavailable;
-    // All messages of one call have one size.
+    // All messages of one call have the same size.
     case MPI_ERR_TRUNCATE:
       return absl::StatusCode::kInvalidArgument;
     default:

@@ -1,4 +1,4 @@
-// Errors of MPI as statuses, and the end of a program on an error.
+// MPI errors as statuses, and ending a program after an error.
 
 #ifndef BELAY_MPI_MPI_ERROR_H_
 #define BELAY_MPI_MPI_ERROR_H_
@@ -12,11 +12,12 @@ namespace belay {
 
 bool IsMpiRunning();
 
-// Prints `where` and the error, once if all ranks got it, and ends all ranks of
-// the job with exit code 1: with MPI_Abort if MPI runs, else with std::exit.
+// Prints `where` and the error, only once if all ranks got the same error. Then
+// ends all ranks of the job with exit code 1: with MPI_Abort if MPI runs,
+// otherwise with std::exit.
 [[noreturn]] void EndOnError(const std::string& where, const Status& error);
 
-// Returns OK for MPI_SUCCESS, else the Status of MPI's error class:
+// Returns OK for MPI_SUCCESS, otherwise the Status for MPI's error class:
 //   MPI_ERR_NO_SPACE MPI_ERR_QUOTA        ResourceExhausted
 //   MPI_ERR_FILE_EXISTS                   AlreadyExists
 //   MPI_ERR_NO_SUCH_FILE                  NotFound
@@ -27,7 +28,7 @@ bool IsMpiRunning();
 // The message is `SITE "OBJECT": MPI's text`. Passes the fault point `site`.
 Status MpiStatus(int code, std::string_view site, std::string_view object = {});
 
-// The same without a fault point, which the caller passes.
+// Like MpiStatus, but leaves the fault point to the caller.
 Status MpiError(int code, std::string_view site, std::string_view object = {});
 
 // The error of ranks that are in different calls of the library.

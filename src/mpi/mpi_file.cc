@@ -11,7 +11,7 @@ namespace {
 constexpr char kSieving[] = "fbtl_posix_write_datasieving";
 constexpr int64_t kMaxBytes = int64_t{1} << 30;
 
-// Blocks of bytes in order; a block that continues the last one extends it.
+// Blocks of bytes in order; a block adjacent to the last one extends it.
 class Blocks {
  public:
   Blocks() = default;
@@ -44,9 +44,9 @@ class Blocks {
   // MPI_BYTE before MakeType.
   MPI_Datatype type() const { return type_; }
 
-  // Never frees the datatype, so that no later one gets its handle. ROMIO keeps
-  // its own description of a datatype by handle, and after an error forgets to
-  // remove it: the next write would go where this one should have gone.
+  // Leaks the datatype, so that no later datatype gets its handle. ROMIO caches
+  // its own description of a datatype by handle, and does not remove it after
+  // an error: the next write would go where this one should have gone.
   void KeepType() { type_ = MPI_BYTE; }
 
  private:
@@ -55,7 +55,7 @@ class Blocks {
   MPI_Datatype type_ = MPI_BYTE;
 };
 
-// The part of one rank in a collective write.
+// One rank's part of a collective write.
 struct Request {
   Blocks in_file;
   Blocks in_memory;
@@ -99,8 +99,9 @@ Status CheckLength(std::string_view what, const std::string& text,
           most - 1, " characters, found ", text.size(), ")"));
 }
 
-// Sets the valid hints; the Status is of the first other one. MPI gives its own
-// error to the error handler of MPI_COMM_WORLD, which would end the program.
+// Sets the valid hints, and returns the error of the first invalid one. MPI
+// would pass the error to the error handler of MPI_COMM_WORLD, which ends the
+// program.
 Status MakeInfo(const std::map<std::string, std::string>& hints,
                 MPI_Info& info) {
   Status status = MpiError(MPI_Info_create(&info), "create hints");
@@ -115,7 +116,7 @@ Status MakeInfo(const std::map<std::string, std::string>& hints,
   return status;
 }
 
-// ROMIO adds hints of its own, as under MPICH and its relatives.
+// ROMIO adds hints of its own, also under MPICH and its derivatives.
 StatusOr<bool> IsRomio(MPI_File file,
                        const std::map<std::string, std::string>& hints) {
   MPI_Info info = MPI_INFO_NULL;
@@ -133,7 +134,7 @@ StatusOr<bool> IsRomio(MPI_File file,
 }
 
 // Returns true if a selection of Open MPI's io components, such as "romio321",
-// "ompio" or "^ompio", leaves ROMIO only. Without a selection OMPIO is
+// "ompio" or "^ompio", leaves only ROMIO. Without a selection, OMPIO is
 // possible.
 bool SelectsRomio(std::string_view selection) {
   if (selection.empty()) return false;
@@ -148,7 +149,7 @@ bool SelectsRomio(std::string_view selection) {
   return excludes ? names_ompio : only_romio;
 }
 
-// The text of a control variable of Open MPI, or empty if there is none.
+// Returns the value of a control variable of Open MPI; "" if there is none.
 std::string ReadVariable(const char* name) {
   int index = 0;
   int count = 0;
@@ -157,19 +158,20 @@ std::string ReadVariable(const char* name) {
       MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) != MPI_SUCCESS) {
     return "";
   }
-  // A count is of characters, or 1 for numbers, which are 8 bytes at most.
+  // For texts, the count is the number of characters; for numbers it is 1, and
+  // they have at most 8 bytes.
   std::string value(std::max(count, 8), '\0');
   const int code = MPI_T_cvar_read(handle, value.data());
   MPI_T_cvar_handle_free(&handle);
   return code == MPI_SUCCESS ? value : "";
 }
 
-// Open MPI reads the environment when it loads its file components, at the
-// first open of the program, and never later. Keeps a value of the user.
+// Open MPI reads the environment only when it loads its file components, at the
+// program's first open. Keeps a value set by the user.
 void AskForNoSieving() { setenv(Cat("OMPI_MCA_", kSieving).c_str(), "0", 0); }
 
-// Open MPI does not tell which component serves a file. The tool interface
-// stays on: starting it loads every component, which takes 0.2 s.
+// Open MPI does not report which component serves a file. The tool interface
+// stays initialized: starting it loads every component, which takes 0.2 s.
 MpiIoVerdict JudgeOpenMpi() {
   const MpiIoVerdict romio{.sound = true, .name = "ROMIO"};
   const char* selection = std::getenv("OMPI_MCA_io");
@@ -190,8 +192,8 @@ MpiIoVerdict JudgeOpenMpi() {
   return verdict;
 }
 
-// Closes the file if all ranks have it open, else leaves it: closing is
-// collective and would hang.
+// Closes the file if all ranks have it open. Otherwise leaves it open: closing
+// is collective and would hang.
 void CloseIfOpenEverywhere(CommContext& context, MPI_File file) {
   int64_t have = file != MPI_FILE_NULL ? 1 : 0;
   if (MinAll(context, {&have, 1}).ok() && have == 1) MPI_File_close(&file);
@@ -216,7 +218,8 @@ Agreed<MpiFile> MpiFile::OpenForWrite(
   MPI_Info info = MPI_INFO_NULL;
   Status status = MakeInfo(hints, info);
   AskForNoSieving();
-  // Aggregators read what lies between the pieces they write.
+  // Opened for reading too: aggregators read the bytes between the pieces that
+  // they write.
   const int code = MPI_File_open(context.comm.raw(), path.c_str(),
                                  MPI_MODE_RDWR, info, &opened.file_);
   if (info != MPI_INFO_NULL) MPI_Info_free(&info);
@@ -248,7 +251,7 @@ Agreed<MpiIoVerdict> MpiFile::Judge(CommContext& context, const Status& mine) {
   }
   const Agreed<> agreed = Agree(context, told);
   if (agreed.ok()) return *std::move(here);
-  // Nothing else has this code: some rank's stack is not sound.
+  // No other error has this code: the stack of some rank is not sound.
   if (!absl::IsFailedPrecondition(agreed.status())) return agreed.error();
   return MpiIoVerdict{.name = "OMPIO",
                       .note = std::string(agreed.status().message())};
@@ -258,8 +261,8 @@ Status MpiFile::WriteAll(std::span<const IoSegment> segments,
                          const std::function<void()>& meanwhile) {
   Request request;
   status_.Update(Describe(segments, path_, request));
-  // From here on the calls are collective: a rank that failed takes part with
-  // nothing.
+  // From here on, the calls are collective: a rank that failed takes part
+  // without data.
   status_.Update(MpiStatus(
       MPI_File_set_view(file_, 0, MPI_BYTE,
                         status_.ok() ? request.in_file.type() : MPI_BYTE,
@@ -298,7 +301,7 @@ Status CreateFileWithHints(const std::string& path,
                            const std::map<std::string, std::string>& hints) {
   MPI_Info info = MPI_INFO_NULL;
   Status status = MakeInfo(hints, info);
-  AskForNoSieving();  // this may be the first open of the program
+  AskForNoSieving();  // this may be the program's first open
   if (status.ok()) {
     MPI_File file = MPI_FILE_NULL;
     const int code = MPI_File_open(

@@ -1,4 +1,4 @@
-// One file through collective MPI-IO, and the judgement of the MPI-IO stack.
+// One file through collective MPI-IO, and the verdict on the MPI-IO stack.
 
 #ifndef BELAY_MPI_MPI_FILE_H_
 #define BELAY_MPI_MPI_FILE_H_
@@ -38,24 +38,24 @@ class MpiFile {
       CommContext& context, const std::string& path,
       const std::map<std::string, std::string>& hints);
 
-  // Judges the MPI-IO stack of this file. ROMIO is sound, OMPIO if its control
-  // variable fbtl_posix_write_datasieving is 0; OpenForWrite asks for that,
-  // which Open MPI heeds only before the first open of the program. Costs one
+  // Judges the MPI-IO stack of this file. ROMIO is sound. OMPIO is sound if its
+  // control variable fbtl_posix_write_datasieving is 0. OpenForWrite requests
+  // that, but Open MPI obeys only before the program's first open. Costs one
   // all-reduce, and 0.2 s at the first call if the environment does not select
   // ROMIO. Collective; agreed. Errors: those in `mine`.
   Agreed<MpiIoVerdict> Judge(CommContext& context,
                              const Status& mine = absl::OkStatus());
 
   // Writes all segments of all ranks in one call; a rank may pass none.
-  // Segments have ascending, disjoint offsets and at most 1 GiB in all.
-  // Collective, without agreement: a rank whose call fails goes on taking part,
+  // Segments must have ascending, disjoint offsets and at most 1 GiB in all.
+  // Collective, without agreement: a rank whose call fails keeps taking part,
   // and returns the error here and from every later call. `meanwhile` runs
-  // after the part that waits for all ranks and before the write.
+  // between the part that waits for all ranks and the write.
   Status WriteAll(std::span<const IoSegment> segments,
                   const std::function<void()>& meanwhile = {});
 
   // Closes the file and returns its first error on this rank. Collective,
-  // without agreement. Once more does nothing.
+  // without agreement. A second call does nothing.
   Status Close();
 
  private:
@@ -65,9 +65,9 @@ class MpiFile {
   Status status_;  // the first failure of this rank
 };
 
-// Creates an empty file that must not exist, with hints that count only then,
-// such as striping_factor. MPI ignores hints that it does not know. Errors: as
-// MpiStatus; InvalidArgument - a hint is too long for MPI.
+// Creates an empty file, which must not exist yet, with hints that take effect
+// only at creation, such as striping_factor. MPI ignores unknown hints. Errors:
+// as MpiStatus; InvalidArgument - a hint is too long for MPI.
 Status CreateFileWithHints(const std::string& path,
                            const std::map<std::string, std::string>& hints);
 

@@ -16,8 +16,8 @@
 namespace belay {
 namespace {
 
-// The file behind the memory. It has a name only until all ranks of the node
-// have opened it, so that it ends with them.
+// The file behind the memory. It keeps its name only until all ranks of the
+// node have opened it, so that it disappears with them.
 class MemoryFile {
  public:
   MemoryFile() = default;
@@ -32,7 +32,7 @@ class MemoryFile {
 
   Status Make(int64_t bytes) {
     BELAY_RETURN_IF_ERROR(fault::Point("shm_open"));
-    constexpr int kTries = 100;  // ranks of another container may have a name
+    constexpr int kTries = 100;  // another container may use the name
     for (int i = 0; i < kTries && fd_ < 0; ++i) {
       const auto now = std::chrono::steady_clock::now().time_since_epoch();
       name_ = Cat("/belay.", getpid(), ".", now.count());
@@ -53,7 +53,7 @@ class MemoryFile {
     return absl::OkStatus();
   }
 
-  // Without this, a write ends the process if there is too little memory.
+  // Without this, a write ends the process if memory is short.
   Status Reserve(int64_t begin, int64_t bytes) {
     BELAY_RETURN_IF_ERROR(fault::Point("posix_fallocate"));
     int error = EINTR;

@@ -10,8 +10,8 @@
 
 namespace belay {
 
-// The memory that MPI may still write to, owned by the object and by an
-// attribute of each of two communicators.
+// Memory that MPI may still write to. Owned by the object and by one attribute
+// each of two communicators.
 struct WordInFlight::Cell {
   Cell() = default;
   Cell(const Cell&) = delete;
@@ -32,7 +32,8 @@ struct WordInFlight::Cell {
     return cell;
   }
 
-  // Gives the cell to a communicator: freeing that completes the request.
+  // Gives the cell to a communicator: freeing the communicator completes the
+  // request.
   static Status Attach(const std::shared_ptr<Cell>& cell, MPI_Comm to) {
     int key = MPI_KEYVAL_INVALID;
     BELAY_RETURN_IF_ERROR(
@@ -43,7 +44,7 @@ struct WordInFlight::Cell {
     const Status set =
         MpiError(MPI_Comm_set_attr(to, key, held.get()), "MPI_Comm_set_attr");
     if (set.ok()) held.release();  // NOLINT: OnFree deletes it
-    MPI_Comm_free_keyval(&key);    // goes with the attribute
+    MPI_Comm_free_keyval(&key);    // freed with the attribute
     return set;
   }
 
@@ -62,7 +63,7 @@ struct WordInFlight::Cell {
     for (int done = 0; cell.request != MPI_REQUEST_NULL;) {
       if (TestRequest(cell.request, done) != MPI_SUCCESS || done) break;
       if (std::chrono::steady_clock::now() > end) {
-        // MPI may still write to it: leave it behind.
+        // Leak it: MPI may still write to it.
         new std::shared_ptr<Cell>(*held);  // NOLINT
         break;
       }
@@ -76,7 +77,7 @@ struct WordInFlight::Cell {
   MPI_Op op = MPI_OP_NULL;
   MPI_Request request = MPI_REQUEST_NULL;
   uint64_t word = 0;
-  int64_t number = 0;  // of the exchange, from 1
+  int64_t number = 0;  // number of the exchange, starting at 1
 };
 
 bool WordInFlight::is_started() const {
@@ -106,14 +107,14 @@ StatusOr<bool> WordInFlight::IsThere() const {
 StatusOr<uint64_t> WordInFlight::Finish(const Comm& comm,
                                         double deadline_seconds,
                                         const std::string& operation) {
-  // Starting to watch the time takes as long as the word itself.
+  // Starting to watch the deadline takes as long as the exchange itself.
   constexpr int kTests = 100;
   bool done = false;
   for (int i = 0; i < kTests && !done; ++i) {
     BELAY_ASSIGN_OR_RETURN(done, IsThere());
   }
   if (!done) {
-    // The number keeps arrivals at this exchange apart from later ones.
+    // The number distinguishes arrivals at this exchange from later ones.
     Deadline deadline(comm, deadline_seconds, operation, false, cell_->number);
     deadline.Enter("exchange");
     BELAY_RETURN_IF_ERROR(deadline.Wait(cell_->request));

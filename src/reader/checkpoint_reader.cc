@@ -35,7 +35,7 @@ std::string CutText(const ArrayEntry& entry) {
              ShapeText(first.chunk), filters);
 }
 
-// The datasets as a user sees them.
+// Lists the datasets for the user.
 std::vector<StoredPiece> ListPieces(const SavedCheckpoint& saved) {
   std::vector<const StoredDataset*> datasets;
   datasets.reserve(saved.datasets.size());
@@ -61,7 +61,7 @@ std::vector<StoredPiece> ListPieces(const SavedCheckpoint& saved) {
   return pieces;
 }
 
-// Takes much memory if there are many arrays, or long keys.
+// Needs much memory if there are many arrays, or long keys.
 std::vector<ArrayInfo> DescribeArrays(const SavedCheckpoint& saved) {
   const std::vector<ArrayEntry> entries = ArrayEntries(saved);
   const std::vector<std::string> layouts = FindLayouts(saved);
@@ -95,7 +95,7 @@ StatusOr<ObjectGraph> ReadObjectGraph(const SavedCheckpoint& saved) {
 
 // --- Checkpoint reader ---
 
-// Catches a lack of memory: keys and names may be long.
+// Reports a lack of memory as an error: keys and names may be long.
 template <typename Describe>
 auto IfItFits(const std::string& path, Describe describe)
     -> StatusOr<decltype(describe())> {
@@ -110,7 +110,7 @@ StatusOr<T> Printable(StatusOr<T> result) {
   return result;
 }
 
-// Opens the step that a path names.
+// Opens the step to which a path refers.
 template <typename Open>
 auto OpenAt(const std::string& path, const Open& open) {
   return OpenResolved([&] { return ResolveStep(path); }, open);
@@ -146,8 +146,8 @@ StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) {
   }
 }
 
-// Returns the arrays with this name, or that can have a field with it; nothing
-// if there are too many.
+// Returns the key itself and the keys of all arrays that could have it as a
+// field; nothing if there are too many.
 std::vector<std::string> ArraysWith(std::string_view key) {
   constexpr int64_t kMaxFields = 16;
   if (std::ranges::count(key, '.') > kMaxFields) return {};
@@ -173,19 +173,19 @@ struct ReaderContents {
   std::vector<ArrayEntry> entries;  // borrow from `saved`
   CheckpointInfo info;
   uint64_t identity = 0;  // of the save that wrote `saved`
-  // The files are known to be large enough for the arrays.
+  // True once the files are known to be large enough for the arrays.
   mutable std::atomic<bool> files_hold = false;
 };
 
 struct CheckpointReader::Impl {
   std::shared_ptr<const ReaderContents> contents;
-  std::unique_ptr<OpenFiles> kept = nullptr;  // null: no file stays open
+  std::unique_ptr<OpenFiles> kept = nullptr;  // null: files do not stay open
 
-  // Opens a step; with keys, only these arrays of it if that is less work.
+  // Opens a step. With keys, reads only these arrays if that is less work.
   static StatusOr<std::shared_ptr<const Impl>> Open(
       const std::string& step, const std::vector<std::string>& keys) {
     auto contents = std::make_shared<ReaderContents>();
-    const StatusOr<uint64_t> identity = IndexIdentity(step);  // first
+    const StatusOr<uint64_t> identity = IndexIdentity(step);  // before reading
     BELAY_ASSIGN_OR_RETURN(contents->saved, Printable(ReadIndex(step, keys)));
     BELAY_ASSIGN_OR_RETURN(contents->identity, Printable(identity));
     contents->entries = ArrayEntries(contents->saved);
@@ -203,7 +203,7 @@ struct CheckpointReader::Impl {
     return WithEarlierStep(status, path());
   }
 
-  // Names the step and the key, and an earlier step in place of a damaged one.
+  // Adds the step and the key, and for a damaged step an earlier one to use.
   Status Explain(std::string_view key, const Status& status) const {
     if (status.ok()) return status;
     const Status hinted = Hint(status);
@@ -213,7 +213,7 @@ struct CheckpointReader::Impl {
   }
 
   // Returns the status of a read, or an error if it may have read another save.
-  // Files that were open are of this one.
+  // Files that were already open belong to the right save.
   Status CheckSave(const Status& status) const {
     if (kept != nullptr && status.ok() && !kept->TakeOpened()) return status;
     const Status same =
@@ -223,7 +223,7 @@ struct CheckpointReader::Impl {
     return status;
   }
 
-  // Returns the array or the field of that key, or nothing.
+  // Returns the array or the field with that key, or nothing.
   std::optional<ArrayView> Look(std::string_view key) const {
     const SavedCheckpoint& saved = contents->saved;
     if (const StoredArray* const array = FindArray(saved, key)) {
@@ -243,7 +243,7 @@ struct CheckpointReader::Impl {
                         close.AbsentText(Cat("need one of ", arrays.size())))));
   }
 
-  // Returns the array of that key, if it has numbers and holds the box.
+  // Returns the array with that key, if it is numeric and contains the box.
   StatusOr<ArrayView> FindBox(std::string_view key, const Box& box) const {
     BELAY_ASSIGN_OR_RETURN(ArrayView view, Find(key));
     BELAY_RETURN_IF_ERROR(
@@ -254,8 +254,8 @@ struct CheckpointReader::Impl {
     return view;
   }
 
-  // Plans to read a box, before memory is taken for it. Checks that the files
-  // can hold the arrays of the index, until they can.
+  // Plans to read a box, before memory is allocated for it. Checks that the
+  // files can hold the arrays of the index, until the check succeeds.
   StatusOr<ArrayReading> PlanReading(const ArrayView& view,
                                      const Box& box) const {
     const SavedCheckpoint& saved = contents->saved;
@@ -416,7 +416,7 @@ Status CheckpointReader::ReadPieces(
   BELAY_ASSIGN_OR_RETURN(ArrayReading reading, impl_->PlanReading(view, box));
   StatusOr<Tensor> tensor = NewTensor(view.dtype, {0});
   const auto read = [&](const Box& tile) -> Status {
-    // Most pieces have the same shape, and the memory is used again.
+    // Most pieces have the same shape, so their memory is reused.
     if (tensor->shape() != tile.shape) {
       tensor = NewTensor(view.dtype, tile.shape);
     }
@@ -453,7 +453,7 @@ StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key) {
       const std::shared_ptr<const Impl> impl,
       OpenAt(path, [&](const std::string& step) {
         StatusOr<std::shared_ptr<const Impl>> some = Impl::Open(step, keys);
-        // A reader of all keys makes the better error.
+        // A reader of all keys gives the better error.
         if (!keys.empty() && (!some.ok() || !(*some)->Look(key))) {
           some = Impl::Open(step, {});
         }
@@ -470,7 +470,7 @@ StatusOr<Metadata> ReadMetadata(const std::string& path) {
 StatusOr<std::vector<ConversionRule>> ReadConversionRules(
     const std::string& file, const std::string& path,
     std::optional<int64_t> step) {
-  // Rules are written by hand, or by a script.
+  // Rules are written by hand or by a script, so their file is small.
   constexpr int64_t kMaxRuleBytes = int64_t{64} << 20;
   BELAY_ASSIGN_OR_RETURN(const std::string text,
                          Printable(ReadWhole(file, kMaxRuleBytes)));
@@ -493,7 +493,7 @@ StepPin& StepPin::operator=(StepPin&& other) noexcept = default;
 StepPin::~StepPin() = default;
 
 StatusOr<StepPin> StepPin::Take(const std::string& path) {
-  // The newest step may be another one once this one is gone.
+  // If this step is gone, the newest step may now be another one.
   constexpr int kTries = 10;
   std::string step;
   for (int i = 0; i < kTries; ++i) {
@@ -512,7 +512,7 @@ StatusOr<StepPin> StepPin::Take(const std::string& path) {
 
 namespace {
 
-// Read at a time; a few blocks, so that the memory stays small.
+// Bytes to read at a time: a few blocks, to save memory.
 constexpr int64_t kReadBytes = 4 * kBlockBytes;
 
 // Adds a loss of data to `damage`; returns other errors.
@@ -530,7 +530,7 @@ class ArrayVerifier {
                 const std::function<void(int64_t)>& progress)
       : saved_(saved), directory_(directory), progress_(progress) {}
 
-  // Reads one array, and compares its checksums if there are some.
+  // Reads one array, and compares its checksums if it has any.
   Status Verify(int32_t array, const ArrayEntry& entry, VerifyResult& result) {
     const StoredArray& stored = saved_.arrays[array];
     const int64_t bytes = ArrayBytes(stored);
@@ -542,12 +542,12 @@ class ArrayVerifier {
       if (summed.ok()) summed = SumDataset(stored, dataset, sum);
     }
     sum.Flush();
-    // Chunks whose filters HDF5 cannot undo have no bytes to compare.
+    // Chunks whose filters cannot be undone have no bytes to compare.
     if (absl::IsDataLoss(summed)) {
       return NoteDamage(Cat("key \"", stored.key, "\": "), summed,
                         result.damage);
     }
-    // A missing plugin leaves this array alone unverified.
+    // Without checksums, a missing plugin only leaves this array unverified.
     const bool lacks_plugin =
         absl::IsUnimplemented(summed) || absl::IsFailedPrecondition(summed);
     if (!saved_.has_checksums && lacks_plugin) return absl::OkStatus();
@@ -656,7 +656,7 @@ StatusOr<VerifyResult> Verify(
                          FindHdf5Damage(path, saved));
   result.damage.insert(result.damage.end(), damage.begin(), damage.end());
   const std::vector<ArrayEntry> entries = ArrayEntries(saved);
-  // Without checksums only filters can show damage.
+  // Without checksums, only filters can reveal damage.
   const auto is_read = [&](size_t array) {
     return saved.has_checksums || HasFilters(entries[array].datasets);
   };
@@ -669,7 +669,7 @@ StatusOr<VerifyResult> Verify(
     done += bytes;
     if (progress) progress(done, total);
   };
-  if (total == 0) advance(0);  // that nothing is left is progress as well
+  if (total == 0) advance(0);  // having nothing to do is progress as well
   ArrayVerifier verifier(saved, path, advance);
   for (size_t i = 0; i < entries.size(); ++i) {
     if (!is_read(i)) continue;
@@ -694,7 +694,7 @@ StatusOr<VerifyResult> VerifyCheckpoint(
 
 namespace {
 
-// Adds the pieces of one array to what each rank wants.
+// Adds each rank's piece of one array to what the rank wants.
 Status AddWants(const StoredArray& array, const Layout& layout,
                 std::vector<RankShards>& wanted) {
   const auto num_ranks = static_cast<int>(wanted.size());
@@ -737,7 +737,7 @@ StatusOr<std::vector<RankShards>> WantAll(
   return wanted;
 }
 
-// Sums what the plan says of one rank.
+// Sums up the plan of one rank.
 RankPreview Preview(const std::vector<ShardInfo>& shards,
                     const RankReads& reads, int32_t rank) {
   RankPreview preview;
@@ -760,7 +760,7 @@ RankPreview Preview(const std::vector<ShardInfo>& shards,
   return preview;
 }
 
-// Takes as much memory as the pieces need, of which a small index may say many.
+// Needs memory for all pieces; even a small index may list very many.
 StatusOr<RestorePreview> Plan(
     const std::string& path, int num_ranks,
     const std::function<Layout(const ArrayInfo&)>& layout_of,

@@ -26,7 +26,7 @@ struct CopyRun {
   std::optional<StepPin> pin = {};        // rank 0 only
   std::optional<ObjectGraph> graph = {};  // rank 0 only
   Metadata metadata = {};                 // rank 0 only; of the source
-  std::vector<KeyRows> rows = {};         // rank 0 only; of what is copied
+  std::vector<KeyRows> rows = {};         // rank 0 only; for the copied arrays
   uint64_t graph_fingerprint = 0;
   CopyPlan plan = {};
   // This rank's part.
@@ -41,7 +41,7 @@ Status CopyError(const CopyRun& run, const Status& status) {
   return AddPrefix(status, "copy \"", run.from, "\"");
 }
 
-// Stage list. Collective; agreed.
+// Checks the options. Collective; agreed.
 Agreed<> Begin(CommContext& context, const CopyRun& run) {
   const CopyOptions& options = run.options;
   Status status;
@@ -65,25 +65,26 @@ Agreed<> Begin(CommContext& context, const CopyRun& run) {
                            {"the option scratch", options.scratch}});
 }
 
-// A copy may replace a step, but not the one that it reads. Rank 0 only.
+// Checks that the copy does not replace the step that it reads; it may replace
+// any other step. Rank 0 only.
 Status CheckIsElsewhere(const CopyRun& run, const OpenedStep& opened) {
   const std::string& path = opened.source.path;
   const std::string to =
       StepPath(run.dir, run.to_step.value_or(opened.saved.step));
-  std::error_code unknown;  // what is not there is another one
+  std::error_code unknown;  // a missing path is not the source
   if (!std::filesystem::equivalent(path, to, unknown)) return absl::OkStatus();
   return absl::InvalidArgumentError(Cat("\"", to,
                                         "\" is the source of the copy; copy to "
                                         "another directory or another number"));
 }
 
-// The rows of ranks that a copy has: of arrays that are copied as they are, and
-// of those that rules only give another key. Rank 0 only.
+// Returns the rows per rank that a copy keeps: those of arrays that are copied
+// unchanged, or that rules merely rename. Rank 0 only.
 StatusOr<std::vector<KeyRows>> SelectRows(const CopyRun& run,
                                           const SavedCheckpoint& saved) {
   BELAY_ASSIGN_OR_RETURN(const RuleValues rules,
                          RuleValues::Create(run.options.rules));
-  std::map<std::string, std::string> sources;  // by key of the copy
+  std::map<std::string, std::string> sources;  // per key of the copy
   for (const MadeArray& made : run.plan.made) {
     const Transform value =
         rules.ValueFor(static_cast<size_t>(made.rule), made.matched);
@@ -109,7 +110,7 @@ StatusOr<std::string> PlanOnRoot(CopyRun& run, const OpenedStep& opened) {
   BELAY_RETURN_IF_ERROR(CheckIsElsewhere(run, opened));
   const std::string& path = opened.source.path;
   StatusOr<StepPin> pin = StepPin::Take(path);
-  // Without locks there is no manager that could delete it.
+  // A file system without locks has no manager that could delete the step.
   if (pin.ok()) {
     run.pin.emplace(*std::move(pin));
   } else if (pin.status().code() != absl::StatusCode::kUnimplemented) {
@@ -138,7 +139,7 @@ StatusOr<std::string> PlanOnRoot(CopyRun& run, const OpenedStep& opened) {
   return out.Take();
 }
 
-// Stage plan. Collective; agreed.
+// Plans the copy, in the stage "metadata". Collective; agreed.
 Agreed<> Plan(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   frame.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
@@ -160,7 +161,7 @@ Agreed<> Plan(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   return {};
 }
 
-// Sets the sources of the keys that rules make.
+// Sets the sources of the keys that rules create.
 Status Choose(CopyRun& run) {
   BELAY_ASSIGN_OR_RETURN(const RuleValues rules,
                          RuleValues::Create(run.options.rules));
@@ -171,7 +172,7 @@ Status Choose(CopyRun& run) {
   return absl::OkStatus();
 }
 
-// Makes memory for this rank's part.
+// Allocates memory for this rank's part.
 Status TakeMine(CopyRun& run, const CommContext& context) {
   CutForCopy(run.plan, context.rank(), context.size(), run.pieces);
   run.result.bytes = run.pieces.total_bytes;
@@ -181,7 +182,7 @@ Status TakeMine(CopyRun& run, const CommContext& context) {
   return Choose(run);
 }
 
-// Stages plan and read of a restore. Collective; agreed.
+// Reads this rank's part like a restore. Collective; agreed.
 Agreed<> Read(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   const Status mine =
       CatchExceptions([&] { return TakeMine(run, frame.context); });
@@ -190,7 +191,8 @@ Agreed<> Read(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
     const auto found = run.choices.find(key);
     return found == run.choices.end() ? RestoreChoice{} : found->second;
   };
-  // Very many values are listed in one place at a time: here, then to be saved.
+  // There may be very many values, so only one list of them exists at a time:
+  // for reading, then for saving.
   StatusOr<ValuesToRead> values = CatchExceptions([&] {
     return ChooseValues(ListForReading(run.pieces), *frame.handlers, choose);
   });
@@ -203,7 +205,7 @@ Agreed<> Read(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   return Agree(frame.context, CopyError(run, listed));
 }
 
-// All that comes before the save, which has a deadline of its own. Collective.
+// Does everything before the save, which has a deadline of its own. Collective.
 Agreed<> ReadSource(const Comm& comm, std::optional<int64_t> step,
                     CopyRun& run) {
   const RestoreSource source = MakeSource(run.from, step);
@@ -232,7 +234,7 @@ StatusOr<CopyResult> CopyCheckpoint(const Comm& comm, const std::string& from,
   BELAY_RETURN_IF_AGREED(ReadSource(comm, step, run));
   const int64_t number = to_step.value_or(run.result.saved.step);
   SaveOptions save = options.save;
-  save.check_replicas = false;  // each piece is here once
+  save.check_replicas = false;  // each piece exists only once
   save.cache = nullptr;
   if (save.metadata.empty()) save.metadata = run.metadata;
   BELAY_ASSIGN_OR_RETURN_AGREED(

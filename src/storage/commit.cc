@@ -33,7 +33,7 @@ StatusOr<bool> WaitUntil(const std::string& path, double seconds,
     if (is_seen || waited.count() >= seconds) return is_seen;
     std::this_thread::sleep_for(std::chrono::duration<double>(pause));
     pause = std::min(2 * pause, 0.5);
-    // Opening directories makes NFS ask whether they have changed.
+    // Opening the directories makes NFS check whether they have changed.
     ListDirectory(GetParent(GetParent(path))).IgnoreError();
     ListDirectory(GetParent(path)).IgnoreError();
   }
@@ -63,8 +63,8 @@ StatusOr<bool> WaitUntilHolds(const std::string& path,
 
 namespace {
 
-// A crash while a step was replaced, where names cannot be swapped in one step,
-// leaves the old one under another name.
+// If the file system cannot swap names atomically, a crash during a replacement
+// leaves the old step under another name.
 Status TakeBackReplaced(const std::string& committed) {
   const std::string spare = ReplacedName(committed);
   BELAY_ASSIGN_OR_RETURN(const bool has_spare, Exists(spare));
@@ -73,7 +73,7 @@ Status TakeBackReplaced(const std::string& committed) {
   return has_step ? RemoveOwn(spare) : Rename(spare, committed);
 }
 
-// A file or an empty directory is no step, whatever its name.
+// A file or an empty directory is not a step, whatever its name.
 StatusOr<bool> HoldsFiles(const std::string& path) {
   return LookWhileReplaced(path, [&]() -> StatusOr<bool> {
     const StatusOr<std::vector<std::string>> names = ListDirectory(path);
@@ -81,7 +81,7 @@ StatusOr<bool> HoldsFiles(const std::string& path) {
         absl::IsInvalidArgument(names.status())) {
       return false;
     }
-    // It may be a step; a restore of it reports the error.
+    // It may be a step; restoring it reports the error.
     if (absl::IsPermissionDenied(names.status())) return true;
     BELAY_RETURN_IF_ERROR(names.status());
     return !names->empty();
@@ -90,13 +90,13 @@ StatusOr<bool> HoldsFiles(const std::string& path) {
 
 struct Found {
   std::vector<StepLabel> labels;  // ascending
-  // A step that is being replaced is not among them.
+  // True if `labels` lacks a step that is being replaced.
   bool lacks_replaced = false;
 };
 
-// A listing may miss a step that is being overwritten, but then it shows the
-// directory of the save in progress. So each step of which any name is listed
-// is looked up by its own name.
+// A listing may miss a step that is being overwritten, but it then shows the
+// directory of the save in progress. So each step for which any of these names
+// is listed is looked up by its own name.
 template <typename Counts>
 StatusOr<Found> ListLabels(const std::string& run, Counts counts) {
   BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -127,10 +127,10 @@ StatusOr<Found> ListLabels(const std::string& run, Counts counts) {
   return found;
 }
 
-// Finds the steps that `counts` accepts. A listing may miss both a step that
-// appears meanwhile and the one that is deleted for it, so a run is empty only
-// if two listings say so. While a step is replaced by renames it has another
-// name, which a crash may leave for ever.
+// Finds the steps that `counts` accepts. A listing may miss both a step that is
+// just being committed and the one that is deleted in exchange, so a run counts
+// as empty only after two such listings. While a step is replaced by renames it
+// has another name, which a crash may leave forever.
 template <typename Counts>
 StatusOr<std::vector<StepLabel>> Look(const std::string& run, Counts counts) {
   constexpr int kLooks = 2, kLooksWhileReplaced = 50;
@@ -144,7 +144,7 @@ StatusOr<std::vector<StepLabel>> Look(const std::string& run, Counts counts) {
   }
 }
 
-// Returns the error of a step whose name is taken.
+// Returns the error for a step whose name is taken.
 Status InTheWay(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const bool holds_files, HoldsFiles(path));
   const std::string other = ParseStepName(GetLastName(path))
@@ -154,7 +154,7 @@ Status InTheWay(const std::string& path) {
       "a file or an empty directory is in the way; remove it or " + other;
   if (holds_files) {
     const StatusOr<bool> has_index = Exists(JoinPath(path, IndexName()));
-    // A directory that cannot be read counts as a step.
+    // A directory that cannot be read is treated as a step.
     cause =
         has_index.value_or(true)
             ? "the step is committed already; " + other + " or " +
@@ -220,14 +220,14 @@ Status BeginStep(const std::string& path, bool overwrite, bool durable,
   if (absl::IsAlreadyExists(made)) {
     return SavedTwice("save", path, "has begun at the same time");
   }
-  // Or the file system is out of reach, which a manager tolerates.
+  // The file system may also be unreachable, which a manager tolerates.
   if (made.ok() && absl::IsNotFound(marked)) {
     return absl::NotFoundError(
         SavedTwice("save", path, "has removed the directory of this one")
             .message());
   }
   BELAY_RETURN_IF_ERROR(made);
-  // Nobody else would know whose it is.
+  // Nobody would know to which save the directory belongs.
   if (!marked.ok()) RemoveTree(directory).IgnoreError();
   return marked;
 }
@@ -245,7 +245,7 @@ Status RemoveAllDebris(const std::string& path) {
     std::string_view step = name;
     if (!WithoutInProgress(step) || step != GetLastName(path)) continue;
     const Status removed = RemoveOwn(JoinPath(parent, name));
-    // Another save of this step may have been faster, or still writes there.
+    // Another save of this step may have been faster, or may still write there.
     const bool is_rival =
         absl::IsNotFound(removed) || absl::IsAlreadyExists(removed);
     if (!is_rival) BELAY_RETURN_IF_ERROR(removed);
@@ -270,7 +270,7 @@ Status TakeStep(const std::string& path, uint64_t nonce) {
   BELAY_RETURN_IF_ERROR(moved);
   const StatusOr<bool> ours = Exists(JoinPath(own, MarkerName(nonce)));
   if (ours.ok() && *ours) return absl::OkStatus();
-  // Another save has taken it over between the two calls, and gets it back.
+  // Another save took it over between the two calls; give it back.
   const Status back = Rename(own, from);
   BELAY_RETURN_IF_ERROR(ours.status());
   BELAY_RETURN_IF_ERROR(back);
@@ -291,7 +291,7 @@ Status AfterUndo(const std::string& path, const Status& failure,
 
 namespace {
 
-// CommitStep, with errors of the file system as they are.
+// Does the work of CommitStep, but passes errors of the file system unchanged.
 Status Commit(const std::string& path, bool overwrite, bool durable,
               uint64_t nonce) {
   const std::string from = InProgressPath(path, nonce);
@@ -319,7 +319,7 @@ Status CommitStep(const std::string& path, bool overwrite, bool durable,
                   uint64_t nonce) {
   const Status status = Commit(path, overwrite, durable, nonce);
   if (!absl::IsNotFound(status)) return status;
-  // Or the file system is out of reach, which a manager tolerates.
+  // The file system may also be unreachable, which a manager tolerates.
   return absl::NotFoundError(
       SavedTwice("commit", path, "has removed what this one was committing")
           .message());
@@ -392,7 +392,7 @@ bool IsWholeMarker(std::string_view name) {
          name.starts_with(MarkerName(0).substr(0, 7));
 }
 
-// NFS renames a file so when it is removed while somebody has it open.
+// NFS gives a file such a name if it is removed while a process has it open.
 bool IsOpenElsewhere(std::string_view name) { return name.starts_with(".nfs"); }
 
 bool IsOwn(std::string_view name) {
@@ -437,7 +437,8 @@ Status RemoveOwn(const std::string& path) {
   });
   BELAY_RETURN_IF_ERROR(
       NoForeign("remove", path, "nothing is removed", std::move(names)));
-  // Renamed first: whoever is about to commit it gets all of it or nothing.
+  // Renames first, so that a save that is about to commit it gets all of it or
+  // nothing.
   std::string_view step = path;
   WithoutInProgress(step);
   const std::string aside = InProgressPath(step, NewNonce());
@@ -449,7 +450,7 @@ Status CheckReplaceable(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const bool is_checkpoint,
                          Exists(JoinPath(path, IndexName())));
   const Status own = CheckOnlyOwn("overwrite", path, "nothing is removed");
-  // A step without its index may still hold only files of belay.
+  // A step without its index may still contain only belay's files.
   const bool is_foreign =
       absl::IsFailedPrecondition(own) || absl::IsInvalidArgument(own);
   if (is_checkpoint || !is_foreign) return own;

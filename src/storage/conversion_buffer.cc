@@ -20,7 +20,7 @@ const Shape& StoredShape(const FormedShards& formed, int32_t shard) {
                               : formed.forms[shard].shape;
 }
 
-// Elements of one dtype in a store.
+// Elements of one dtype, addressed through a store.
 template <typename Byte>
 struct Elements {
   DType dtype;
@@ -87,7 +87,7 @@ Status ConversionBuffer::Start(int64_t bytes, std::string_view key,
   if (bytes == 0 || bytes <= size_) return absl::OkStatus();
   return CatchBadAlloc(Cat(bytes, " bytes to stage \"", key, "\""), [&] {
     size_ = 0;
-    memory_ = nullptr;  // first: never both at once
+    memory_ = nullptr;  // free first: never hold both
     memory_ = NewBytes(bytes + 2 * kPlaces);
     auto* const first = reinterpret_cast<char*>(memory_.get());
     page_ = first + kPlaces - reinterpret_cast<uintptr_t>(first) % kPlaces;

@@ -20,8 +20,9 @@ int SetOpenFileLock(int fd, short type) {
 
 namespace {
 
-// Lets the users that may write to the directory of a file read and write the
-// file. Leaves it as it is if that fails: the file system may have no modes.
+// Gives read and write permission to the users that may write to the file's
+// directory. Leaves the file as it is if that fails: the file system may not
+// support modes.
 void TakeRightsOfDirectory(int fd, const std::string& path) {
   struct stat file = {}, directory = {};
   if (::fstat(fd, &file) != 0 ||
@@ -31,8 +32,8 @@ void TakeRightsOfDirectory(int fd, const std::string& path) {
   const mode_t writers = directory.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH);
   const mode_t mode = S_IRUSR | S_IWUSR | writers | (writers << 1);
   if (file.st_uid != ::geteuid() || (file.st_mode & 0777) == mode) return;
-  // The file gets the group of the directory, unless an access control list
-  // names the writers: then the mode only bounds it.
+  // Gives the file the group of the directory, unless an access control list
+  // names the writers; then the mode is only an upper bound.
   const bool has_list =
       ::fgetxattr(fd, "system.posix_acl_access", nullptr, 0) > 0;
   if (file.st_gid != directory.st_gid && !has_list &&
@@ -43,8 +44,8 @@ void TakeRightsOfDirectory(int fd, const std::string& path) {
 }
 
 // Checks that only belay can have made an existing file: it has no other name,
-// and holds what belay writes. Somebody may have linked the file of another
-// user here.
+// and holds what belay writes. Otherwise somebody may have linked another
+// user's file here.
 Status CheckIsOurs(int fd, const std::string& path,
                    std::string_view beginning) {
   struct stat stat = {};
@@ -71,7 +72,7 @@ StatusOr<FileLock> FileLock::Open(std::string path,
                                   std::string_view beginning) {
   BELAY_RETURN_IF_ERROR(fault::Point("open"));
   // A symbolic link must never redirect these writes, whatever the environment
-  // says.
+  // allows.
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW;
   constexpr mode_t kMode = S_IRUSR | S_IWUSR;
   StatusOr<Descriptor> file = OpenRegular(path, kFlags | O_EXCL, "open", kMode);
@@ -150,7 +151,7 @@ StatusOr<HeldFile> OpenHeldIndex(std::string_view operation,
   return HeldFile(*std::move(file));
 }
 
-// Returns whether somebody has a lock on the file, without taking one.
+// Returns true if any process has locked the file. Takes no lock itself.
 bool IsLocked(int fd) {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
@@ -186,7 +187,7 @@ StatusOr<HeldFile> LockAgainstPins(std::string_view operation,
                                    const std::string& path) {
   const std::string index = JoinPath(path, IndexName());
   StatusOr<HeldFile> file = OpenHeldIndex(operation, index, O_RDWR);
-  if (absl::IsPermissionDenied(file.status())) {  // its owner protects it
+  if (absl::IsPermissionDenied(file.status())) {  // protected by its owner
     BELAY_ASSIGN_OR_RETURN(file, OpenHeldIndex(operation, index, O_RDONLY));
     if (IsLocked(file->fd())) return IsPinned(operation, path);
     return file;

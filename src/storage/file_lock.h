@@ -1,7 +1,7 @@
-// A file that one open file of all can lock, and its content.
+// A file that one open file at a time can lock, and its content.
 //
-// The kernel frees the lock when its holder ends, however it ends. Another
-// open file of the same process is refused as one of another process is.
+// The kernel frees the lock when its holder ends, for whatever reason. A second
+// open file of the same process is refused like one of another process.
 // Fault points and errors are as in posix_file.
 
 #ifndef BELAY_STORAGE_FILE_LOCK_H_
@@ -11,10 +11,10 @@
 
 namespace belay {
 
-// Locks (F_WRLCK) or frees (F_UNLCK) all of an open file, as fcntl does, and
-// does not wait. The lock belongs to the open file and not to the process, so
-// that closing another one keeps it. Those that flock takes, as HDF5 does, are
-// others.
+// Locks (F_WRLCK) or unlocks (F_UNLCK) a whole open file with fcntl, without
+// waiting. The lock belongs to the open file, not to the process, so closing
+// another open file of the same path keeps it. It does not conflict with locks
+// of flock, which HDF5 takes.
 int SetOpenFileLock(int fd, short type);
 
 enum class LockResult {
@@ -23,8 +23,8 @@ enum class LockResult {
   kUnsupported,  // the file system has no locks
 };
 
-// Does the same, or locks for reading (F_RDLCK), which several open files may
-// do. `path` is for errors.
+// Like SetOpenFileLock, also for read locks (F_RDLCK), which several open files
+// may hold at a time. `path` is for errors.
 StatusOr<LockResult> TryOpenFileLock(int fd, short type,
                                      const std::string& path);
 
@@ -33,13 +33,12 @@ class FileLock {
  public:
   using Result = LockResult;
 
-  // Opens a file, or creates it empty. Those who may write to its directory can
-  // open it, and nobody else: a lock needs no more than an open file. A file
-  // that exists must have no other name, and must be empty, begin with
-  // `beginning` or be a part of it. Otherwise nothing of it is changed.
-  // Errors, besides those of OpenRegular: FailedPrecondition - belay has not
-  // made
-  //   the file.
+  // Opens the file, or creates it empty. All users that may write to its
+  // directory can open it, and nobody else: whoever can open it can lock it. An
+  // existing file must have no other name, and its content must be empty, begin
+  // with `beginning` or be a prefix of it. Otherwise the file stays unchanged.
+  // Errors: FailedPrecondition - belay has not made the file; those of
+  //   OpenRegular.
   static StatusOr<FileLock> Open(std::string path, std::string_view beginning);
 
   FileLock() = default;
@@ -47,8 +46,7 @@ class FileLock {
   // Takes the lock if it is free. Does not wait.
   StatusOr<Result> Try();
 
-  // Gives the lock up, also for processes that were forked off meanwhile and
-  // have the file open.
+  // Releases the lock, even if forked processes still have the file open.
   void Free();
 
   // Returns at most `max_bytes` of the content.
@@ -57,7 +55,7 @@ class FileLock {
   // Replaces the content, and makes it durable.
   Status Write(std::string_view content);
 
-  // Returns whether the open file has not been removed or replaced.
+  // Returns true if the path still leads to the open file.
   bool HasItsName() const;
 
   bool is_open() const { return file_.fd() >= 0; }
@@ -73,8 +71,8 @@ class FileLock {
   bool is_new_ = false;
 };
 
-// Pins on steps: readers share a lock on the index, and whoever removes the
-// step locks it alone.
+// Pins on steps: readers share a lock on the index, and the process that
+// removes the step locks it exclusively.
 
 // An open index; not open if the step has none.
 class HeldFile : public Descriptor {
@@ -83,13 +81,13 @@ class HeldFile : public Descriptor {
   explicit HeldFile(Descriptor file) : Descriptor(std::move(file)) {}
 };
 
-// Pins the step at `path`. The result is not open if the step has lost its name
-// meanwhile, or is about to.
+// Pins the step at `path`. The result is not open if the step has lost its
+// name, or is about to lose it.
 // Errors: Unimplemented - the file system has no locks; those of OpenRegular.
 StatusOr<HeldFile> PinStep(const std::string& path);
 
-// Keeps others from pinning a step that is to lose its name, as long as the
-// result lives. Rank 0 only. A step without an index has no pins.
+// Keeps other processes from pinning a step that is about to lose its name,
+// while the result exists. Rank 0 only. A step without an index has no pins.
 // Errors: FailedPrecondition - a program has pinned it; the message begins with
 //   `operation`; those of OpenRegular.
 StatusOr<HeldFile> LockAgainstPins(std::string_view operation,

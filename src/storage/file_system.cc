@@ -30,7 +30,7 @@
 namespace belay {
 namespace {
 
-// Measured: targets that are less than this ahead of the source are slow.
+// Measured: copies are slow if the target is ahead by less than this.
 constexpr int64_t kSlowBytes = 32;
 
 #ifdef __x86_64__
@@ -63,7 +63,7 @@ bool IsSlowTarget(const ShardMemory& memory, const Box& box,
                   const Extent& extent) {
   const ElementRun run = FirstRun(box, memory.box, extent.box);
   const int64_t size = memory.element_size;
-  // The copy of less than a page is soon over.
+  // A copy of less than a page is short.
   if (run.length * size < kPlaces) return false;
   const auto address = reinterpret_cast<uintptr_t>(memory.data + run.a * size);
   const int64_t offset = extent.offset + run.b * size;
@@ -77,15 +77,15 @@ bool IsSlowTarget(const ShardMemory& memory, const Box& box,
 
 namespace {
 
-// linux/magic.h has the file systems of the kernel's own tree, and of those
-// only what its release knew.
+// linux/magic.h lists only file systems in the kernel's own tree, and depends
+// on the kernel release.
 constexpr int64_t kLustreMagic = 0x0BD00BD0;
 constexpr int64_t kGpfsMagic = 0x47504653;
 constexpr int64_t kBeeGfsMagic = 0x19830326;
 constexpr int64_t kCephMagic = 0x00C36400;
 constexpr int64_t kFuseMagic = 0x65735546;
 
-// Asks `path`, or the nearest directory above it that answers.
+// Calls `call` for `path`, then for each parent until it succeeds.
 template <typename Found>
 std::optional<Found> NearestAbove(std::string path,
                                   int (*call)(const char*, Found*)) {
@@ -98,7 +98,7 @@ std::optional<Found> NearestAbove(std::string path,
   }
 }
 
-// A file system in user space has no number of its own.
+// FUSE file systems all share one magic number.
 FileSystem FindInUserSpace(const std::string& path) {
   const auto found = NearestAbove<struct stat>(path, ::stat);
   if (!found) return FileSystem::kOther;
@@ -196,23 +196,23 @@ constexpr uint32_t kInPool = 0x0BD30BD0;
 constexpr uint32_t kComposite = 0x0BD60BD0;
 
 // A plain layout: magic, pattern, 16 bytes that name the object, stripe size at
-// 24, count at 28, then the name of the pool, then the objects.
+// byte 24, count at byte 28, then the name of the pool, then the objects.
 constexpr size_t kPlainBytes = 32;
 constexpr size_t kInPoolBytes = 48;
 constexpr size_t kObjectBytes = 24;
-constexpr uint32_t kOnMetadataServer = 0x100;  // of a pattern
+constexpr uint32_t kOnMetadataServer = 0x100;  // a bit of the pattern
 constexpr uint16_t kAllServers = 0xFFFF;
-constexpr uint32_t kLeastStripe = uint32_t{64} << 10;  // and what it counts by
+constexpr uint32_t kLeastStripe = uint32_t{64} << 10;  // and the unit of sizes
 
-// A composite one: magic, its size at 4, number of components at 14, then one
-// entry for each, which says at 24 where its plain layout is and at 28 how
-// long.
+// A composite layout: magic, its size at byte 4, the number of components at
+// byte 14, then one entry per component. Bytes 24 and 28 of an entry are the
+// offset and the length of the component's plain layout.
 constexpr size_t kCompositeBytes = 32;
 constexpr size_t kEntryBytes = 48;
 
 using Bytes = std::span<const std::byte>;
 
-// Requires that it lies within the bytes.
+// Requires that the value is within the bytes.
 template <typename T>
 T At(Bytes bytes, size_t offset) {
   T value{};
@@ -230,7 +230,7 @@ Status CheckLength(const char* what, uint64_t need, Bytes bytes) {
   return NoLayout(what, need, bytes.size());
 }
 
-// Returns nothing for data on the metadata server.
+// Returns nothing if the data is on the metadata server.
 StatusOr<std::optional<LustreLayout>> ParsePlain(Bytes bytes) {
   BELAY_RETURN_IF_ERROR(CheckLength("it ends early", kPlainBytes, bytes));
   const auto magic = At<uint32_t>(bytes, 0);
@@ -245,7 +245,7 @@ StatusOr<std::optional<LustreLayout>> ParsePlain(Bytes bytes) {
   if (size == 0 || size % kLeastStripe != 0) {
     return NoLayout("its stripe size is not a multiple", kLeastStripe, size);
   }
-  // A file that is not written yet has no objects.
+  // A file that has not been written yet has no objects.
   const size_t objects = bytes.size() - header;
   if (objects != 0 && objects != count * kObjectBytes) {
     return NoLayout("its objects have a wrong length", count * kObjectBytes,
@@ -260,7 +260,7 @@ int64_t StripeWidth(const LustreLayout& layout) {
          (layout.stripe_count == 0 ? kAllServers : layout.stripe_count);
 }
 
-// Requires a whole header.
+// Requires a complete header.
 StatusOr<std::optional<LustreLayout>> ParseComposite(Bytes bytes) {
   const auto size = At<uint32_t>(bytes, 4);
   if (size != bytes.size()) {
@@ -307,9 +307,9 @@ namespace {
 constexpr int64_t kStripeGranule = int64_t{4} << 10;
 constexpr int64_t kMaxStripeBytes = int64_t{4} << 30;
 constexpr int64_t kMaxServers = 4096;
-constexpr size_t kMaxAttributeBytes = size_t{64} << 10;  // as the kernel's
+constexpr size_t kMaxAttributeBytes = size_t{64} << 10;  // the kernel's limit
 
-// An extended attribute; empty if there is none.
+// Returns an extended attribute; empty if there is none.
 std::vector<std::byte> ReadAttribute(const std::string& path,
                                      const char* name) {
   std::vector<std::byte> value(kMaxAttributeBytes);
@@ -319,7 +319,7 @@ std::vector<std::byte> ReadAttribute(const std::string& path,
   return value;
 }
 
-// A whole number; 0 if it is none.
+// Returns a positive whole number; 0 if the text is not one.
 int64_t NumberIn(std::string_view text) {
   int64_t number = 0;
   const char* const end = text.data() + text.size();
@@ -332,7 +332,7 @@ int64_t AttributeNumber(const std::string& path, const char* name) {
   return NumberIn({reinterpret_cast<const char*>(value.data()), value.size()});
 }
 
-// Ignores numbers that make no sense.
+// Ignores impossible values.
 void Set(int64_t stripe_bytes, int64_t servers, Striping& striping) {
   if (stripe_bytes < kStripeGranule || stripe_bytes > kMaxStripeBytes ||
       stripe_bytes % kStripeGranule != 0) {
@@ -348,7 +348,7 @@ void AskLustre(const std::string& path, Striping& striping) {
   if (layout.ok()) Set(layout->stripe_bytes, layout->stripe_count, striping);
 }
 
-// GPFS does not tell the number of servers of a file.
+// GPFS does not report the number of servers of a file.
 void AskGpfs(const std::string& path, Striping& striping) {
   struct stat found {};
   if (::stat(path.c_str(), &found) == 0) Set(found.st_blksize, 0, striping);
@@ -369,7 +369,7 @@ void AskBeeGfs(const std::string& path, Striping& striping) {
 
 void AskCeph(const std::string& path, Striping& striping) {
   const int64_t count = AttributeNumber(path, "ceph.file.layout.stripe_count");
-  // Objects of one stripe each go to servers as a hash says.
+  // A stripe count of 1 still uses many servers: a hash assigns the objects.
   Set(AttributeNumber(path, "ceph.file.layout.stripe_unit"),
       count > 1 ? count : 0, striping);
 }

@@ -15,21 +15,21 @@
 namespace belay {
 namespace {
 
-// Names the file, unless the message does.
+// Prefixes the file name, unless the message already has it.
 Status NameFile(const std::string& path, const Status& status) {
   const std::string begin = absl::StrFormat("read \"%s\": ", path);
   if (status.ok() || absl::StartsWith(status.message(), begin)) return status;
   return Status(status.code(), absl::StrCat(begin, status.message()));
 }
 
-// Returns DataLoss: the file has another dataset than the index says.
+// Returns DataLoss: the dataset in the file differs from the index.
 Status IsAnother(const FilteredDataset& dataset, std::string_view what) {
   return absl::DataLossError(Cat("dataset \"", dataset.path, "\": its ", what,
                                  " is not what the index says"));
 }
 
-// Checks that the file has what the index says. HDF5 adds parameters to those
-// that a filter was given.
+// Checks that the dataset in the file matches the index. Compares filters by ID
+// only: HDF5 adds parameters to the ones that were given.
 Status CheckDataset(const FilteredDataset& dataset,
                     const h5::ChunkedDataset& found) {
   const h5::ElementType type = {dataset.dtype, 0, dataset.fields};
@@ -73,10 +73,10 @@ class ChunkFile {
   const std::string& path() const { return file_->bytes().name(); }
   h5::BoundedFile& bytes() { return file_->bytes(); }
 
-  // Returns the chunk that begins at `corner`, an element of the array, whole
-  // also at the edges.
+  // Returns the chunk that begins at `corner`, an element of the array. The
+  // chunk is complete even at the edges of the dataset.
   // Errors: DataLoss - damaged, or another dataset than the index says;
-  //   Unimplemented - HDF5 has stored it in a way that is not read here, or
+  //   Unimplemented - stored by HDF5 in a way that is not supported here, or
   //   h5::CanUndo does not know its filters; those of h5::BoundedFile.
   StatusOr<BoxBytes> Read(const FilteredDataset& dataset, const Shape& corner) {
     BELAY_ASSIGN_OR_RETURN(const h5::ChunkedDataset* found, Find(dataset));
@@ -93,7 +93,7 @@ class ChunkFile {
     }
     BoxBytes chunk = {.box = {.offset = corner, .shape = found->chunk},
                       .bytes = {}};
-    // The last axis of an array of structs counts their bytes.
+    // The last axis of an array of structs has the bytes of a struct.
     if (!dataset.fields.empty()) {
       chunk.box.shape.push_back(found->element_bytes);
     }
@@ -102,7 +102,7 @@ class ChunkFile {
     return chunk;
   }
 
-  // Finds a dataset, and checks that it is what the index says. Borrowed.
+  // Finds a dataset and checks that it matches the index. Borrowed.
   StatusOr<const h5::ChunkedDataset*> Find(const FilteredDataset& dataset) {
     auto known = datasets_.find(dataset.path);
     if (known == datasets_.end()) {
@@ -140,7 +140,7 @@ void FilteredReader::Close() {
   guarded_file_.reset();
 }
 
-// Reads a box of the array, of which there are as many bytes.
+// Reads a box of the array into `bytes`, which has its size.
 Status FilteredReader::AskHdf5(const std::string& path,
                                const FilteredDataset& dataset, const Box& box,
                                std::string& bytes) {
@@ -154,7 +154,7 @@ Status FilteredReader::AskHdf5(const std::string& path,
       dataset.path, {dataset.dtype, 0, dataset.fields}, dataset.filters,
       FromCorner(box, dataset.box.offset),
       reinterpret_cast<std::byte*>(bytes.data()));
-  if (!status.ok()) guarded_file_.reset();  // it may have ended
+  if (!status.ok()) guarded_file_.reset();  // the process may have ended
   return status;
 }
 
@@ -171,7 +171,7 @@ Status FilteredReader::TryChunk(const std::string& path,
 Status FilteredReader::ReadByHdf5(const std::string& path,
                                   const FilteredDataset& dataset,
                                   Chunk& chunk) {
-  // A few bytes may say that they are a chunk of any size.
+  // A few stored bytes may claim to be a chunk of any size.
   constexpr int64_t kLargeChunk = int64_t{64} << 20;
   const int64_t bytes = NumElements(chunk.box.shape) * DTypeSize(dataset.dtype);
   if (bytes > kLargeChunk) {
@@ -255,15 +255,15 @@ Status FilteredReader::Read(const std::string& path,
 
 namespace {
 
-// Fewer claimed bytes are harmless.
+// Up to this many claimed bytes are harmless.
 constexpr int64_t kFewBytes = int64_t{64} << 20;
-// Most values are compressed by less.
+// Most data compresses by less.
 constexpr int64_t kUsualRatio = 8;
 
-// No filter of HDF5 itself compresses more.
+// HDF5's built-in filters compress by at most this factor.
 constexpr int64_t kMaxOfDeflate = 1040;
 
-// Bytes of a file that a dataset has.
+// The bytes in a file that belong to a dataset.
 struct Part {
   int64_t begin = 0;
   int64_t end = 0;
@@ -273,17 +273,17 @@ struct Part {
 // The claims of the index about one file.
 struct Claims {
   std::vector<int32_t> datasets;
-  int64_t filtered_bytes = 0;  // of values that have passed filters
+  int64_t filtered_bytes = 0;  // unpacked, of filtered values
 };
 
-// The bytes of the values in a dataset.
+// The size in bytes of the values in a dataset.
 int64_t ValueBytes(const SavedCheckpoint& saved, const StoredDataset& dataset) {
   return NumElements(dataset.box.shape) *
          IoElementSize(saved.arrays[dataset.array].dtype);
 }
 
-// Returns the claims by file. Their sum does not overflow: FromColumns checks
-// that.
+// Returns the claims per file. The sums do not overflow, as FromColumns has
+// checked.
 std::vector<Claims> CollectClaims(const SavedCheckpoint& saved) {
   std::vector<Claims> claims(saved.files.size());
   for (size_t i = 0; i < saved.datasets.size(); ++i) {
@@ -297,7 +297,7 @@ std::vector<Claims> CollectClaims(const SavedCheckpoint& saved) {
   return claims;
 }
 
-// The stored parts of one file, with the datasets that claim them.
+// The stored parts of one file, and the datasets that claim them.
 class FileParts {
  public:
   FileParts(const SavedCheckpoint& saved, ChunkFile& file)
@@ -308,7 +308,7 @@ class FileParts {
     const StoredArray& array = saved_.arrays[dataset.array];
     if (IsEmpty(dataset.box)) return absl::OkStatus();
     if (dataset.filters.empty()) {
-      // CheckBytesCountOnce has compared these with each other.
+      // CheckBytesCountOnce has checked unfiltered datasets against each other.
       return AddPart(dataset.offset,
                      dataset.offset + ValueBytes(saved_, dataset), number);
     }
@@ -318,8 +318,8 @@ class FileParts {
                                    .filters = dataset.filters,
                                    .fields = array.fields};
     Status status = AddChunks(filtered, number);
-    // Chunks that only HDF5 unpacks may have an index that only HDF5 reads; and
-    // if a plugin is missing, the other arrays can be read nevertheless.
+    // Chunks that only HDF5 unpacks may have an index that only HDF5 reads. And
+    // without the plugin, the other arrays can still be read.
     if ((absl::IsUnimplemented(status) || absl::IsFailedPrecondition(status)) &&
         !h5::CanUndo(dataset.filters)) {
       return absl::OkStatus();
@@ -327,7 +327,7 @@ class FileParts {
     return NameKey(number, status);
   }
 
-  // Checks that no two of them have a byte in common.
+  // Checks that no two parts have a byte in common.
   Status CheckDisjoint() {
     std::sort(parts_.begin(), parts_.end(),
               [](const Part& a, const Part& b) { return a.begin < b.begin; });
@@ -346,8 +346,8 @@ class FileParts {
   }
 
  private:
-  // Adds the chunks of a dataset. Undoes the filters of the one of most bytes
-  // for each stored one, if these filters may compress by any ratio.
+  // Adds the chunks of a dataset. If their filters may compress by any ratio,
+  // unpacks the chunk with the highest ratio.
   Status AddChunks(const FilteredDataset& dataset, int32_t number) {
     BELAY_ASSIGN_OR_RETURN(const h5::ChunkedDataset* found,
                            file_.Find(dataset));
@@ -374,7 +374,7 @@ class FileParts {
     if (largest_ratio <= kMaxOfDeflate) return absl::OkStatus();
     Shape corner = dataset.box.offset;
     const Shape in_dataset = h5::FindChunkCorner(*found, largest);
-    // The dataset of structs lacks the last axis of the array.
+    // A dataset of structs does not have the last axis of the array.
     for (size_t axis = 0; axis < in_dataset.size(); ++axis) {
       corner[axis] += in_dataset[axis];
     }
@@ -383,8 +383,8 @@ class FileParts {
 
   Status AddPart(int64_t begin, int64_t end, int32_t dataset) {
     if (begin == end) return absl::OkStatus();
-    // Checked at each part: many datasets may share an index of chunks, and
-    // would make more parts than the file has room for.
+    // Checked for each part: many datasets may share one chunk index, and would
+    // add more parts than the file has room for.
     if ((bytes_ += end - begin) > file_.bytes().size()) {
       return absl::DataLossError(
           Cat("chunks up to this one share stored bytes (need ", bytes_,
@@ -411,13 +411,13 @@ class FileParts {
   ChunkFile& file_;
   FilteredReader reader_;
   std::vector<Part> parts_;
-  int64_t bytes_ = 0;  // of all of them
+  int64_t bytes_ = 0;  // of all parts
 };
 
 Status CheckFile(const std::string& path, const SavedCheckpoint& saved,
                  const std::vector<int32_t>& datasets) {
   StatusOr<std::unique_ptr<ChunkFile>> file = ChunkFile::Open(path);
-  // A read of it will report that it is missing.
+  // Reading the missing file will report the error.
   if (absl::IsNotFound(file.status())) return absl::OkStatus();
   BELAY_RETURN_IF_ERROR(file.status());
   FileParts parts(saved, **file);
@@ -427,7 +427,7 @@ Status CheckFile(const std::string& path, const SavedCheckpoint& saved,
   return parts.CheckDisjoint();
 }
 
-// Checks the files that claim more than `ratio` bytes for each byte.
+// Checks the files that claim at least `ratio` bytes per byte of the file.
 Status CheckFiles(const std::string& directory, const SavedCheckpoint& saved,
                   const std::vector<Claims>& claims, int64_t ratio) {
   for (size_t i = 0; i < claims.size(); ++i) {

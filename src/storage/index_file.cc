@@ -21,18 +21,19 @@
 namespace belay {
 namespace {
 
-// Metadata may take so much more memory than space in its file: short texts do.
+// The metadata may need this much more memory than space in its file: short
+// texts do.
 constexpr int64_t kMemoryPerByte = 40;
 // A file system may compress what it stores; a hole takes no space at all.
 constexpr int64_t kMaxCompressed = 8;
 constexpr int64_t kLeastBudget = int64_t{16} << 20;
 
-// Returns the length that an open file would have without its holes; more, if
+// Returns the length that an open file would have without its holes; more if
 // the file system may have compressed it.
 int64_t BytesWithoutHoles(const PosixFile& file, const FileStat& stat) {
   if (stat.allocated_bytes >= stat.size / kMaxCompressed) return stat.size;
-  // Some file systems count what they have stored only later, or never; some
-  // of these know no holes either.
+  // Some file systems report the space of written data only later, or never.
+  // Some of these do not report holes either.
   constexpr int64_t kMaxUncounted = int64_t{1} << 30;
   const int64_t data = std::min(file.DataBytes(), kMaxUncounted);
   return std::clamp(stat.allocated_bytes * kMaxCompressed,
@@ -73,7 +74,7 @@ namespace {
 StatusOr<PosixFile> OpenFileOfStep(const std::string& path) {
   StatusOr<PosixFile> file = PosixFile::Open(path, PosixFile::Mode::kRead);
   if (!absl::IsInvalidArgument(file.status())) return file;
-  // A link, or what is no file at all, has been put in its place.
+  // It was replaced by a link, or by something that is not a file.
   return absl::DataLossError(file.status().message());
 }
 
@@ -105,7 +106,7 @@ Status FinishIndex(const std::string& path, const IndexImage& image,
         image.checksum_offset, checksums.data(),
         static_cast<int64_t>(checksums.size() * sizeof(uint32_t))));
   }
-  // The second part of the digest is about these.
+  // The second part of the digest covers these values.
   const uint32_t digest = ComputeValueDigest(step, time, checksums);
   BELAY_RETURN_IF_ERROR(file.PwriteAll(image.digest_offset + sizeof(digest),
                                        &digest, sizeof(digest)));
@@ -158,8 +159,9 @@ Status CheckSameStep(std::string_view operation, const std::string& directory,
 
 namespace {
 
-// Finds files of several names, whose bytes are stored once. Those without
-// values may have several names: a tool that links equal files finds them.
+// Detects files with several names, whose bytes are stored only once. Files
+// without values may have several names: tools that link equal files create
+// them.
 class LinkedFiles {
  public:
   explicit LinkedFiles(const SavedCheckpoint& saved)
@@ -169,7 +171,7 @@ class LinkedFiles {
     }
   }
 
-  // Checks a file that is there.
+  // Checks an existing file.
   Status Add(size_t file, const std::string& path, const FileStat& stat) {
     if (stat.links <= 1 || !has_values_[file]) return absl::OkStatus();
     const auto [known, is_new] = by_number_.try_emplace(stat.number, file);
@@ -186,7 +188,7 @@ class LinkedFiles {
   absl::flat_hash_map<uint64_t, size_t> by_number_;
 };
 
-// Returns what each file has at least for chunks with filters. Requires files
+// Returns the minimum size of the filtered chunks of each file. Requires files
 // that can hold them.
 std::vector<int64_t> LeastChunkBytes(const SavedCheckpoint& saved) {
   std::vector<int64_t> bytes(saved.files.size());
@@ -236,7 +238,7 @@ Status CheckDataFiles(const std::string& directory,
 
 Status CheckChunksFit(std::string_view operation, const std::string& directory,
                       const SavedCheckpoint& saved) {
-  // In a plan, and in a file.
+  // Per chunk: in a plan, and in a file.
   constexpr int64_t kBytesPlanned = 256, kLeastBytesStored = 64;
   constexpr int64_t kFewChunks = int64_t{1} << 18;
   int64_t chunks = 0;
@@ -272,8 +274,7 @@ Status CheckChunksFit(std::string_view operation, const std::string& directory,
 
 namespace {
 
-// An index that is open: its columns are read without libhdf5, which trusts
-// what it reads.
+// An open index. Its columns are read without libhdf5, which trusts its input.
 struct OpenIndex {
   std::string path;
   std::unique_ptr<Hdf5Bytes> file;
@@ -289,8 +290,8 @@ Status ColumnError(const OpenIndex& index, absl::StatusCode code,
                                 AbslView(column), AbslView(problem)));
 }
 
-// Finds a column whose rows have this type; of texts, of any length. None: the
-// file leaves it out.
+// Finds a column whose rows have this type; texts may have any length. Returns
+// nothing if the file has no such column.
 StatusOr<std::optional<h5::ContiguousDataset>> FindColumn(
     OpenIndex& index, std::string_view path, h5::ElementType type) {
   constexpr size_t kSizeAt = 4;  // in a datatype message
@@ -316,8 +317,8 @@ StatusOr<std::optional<h5::ContiguousDataset>> FindColumn(
   return found;
 }
 
-// Reads the rows of a column of Ts. Makes sure that there is memory for what is
-// made of texts, too.
+// Reads the rows of a column of Ts. Also charges the memory for the objects
+// made from texts.
 template <typename T>
 StatusOr<StoredColumn> ReadColumn(OpenIndex& index, const std::string& path) {
   constexpr bool kIsText = std::is_same_v<T, std::string>;
@@ -344,16 +345,16 @@ StatusOr<StoredColumn> ReadColumn(OpenIndex& index, const std::string& path) {
   return column;
 }
 
-// Reads a column that has few rows.
+// Reads a column with few rows.
 template <typename T>
 StatusOr<std::vector<T>> ReadRows(OpenIndex& index, const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const StoredColumn column, ReadColumn<T>(index, path));
   return GetRows<T>(column);
 }
 
-// Reads all columns, and compares their digest.
+// Reads all columns, and returns true if their digest matches.
 StatusOr<bool> ReadColumns(OpenIndex& index, StoredColumns& columns) {
-  const IndexColumns none;  // for the types of its columns
+  const IndexColumns none;  // for the types of the columns
   Status status;
   ForEachColumn(none, [&](const char* path, const auto& rows) {
     using T = typename std::decay_t<decltype(rows)>::value_type;
@@ -369,10 +370,10 @@ StatusOr<bool> ReadColumns(OpenIndex& index, StoredColumns& columns) {
   return found == std::vector<uint32_t>{need.structure, need.values};
 }
 
-// Turns errors of reading into DataLoss "the index is damaged", once. Failures
-// of the system stay as they are.
+// Turns read errors into DataLoss "the index is damaged", without repeating the
+// file name. Failures of the system stay unchanged.
 Status AsDamage(const OpenIndex& index, const Status& status) {
-  // A limit that the user has set says nothing about the file.
+  // Exceeding a limit set by the user does not mean that the file is damaged.
   const bool is_too_large =
       absl::IsResourceExhausted(status) &&
       !MaxMetadataBytes().value_or(std::nullopt).has_value();
@@ -392,7 +393,7 @@ StatusOr<std::vector<std::string>> ReadMagic(OpenIndex& index) {
   return ReadRows<std::string>(index, ".belay/header/magic");
 }
 
-// Magic and version come first: the rest is only understood with them.
+// Magic and version come first: they determine how to read the rest.
 Status CheckHeader(OpenIndex& index) {
   const std::string& path = index.path;
   const StatusOr<std::vector<std::string>> magic = ReadMagic(index);
@@ -420,10 +421,10 @@ Status CheckHeader(OpenIndex& index) {
   return absl::OkStatus();
 }
 
-// Charges the memory of the objects that are made of the rows of tables.
+// Charges the memory of the objects made from the rows of tables.
 Status ChargeRows(const StoredColumns& stored, h5::BoundedFile& index) {
   constexpr int64_t kBytesOfArray = 512, kBytesOfDataset = 448;
-  constexpr int64_t kBytesOfObject = 256;  // also of values, and what they hold
+  constexpr int64_t kBytesOfObject = 256;  // also for values and their content
   const auto charge = [&](const char* path, int64_t bytes) {
     return index.Charge(bytes, path, FindColumn(stored, path).rows);
   };
@@ -438,7 +439,7 @@ Status ChargeRows(const StoredColumns& stored, h5::BoundedFile& index) {
   return absl::OkStatus();
 }
 
-// Sets the paths of the datasets with filters, which are opened by them.
+// Sets the paths of filtered datasets, which are opened by path.
 void FindFilteredPaths(SavedCheckpoint& saved) {
   std::vector<std::string> paths;
   for (StoredDataset& dataset : saved.datasets) {
@@ -449,8 +450,8 @@ void FindFilteredPaths(SavedCheckpoint& saved) {
   }
 }
 
-// Reads and checks the index `path`; only what it says of the arrays `keys`, if
-// there are some.
+// Reads and checks the index `path`. With `keys`, only what concerns these
+// arrays.
 StatusOr<SavedCheckpoint> ReadFile(const std::string& path,
                                    const std::vector<std::string>& keys) {
   OpenIndex index{.path = path};
@@ -481,7 +482,7 @@ StatusOr<SavedCheckpoint> ReadFile(const std::string& path,
 
 Status ChargeCopiedTexts(const SavedCheckpoint& saved, h5::BoundedFile& index) {
   for (const StoredDataset& dataset : saved.datasets) {
-    // With filters its path has the key once more.
+    // The path of a filtered dataset contains the key once more.
     const int64_t keys = dataset.filters.empty() ? 1 : 2;
     BELAY_RETURN_IF_ERROR(
         index.Charge(std::ssize(saved.arrays[dataset.array].key),
@@ -514,19 +515,19 @@ StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory,
 
 namespace {
 
-// The datasets of one array: [begin, end) of the sorted list.
+// The datasets of one array: a range of the sorted list.
 using Datasets = std::span<const StoredDataset>;
 
-// An index as it is put together.
+// The parts of an index while it is assembled.
 struct IndexParts {
   std::vector<h5::DatasetSpec> datasets;
-  std::vector<std::string_view> values;  // by dataset
+  std::vector<std::string_view> values;  // per dataset
   std::vector<h5::ExternalLink> links;
-  std::vector<std::string> paths;  // of the arrays, which links borrow
+  std::vector<std::string> paths;  // of the arrays; `links` borrow them
 };
 
-// Shows an array under its key: a link to its dataset, or its pieces put
-// together.
+// Adds an array under its key: as a link to its dataset, or as a virtual
+// dataset of its pieces.
 void PresentArray(const std::string& path, const SavedCheckpoint& saved,
                   const StoredArray& array, Datasets datasets,
                   IndexParts& parts) {
@@ -575,7 +576,7 @@ void AddColumn(const StoredColumn& column, IndexParts& parts) {
   parts.values.push_back(GetBytes(column));
 }
 
-// NULs fill up the shorter texts of a column.
+// NULs pad the shorter texts of a column, so texts must not contain any.
 Status CheckTexts(const char* path, const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     if (text.find('\0') != text.npos) {
@@ -646,8 +647,8 @@ std::vector<int32_t> SortDatasets(const std::vector<StoredDataset>& datasets) {
   return order;
 }
 
-// Returns `saved` with its datasets in this order: itself, or a copy that is
-// kept in `copy`.
+// Returns `saved` with its datasets in this order: either `saved` itself, or
+// `copy`.
 const SavedCheckpoint& InOrder(const SavedCheckpoint& saved,
                                const std::vector<int32_t>& order,
                                std::optional<SavedCheckpoint>& copy) {
@@ -659,7 +660,7 @@ const SavedCheckpoint& InOrder(const SavedCheckpoint& saved,
   return *copy;
 }
 
-// The columns, with a zero for every checksum to come.
+// Returns the columns, with zeros as placeholders for the checksums.
 IndexColumns ColumnsWithRoomForChecksums(const SavedCheckpoint& saved) {
   IndexColumns columns = ToColumns(saved);
   int64_t blocks = 0;
@@ -670,7 +671,8 @@ IndexColumns ColumnsWithRoomForChecksums(const SavedCheckpoint& saved) {
   return columns;
 }
 
-// Puts the numbers of a column into its place in the file, and into the digest.
+// Writes the numbers of a column to its place in the file, and adds them to the
+// digest.
 void PutNumbers(const char* path, int64_t offset,
                 const std::vector<int64_t>& numbers, IndexImage& image) {
   const StoredColumn column = ToStoredColumn(path, numbers);

@@ -46,7 +46,7 @@ std::string LeaseText(const LeaseOwner& owner) {
       {"job", owner.job},           {"cluster", owner.cluster},
       {"restarts", owner.restarts}, {"user", owner.user},
       {"since", owner.since}};
-  // Names of hosts and users may be any bytes.
+  // Host and user names may contain any bytes.
   return document.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
 }
 
@@ -99,7 +99,7 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// The name of a user in the system's list; "" if there is none.
+// The user's name in the system's user database; "" if there is none.
 std::string ListedName(uid_t user) {
   std::vector<char> room(kMaxUserBytes);
   passwd entry = {};
@@ -121,7 +121,7 @@ int64_t StartTime(int64_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
   std::string text;
   std::getline(file, text);
-  // The second field is a name in parentheses, which may hold anything.
+  // The second field is a name in parentheses, which may itself contain ")".
   const size_t end = text.rfind(')');
   if (end == std::string::npos) return 0;
   std::istringstream fields(text.substr(end + 1));
@@ -162,20 +162,20 @@ Status HeldBy(const std::string& path, const std::optional<LeaseOwner>& owner,
       "ended, or choose another directory or prefix");
 }
 
-// Clusters that share a file system may have jobs of the same number.
+// Clusters that share a file system may use the same job ID.
 bool IsSameJob(const LeaseOwner& owner, const LeaseOwner& me) {
   return !me.job.empty() && owner.job == me.job && owner.cluster == me.cluster;
 }
 
-// Slurm starts a job anew when all of its run before has ended, as far as Slurm
+// Slurm restarts a job only after its previous run has ended, as far as Slurm
 // knows.
 bool IsAnEarlierRunOfMyJob(const LeaseOwner& owner, const LeaseOwner& me) {
   return IsSameJob(owner, me) && owner.restarts >= 0 &&
          owner.restarts < me.restarts;
 }
 
-// The content decides where there are no locks. A process of another host
-// cannot be looked at.
+// Without locks, the content of the file decides. A process on another host
+// cannot be checked.
 Status JudgeWithoutLocks(const std::string& path, const LeaseOwner& owner,
                          const LeaseOwner& me) {
   if (owner.host == me.host) {
@@ -197,13 +197,14 @@ LeaseOwner ThisProcess() {
                 .user = UserName(),
                 .since = absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::Now(),
                                           absl::UTCTimeZone())};
-  // The end of the job, which alone can be an error, does not matter.
+  // ReadJobEnvironment fails only for the job's end time, which is not used
+  // here.
   const StatusOr<JobEnvironment> job = ReadJobEnvironment();
   if (job.ok() && !job->job_id.empty()) {
     me.job = job->job_id;
     me.cluster = Variable("SLURM_CLUSTER_NAME");
-    // Slurm sets no count in the first run; a count that cannot be parsed is
-    // unknown.
+    // Slurm does not set the count in the first run. A count that cannot be
+    // parsed is unknown.
     const std::string count = Variable("SLURM_RESTART_COUNT");
     me.restarts =
         count.empty() ? 0 : ParseDigits(count, INT32_MAX).value_or(-1);
@@ -217,7 +218,7 @@ bool IsRunning(const LeaseOwner& owner) {
   if (start_time != 0 && owner.start_time != 0) {
     return start_time == owner.start_time;
   }
-  // Without /proc: only whether there is a process of that number.
+  // Without /proc: checks only that a process with this pid exists.
   return ::kill(static_cast<pid_t>(owner.pid), 0) == 0 || errno == EPERM;
 }
 
@@ -231,12 +232,13 @@ StatusOr<Lease> Lease::Take(const std::string& path, const LeaseOwner& me,
   Seconds waited(0);
   for (;; std::this_thread::sleep_for(kBetweenTries)) {
     BELAY_ASSIGN_OR_RETURN(result, try_lock(file));
-    BELAY_ASSIGN_OR_RETURN(const std::string content, file.Read(kMaxLeaseBytes));
+    BELAY_ASSIGN_OR_RETURN(const std::string content,
+                           file.Read(kMaxLeaseBytes));
     BELAY_ASSIGN_OR_RETURN(
         owner,
         ParseLease(content, absl::StrCat("take the lease \"", path, "\"")));
     if (result != FileLock::Result::kHeld) break;
-    // The run before of the same job may have died with its node.
+    // The previous run of the same job may have died with its node.
     const bool may_be_dead =
         owner && IsSameJob(*owner, me) && owner->host != me.host;
     if (!may_be_dead || waited.count() >= patience) {
@@ -292,7 +294,7 @@ Status Lease::Renew(const std::string& path, const TryLock& try_lock) {
     is_unsure_ = false;
     return absl::OkStatus();
   }
-  // The file that is open is of no use any more.
+  // The old open file is no longer usable.
   file_ = FileLock();
   BELAY_ASSIGN_OR_RETURN(const FileLock::Result now, try_lock(again));
   is_unsure_ = now == FileLock::Result::kHeld;
@@ -315,7 +317,7 @@ Lease& Lease::operator=(Lease&& other) noexcept {
 
 Lease::~Lease() {
   if (!file_.is_open() || pid_ != ::getpid()) return;
-  // An empty file has no owner. Where that fails, the next one takes over.
+  // An empty file has no owner. If this fails, the next process takes over.
   file_.Write("").IgnoreError();
   file_.Free();
 }

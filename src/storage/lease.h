@@ -1,4 +1,4 @@
-// The lease of a directory: its file and its text.
+// The lease of a directory: the file and its content.
 
 #ifndef BELAY_STORAGE_LEASE_H_
 #define BELAY_STORAGE_LEASE_H_
@@ -10,31 +10,32 @@
 
 namespace belay {
 
-// The holder of a lease, as the text of its file says.
+// The holder of a lease, as named in the lease file.
 struct LeaseOwner {
   std::string host;
   int64_t pid = 0;
-  // When the process started, in ticks after the start of its host: a number of
-  // a process may be used again. 0: not known.
+  // Start time of the process, in clock ticks since its host booted: pids are
+  // reused. 0: unknown.
   int64_t start_time = 0;
-  std::string job;      // of Slurm; empty: none
-  std::string cluster;  // of the job, whose number others may have as well
-  // The number of restarts of the job. -1: not known.
+  std::string job;      // Slurm job ID; empty: none
+  std::string cluster;  // of the job: other clusters may use the same ID
+  // How often the job was restarted. -1: unknown.
   int64_t restarts = -1;
-  std::string user;   // empty: not known
+  std::string user;   // empty: unknown
   std::string since;  // date and time in UTC
 
   bool operator==(const LeaseOwner&) const = default;
 };
 
-// The text of a lease begins with this, so that a part of it is known as such.
+// The text of a lease begins with this, so that an incomplete one is
+// recognized.
 constexpr std::string_view kLeaseBeginning = "{\"belay_lease\":1";
 
 // One line of JSON.
 std::string LeaseText(const LeaseOwner& owner);
 
-// Reads it back. Nothing for an empty file or one that was not written to its
-// end: these do not name a holder.
+// Parses the text of a lease. Returns nothing for an empty or incompletely
+// written file, which names no holder.
 // Errors: FailedPrecondition - the text was not written by belay; begins with
 //   `operation`.
 StatusOr<std::optional<LeaseOwner>> ParseLease(std::string_view text,
@@ -44,53 +45,52 @@ StatusOr<std::optional<LeaseOwner>> ParseLease(std::string_view text,
 // UTC`.
 std::string OwnerText(const LeaseOwner& owner);
 
-// The lease of a directory: one manager writes there at a time.
+// The lease of a directory: at most one manager writes there at a time.
 //
-// A lock on its file says that it is held; the kernel frees the lock when the
-// process ends. The content of the file only names the holder. Where a file
-// system has no locks, the content decides.
+// The lease is held while its file is locked; the kernel frees the lock when
+// the process ends. The content of the file only names the holder. On a file
+// system without locks, the content decides.
 
-// This process, now.
+// Returns the owner that describes this process now.
 LeaseOwner ThisProcess();
 
-// Returns whether this owner, of this host, still runs.
+// Returns true if this owner, a process of this host, is still running.
 bool IsRunning(const LeaseOwner& owner);
 
-// Move only. The destructor gives the lease back.
+// Move only. The destructor releases the lease.
 class Lease {
  public:
   using TryLock = std::function<StatusOr<FileLock::Result>(FileLock&)>;
 
-  // Takes the lease of which `path` is the file, for `me`. One that an ended
-  // process has left is taken over. One that another host holds for the same
-  // Slurm job is waited for, for `patience` seconds.
-  // Errors: FailedPrecondition - another process holds it; says who, and what
-  //   to do; or the file is not a lease; those of FileLock.
+  // Takes the lease with the file `path`, for `me`. Takes over a lease left by
+  // a process that has ended. If another host holds it for the same Slurm job,
+  // waits up to `patience` seconds.
+  // Errors: FailedPrecondition - another process holds it; names the process
+  //   and the remedy; or the file is not a lease; those of FileLock.
   static StatusOr<Lease> Take(const std::string& path, const LeaseOwner& me,
                               double patience = 0,
                               const TryLock& try_lock = &Lock);
 
   Lease() = default;
-  // Makes sure of it after an outage of the file system, which may have lost
-  // the lock. One that was never taken needs no renewal. `path` as for
-  // Take.
-  // Errors: FailedPrecondition - another process has taken it meanwhile; says
+  // Confirms the lease after an outage of the file system, which may have lost
+  // the lock. Does nothing if the lease was never taken. `path` as for Take.
+  // Errors: FailedPrecondition - another process has taken it since; says
   //   who; those of FileLock.
   Status Renew(const std::string& path, const TryLock& try_lock = &Lock);
 
-  // Moves; what is assigned to gives its lease back when `other` dies.
+  // Swaps: the overwritten lease is released when `other` is destroyed.
   Lease(Lease&& other) noexcept { *this = std::move(other); }
   Lease& operator=(Lease&& other) noexcept;
   ~Lease();
 
   bool is_held() const { return file_.is_open(); }
-  // True if Renew has found the lock taken while the file still names this
-  // process: perhaps a server has not yet dropped the earlier connection. The
+  // True if Renew found the lock taken although the file still names this
+  // process. A server may not have dropped the earlier connection yet. The
   // caller should renew again.
   bool is_unsure() const { return is_unsure_; }
-  // The content of its file.
+  // The content of the lease file.
   const std::string& text() const { return text_; }
-  // Says from whom it was taken over; "" if from nobody.
+  // Names the previous holder if the lease was taken over; otherwise "".
   const std::string& note() const { return note_; }
 
  private:
@@ -98,7 +98,7 @@ class Lease {
 
   FileLock file_;
   bool is_unsure_ = false;
-  int64_t pid_ = 0;  // a process that was forked off must not give it back
+  int64_t pid_ = 0;  // a forked process must not release it
   std::string text_;
   std::string note_;
 };

@@ -111,11 +111,11 @@ bool FillPages(
 
 namespace {
 
-// Opens a file that no directory names.
+// Opens a file that has no name in any directory.
 StatusOr<Descriptor> OpenNameless(const std::string& dir) {
   const int fd = ::open(dir.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd >= 0) return Descriptor(fd);
-  // Some file systems only have files with names.
+  // Some file systems support only files with names.
   const bool has_none = errno == EOPNOTSUPP || errno == EISDIR;
   if (!has_none) return ErrnoStatus(errno, "create a scratch file in", dir);
   std::string name = JoinPath(dir, ".belay-scratch-XXXXXX");
@@ -141,7 +141,7 @@ StatusOr<ScratchMemory> ScratchMemory::Take(int64_t bytes,
   }
   BELAY_RETURN_IF_ERROR(fault::Point("scratch"));
   BELAY_ASSIGN_OR_RETURN(const Descriptor file, OpenNameless(dir));
-  // Room that is missing later would be a signal instead of an error.
+  // If space ran out later, the result would be a signal instead of an error.
   const int error = ::posix_fallocate(file.fd(), 0, bytes);
   void* const data =
       error != 0 ? MAP_FAILED

@@ -1,4 +1,4 @@
-// Memory of files: mapped, page by page, or for scratch.
+// Mapped files: for reading, for filling pages, and as scratch memory.
 
 #ifndef BELAY_STORAGE_MAPPED_FILE_H_
 #define BELAY_STORAGE_MAPPED_FILE_H_
@@ -15,7 +15,7 @@
 
 namespace belay {
 
-// Owns memory that mmap has returned. Move only.
+// Owns memory that mmap returned. Move only.
 class Mapping {
  public:
   Mapping() = default;
@@ -37,22 +37,22 @@ class Mapping {
   int64_t size_ = 0;
 };
 
-// A file that is mapped for reading. Move only. The system gives pages back
-// when memory is short, so that the file may be larger than memory. A read
-// error, or the end of a file that has become shorter, raises SIGBUS, which
-// ends the process.
+// A file mapped for reading. Move only. The system reclaims pages when memory
+// is short, so the file may be larger than memory. A read error, or access
+// beyond the end of a file that was shortened, raises SIGBUS, which ends the
+// process.
 class MappedFile {
  public:
   // Maps a whole file for reading.
-  // Errors: those of PosixFile; ResourceExhausted - no room for it among the
-  //   addresses of this process.
+  // Errors: those of PosixFile; ResourceExhausted - the address space of this
+  //   process has no room for it.
   static StatusOr<MappedFile> Open(const std::string& path,
                                    Links links = Links::kRefused);
 
-  // Nothing is mapped.
+  // Maps nothing.
   MappedFile() = default;
 
-  // The content, which must not be written to; null if there is none.
+  // The content, which must not be modified; null if nothing is mapped.
   char* data() const { return static_cast<char*>(mapping_.data()); }
   int64_t size() const { return mapping_.size(); }
   // When the file was last written to, in ns since 1970.
@@ -66,31 +66,32 @@ class MappedFile {
   int64_t modified_ns_ = 0;
 };
 
-// Files in memory that several processes write at once.
+// Files in memory that several processes write concurrently.
 //
-// The kernel lets one process at a time write to a file. In memory that is most
-// of the work: it finds and fills the pages while the other processes wait. The
-// pages of a mapping are found without that lock, at about twice the cost. So
-// whoever gets the turn writes, and the others fill pages meanwhile.
+// The kernel lets only one process at a time write to a file. In memory, most
+// of that time goes to finding and filling pages while the other processes
+// wait. Access through a mapping finds the pages without that lock, at about
+// twice the cost. So the process that gets the turn calls write, while the
+// others fill pages.
 
-// Fewer bytes are not worth a mapping.
+// For fewer bytes, a mapping is not worthwhile.
 inline constexpr int64_t kLeastMappedBytes = int64_t{64} << 10;
 
-// The turn to write to a file. Held until destruction, if it was free; when its
-// holder ends the kernel frees it, with the last process that was forked off
-// it. Only those that ask for it are kept out, and they need not wait.
+// The turn to write to a file. If it was free, it is held until destruction.
+// When its holder ends, including all processes forked from it, the kernel
+// frees it. It excludes only those that ask for it, and they need not wait.
 class WriteTurn {
  public:
-  // Takes the turn if it is free. Does not wait for it; but with `is_crowded`,
-  // where more processes share the file than there are cores, first lets others
-  // have this core a few times if it is not. `fd` is open for writing, and
-  // outlives this.
+  // Takes the turn if it is free, without waiting. With `is_crowded`, for more
+  // processes than cores, yields the core a few times before it gives up. `fd`
+  // must be open for writing and outlive this object.
   explicit WriteTurn(int fd, bool is_crowded = false);
   WriteTurn(const WriteTurn&) = delete;
   WriteTurn& operator=(const WriteTurn&) = delete;
   ~WriteTurn();
 
-  // True if another process has it; false where the file system has no locks.
+  // True if another process has the turn; false if the file system has no
+  // locks.
   bool is_taken() const { return is_taken_; }
 
  private:
@@ -98,30 +99,31 @@ class WriteTurn {
   bool is_taken_;
 };
 
-// Returns whether RLIMIT_FSIZE is set, which mappings do not obey.
+// Returns true if RLIMIT_FSIZE is set, which mappings do not obey.
 bool IsFileSizeLimited();
 
-// Copies parts that follow each other to `offset` of a file on a tmpfs, open
-// for reading and writing. Returns false, with any part of them copied,
-// where that can't be done here: no space, no memory, an older kernel, a file
-// that is not that long yet. Writing them then tells why. A file made shorter
-// meanwhile raises SIGBUS; parts that cannot be read raise SIGSEGV or SIGBUS,
-// where writing them returns an error.
+// Copies adjacent parts to `offset` of a file on a tmpfs, open for reading and
+// writing. Returns false, after copying any part of them, if that is not
+// possible here: no space, no memory, an older kernel, or a file that is not
+// that long yet. Writing the parts then returns the cause. A file that is
+// shortened during the copy raises SIGBUS. Parts that cannot be read raise
+// SIGSEGV or SIGBUS, whereas write would return an error.
 bool FillPages(int fd, int64_t offset,
                std::span<const std::span<const std::byte>> parts);
 
 // Memory for large values, in RAM or in a file without a name. Move only.
 class ScratchMemory {
  public:
-  // Takes RAM or, if `dir` is not empty, room in a file there, all of it at
-  // once, which is gone with the process. Values are unspecified.
+  // Allocates RAM or, if `dir` is not empty, a file there whose space is
+  // reserved in advance and freed when the process ends. Values are
+  // unspecified.
   // Errors: ResourceExhausted - not enough memory or space; those of the file
   //   system.
   static StatusOr<ScratchMemory> Take(int64_t bytes, const std::string& dir);
 
   ScratchMemory() = default;
 
-  // Null if there is nothing.
+  // Null if nothing is allocated.
   std::byte* data() const {
     return mapped_.data() != nullptr ? static_cast<std::byte*>(mapped_.data())
                                      : memory_.get();

@@ -21,7 +21,7 @@ Status DamagedMetadata(std::string_view operation, std::string_view cause) {
 }
 
 uint32_t ComputeChecksum(const json& entries) {
-  // Text that is not UTF-8 is not by belay; its checksum will differ.
+  // Text that is not UTF-8 was not written by belay; its checksum will differ.
   const std::string text =
       entries.dump(-1, ' ', false, json::error_handler_t::replace);
   return StandardCrc(CrcRegister(0, text.data(), text.size()), text.size());

@@ -57,15 +57,15 @@ int64_t NumBytes(std::span<const std::span<const std::byte>> parts) {
   return bytes;
 }
 
-// Calls `move`, which writes or reads some vectors, until parts of memory that
-// follow each other in a file are through. It returns the bytes that it has
-// moved, after an error a negative number. Returns the bytes that were left
-// when it moved nothing.
+// Calls `move`, which writes or reads a number of vectors, until it has moved
+// all parts, which are adjacent in the file. `move` returns the number of bytes
+// moved, negative after an error. Returns 0, or, if `move` moved nothing, the
+// number of bytes requested in that call.
 template <typename Byte, typename Move>
 StatusOr<int64_t> MoveParts(std::span<const std::span<Byte>> parts,
                             const char* operation, const std::string& path,
                             Move move) {
-  constexpr int64_t kMaxBytes = 0x7ffff000;  // that Linux moves in one call
+  constexpr int64_t kMaxBytes = 0x7ffff000;  // Linux moves no more in one call
   iovec vectors[kMaxVectors];
   size_t done = 0;  // bytes of the first part
   while (true) {
@@ -352,7 +352,8 @@ StatusOr<Descriptor> OpenRegular(const std::string& path, int flags,
                                  std::string_view operation, mode_t mode,
                                  Links links) {
   if (!AreFollowed(links)) flags |= O_NOFOLLOW;
-  // Without waiting for the other end of a pipe, but for the end of a lease.
+  // Does not wait for the other end of a pipe, but does wait until another
+  // process has ended its fcntl lease on the file.
   Descriptor file = Open(path, flags | O_NONBLOCK, mode);
   struct stat before;
   if (file.fd() < 0 && errno == EWOULDBLOCK &&
@@ -423,7 +424,7 @@ Status WriteWhole(const std::string& path, std::string_view content,
 
 namespace {
 
-// Explains why no directory can be made in this one's parent.
+// Explains why the parent of `path` cannot hold a new directory; "" if it can.
 std::string AboutParent(const std::string& path) {
   const std::string parent = GetParent(path);
   if (Exists(JoinPath(parent, ".")).value_or(true)) return "";
@@ -451,8 +452,8 @@ namespace {
 // Undoes its renames if one fails.
 Status SwapByRenames(const std::string& a, const std::string& b) {
   const std::string spare = ReplacedName(b);
-  // A crash between these renames may have left it; `b` exists, so nobody
-  // needs it.
+  // A crash between these renames may have left it. `b` exists, so the leftover
+  // is not needed.
   BELAY_RETURN_IF_ERROR(RemoveTree(spare));
   BELAY_RETURN_IF_ERROR(Rename(b, spare));
   Status status = Rename(a, b);

@@ -1,7 +1,7 @@
-// Files and directories by POSIX calls.
+// Files and directories through POSIX calls.
 //
-// Every operation passes one fault point under its own name, the name that
-// starts its error message: `OPERATION "PATH": cause`. Errors are those of
+// Each operation passes one fault point named after it; the same name starts
+// its error messages: `OPERATION "PATH": cause`. Errors are those of
 // ErrnoStatus. Nothing here communicates.
 
 #ifndef BELAY_STORAGE_POSIX_FILE_H_
@@ -33,7 +33,7 @@
 
 namespace belay {
 
-// Repeats a call as long as a signal interrupts it; returns what it returned.
+// Repeats a call while signals interrupt it; returns its last result.
 template <typename Call>
 auto Retry(Call call) {
   auto result = call();
@@ -55,9 +55,9 @@ class Descriptor {
     if (fd_ >= 0) ::close(fd_);
   }
 
-  // The number; negative if there is none.
+  // The file descriptor; negative if there is none.
   int fd() const { return fd_; }
-  // Gives up the ownership.
+  // Releases ownership.
   int Release() { return std::exchange(fd_, -1); }
 
  private:
@@ -65,94 +65,94 @@ class Descriptor {
 };
 
 // Opens a file with flags of open(2). Does not wait for the other end of a
-// pipe. A new file has `mode`, less the umask. `links` is about the last name
-// of the path. Passes no fault point.
-// Errors: `OPERATION "PATH": cause` as ErrnoStatus has them; InvalidArgument -
-//   it is not a regular file, or a symbolic link; says what it is.
+// pipe. A new file gets `mode`, minus the umask. `links` applies to the last
+// component of the path. Passes no fault point.
+// Errors: `OPERATION "PATH": cause` as from ErrnoStatus; InvalidArgument - it
+//   is a symbolic link or no regular file; the message names its kind.
 StatusOr<Descriptor> OpenRegular(const std::string& path, int flags,
                                  std::string_view operation, mode_t mode = 0666,
                                  Links links = Links::kRefused);
 
-// Returns whether an open file still has this name, or is the target of a link
-// of this name.
+// Returns true if this name, or the link of this name, still leads to the open
+// file.
 bool HasName(int fd, const std::string& path);
 
-// Linux moves at most this many parts of memory in one call.
+// Linux accepts at most this many memory parts per call.
 inline constexpr int kMaxVectors = 1024;
 
 struct FileStat {
   int64_t size = 0;
   int64_t allocated_bytes = 0;  // less than `size` if the file has holes
-  // Tell the file from another one of the same name.
+  // Tell the file from another file of the same name.
   uint64_t number = 0;
   int64_t modified_ns = 0;
-  int64_t links = 1;  // names that the file has
+  int64_t links = 1;  // number of names that the file has
 };
 
-// An open file. Move only; for one thread at a time, but several may call
-// PwriteParts, PreadAll and StartWriteback at once. The destructor closes
-// silently: call Close() where the result matters.
+// An open file. Move only. Use it from one thread at a time; only PwriteParts,
+// PreadAll and StartWriteback may run concurrently in several threads. The
+// destructor ignores errors: call Close() where the result matters.
 class PosixFile {
  public:
   enum class Mode {
     kRead,        // must exist
-    kReadLinked,  // the same, and may be a symbolic link
-    kWrite,       // must exist; can be read, too
-    // Must exist, and cannot be read: NFS then sends what was written and no
-    // bytes around it.
+    kReadLinked,  // must exist; may be a symbolic link
+    kWrite,       // must exist; also readable
+    // Must exist, and is not readable: NFS then sends only the bytes that were
+    // written, not those around them.
     kWriteOnly,
-    // Like kWriteOnly, for a file that others write at the same time, and that
-    // has its final length. On a tmpfs it is opened for reading too, and
-    // PwriteParts does not wait for the others (storage/mapped_file.h).
+    // Like kWriteOnly, for a file that other processes write concurrently and
+    // that has its final length. On a tmpfs it is also opened for reading, and
+    // PwriteParts does not wait for the other writers (storage/mapped_file.h).
     kWriteBeside,
     // Like kWriteBeside, if more processes write than there are cores: while
-    // one writes, the others yield.
+    // one process writes, the others yield.
     kWriteBesideMany,
-    kCreate,  // must not exist; can be read, too
+    kCreate,  // must not exist; also readable
   };
 
   // Opens a regular file.
   static StatusOr<PosixFile> Open(std::string path, Mode mode);
 
-  // Closes the file, also if it returns an error; a second call does nothing.
+  // Closes the file, even if it returns an error; a second call does nothing.
   Status Close();
 
-  // Writes all bytes at `offset`; after an error any part of them may be
-  // written. Beyond RLIMIT_FSIZE the system raises SIGXFSZ, which ends
-  // the process; only where the program ignores that signal is the result
+  // Writes all bytes at `offset`. After an error, any part of them may have
+  // been written. Beyond RLIMIT_FSIZE the system raises SIGXFSZ, which ends the
+  // process. If the program ignores that signal, the result is
   // ResourceExhausted (EFBIG).
   Status PwriteAll(int64_t offset, const void* data, int64_t bytes);
 
-  // Writes parts that follow each other in the file likewise.
+  // Like PwriteAll, for parts that are adjacent in the file.
   Status PwriteParts(int64_t offset,
                      std::span<const std::span<const std::byte>> parts);
 
-  // Reads exactly `bytes` bytes at `offset`; after an error any part of `data`
+  // Reads exactly `bytes` bytes at `offset`; after an error, any part of `data`
   // may be overwritten.
-  // Errors: DataLoss `the file is truncated` - it ends before; `need` is the
-  // size that holds these bytes, `found` the size of the file.
+  // Errors: DataLoss `the file is truncated` - it ends earlier; `need` is the
+  // size that would hold these bytes, `found` the size of the file.
   Status PreadAll(int64_t offset, void* data, int64_t bytes);
 
-  // Reads parts that follow each other in the file likewise.
+  // Like PreadAll, for parts that are adjacent in the file.
   Status PreadParts(int64_t offset,
                     std::span<const std::span<std::byte>> parts);
 
   // Reserves the bytes [from, bytes), so that writing them cannot run out of
-  // space, and makes the file at least `bytes` long. Where the file system
-  // cannot reserve, looks whether that much space is free now instead.
+  // space, and makes the file at least `bytes` long. If the file system cannot
+  // reserve, only checks that this much space is free now.
   // SIGXFSZ as in PwriteAll.
-  // Errors: ResourceExhausted `no space left` - `found` is what is free now
-  // plus what the file has already.
+  // Errors: ResourceExhausted `no space left` - `found` is the free space plus
+  // the space that the file already has.
   Status Fallocate(int64_t bytes, int64_t from = 0);
 
-  // Reserves the bytes, and leaves the size unchanged.
+  // Reserves the bytes without changing the file's size.
   // Errors: as Fallocate.
   Status ReserveUnsized(int64_t bytes);
 
-  // Gives back what is reserved behind the end of the file.
+  // Releases the space reserved beyond the end of the file.
   Status ReleaseUnsized();
 
-  // Makes the file `bytes` long and reserves nothing, but looks whether that
+  // Makes the file `bytes` long without reserving space, but checks that this
   // much space is free now. SIGXFSZ as in PwriteAll.
   // Errors: as Fallocate.
   Status Extend(int64_t bytes);
@@ -160,24 +160,24 @@ class PosixFile {
   // Makes content and size durable; the name needs SyncDirectory.
   Status Sync();
 
-  // Starts writing the range to the device and does not wait. A hint: cannot
-  // fail, passes no fault point.
+  // Starts writing the range to the device and does not wait. Only a hint: it
+  // cannot fail and passes no fault point.
   void StartWriteback(int64_t offset, int64_t bytes);
 
-  // Returns size and allocated space.
+  // Returns the size, the allocated space and the identity.
   StatusOr<FileStat> Stat() const;
 
-  // Returns how many bytes do not lie in holes, at least those of the first
-  // thousand parts; all of them where the file system knows no holes.
+  // Returns the number of bytes outside holes, within the first thousand data
+  // ranges. If the file system does not report holes, counts all bytes.
   int64_t DataBytes() const;
 
-  // Return what was opened, and how many calls and mappings moved data.
+  // Return the path, and the number of calls and mappings that moved data.
   const std::string& path() const { return path_; }
   int64_t write_calls() const { return write_calls_; }
   int64_t read_calls() const { return read_calls_; }
 
  private:
-  // A variable of several threads that moves with the file.
+  // An atomic variable that moves with the file.
   template <typename T>
   struct Atomic : std::atomic<T> {
     Atomic() : std::atomic<T>(T{}) {}
@@ -188,7 +188,7 @@ class PosixFile {
     }
   };
 
-  // How writers of this file take turns.
+  // How the writers of this file take turns.
   enum class Turns : uint8_t { kNone, kSome, kCrowded };
 
   PosixFile(std::string path, Descriptor file, Turns turns)
@@ -206,8 +206,8 @@ class PosixFile {
   std::string path_;
   Descriptor file_;
   Turns turns_ = Turns::kNone;
-  // True while a thread of this process writes: the turn belongs to the open
-  // file, so that it does not keep out other threads.
+  // True while a thread of this process writes. The turn belongs to the open
+  // file, so it does not exclude other threads.
   Atomic<bool> is_written_;
   Atomic<int64_t> write_calls_;
   Atomic<int64_t> read_calls_;
@@ -216,62 +216,62 @@ class PosixFile {
 // Creates one directory; its parent must exist.
 Status MakeDirectory(const std::string& path);
 
-// Makes the names in a directory durable: created, renamed, removed.
+// Makes the creations, renames and removals of names in a directory durable.
 Status SyncDirectory(const std::string& path);
 
-// Renames a file or directory within a file system. An existing file or empty
-// directory of the same kind is replaced.
+// Renames a file or directory within a file system. Replaces an existing file
+// or empty directory of the same kind.
 Status Rename(const std::string& from, const std::string& to);
 
-// Lets two files or directories of a file system trade places, in one step
-// where the file system can do that, else by way of "<b>.replaced".
+// Exchanges the names of two files or directories of one file system. Atomic if
+// the file system supports it; otherwise goes through the name "<b>.replaced".
 Status Swap(const std::string& a, const std::string& b);
 
-// Removes a file, or a directory with all that is in it. Links are removed,
-// not followed. OK if nothing is there. After an error any part may be gone.
+// Removes a file, or a directory with its content. Links are removed, not
+// followed. OK if nothing is there. After an error, any part may be gone.
 Status RemoveTree(const std::string& path);
 
-// Returns whether anything has that name, even a link to nothing.
+// Returns true if anything has that name, even a dangling link.
 StatusOr<bool> Exists(const std::string& path);
 
 // Returns the names in a directory, sorted, without "." and "..".
 StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
 
 // Returns the space that an ordinary user may still fill on the file system of
-// `path`; INT64_MAX where the file system has no limit of its own.
+// `path`; INT64_MAX if the file system has no limit.
 StatusOr<int64_t> FreeBytes(const std::string& path);
 
-// Returns a failure to write to `path` as it is or, if its cause is not known
-// and less than `need` bytes are free there, as ResourceExhausted. MPI does not
-// tell a full disk from other failures.
+// Returns a write failure of `path`: as ResourceExhausted if its cause is
+// unknown and fewer than `need` bytes are free there, otherwise unchanged. MPI
+// does not distinguish a full disk from other failures.
 Status BlameFullDisk(const Status& status, const std::string& path,
                      int64_t need);
 
-// Segments that follow each other in a file are moved by one call, wherever
-// they lie in memory. Reads skip short gaps between them by reading these, too.
+// Moves segments that are adjacent in a file in one call, wherever they are in
+// memory. Reads also cover short gaps between segments.
 // Byte: std::byte to read into, const std::byte to write from.
 template <typename Byte>
 class JoinedSegments {
  public:
-  // Moves parts that follow each other in the file from `offset` on.
+  // Moves parts that are adjacent in the file, starting at `offset`.
   using Move = std::function<Status(int64_t offset, int64_t bytes,
                                     std::span<const std::span<Byte>> parts)>;
 
-  // `gap` takes what lies in gaps, none of them longer; empty: of writes. It is
-  // borrowed.
+  // `gap` receives the bytes of gaps, and its size is the longest gap to read.
+  // Empty for writes. Borrowed.
   explicit JoinedSegments(Move move, std::span<Byte> gap = {})
       : move_(std::move(move)), gap_(gap) {
     parts_.reserve(kMaxVectors);
   }
 
-  // Moves what is waiting if this segment does not follow it, and keeps the
-  // segment for later. Does nothing once something has failed.
+  // Moves the pending segments if this one does not follow them, and keeps this
+  // segment for later. After an error, nothing more is moved.
   void Add(std::span<Byte> part, int64_t offset) {
     const int64_t gap = offset - (offset_ + bytes_);
     const bool is_near = 0 <= gap && gap <= std::ssize(gap_);
     const size_t needed = gap > 0 ? 2 : 1;
     if (!is_near || parts_.size() + needed > kMaxVectors) {
-      Flush().IgnoreError();  // told by the next one
+      Flush().IgnoreError();  // the next Flush reports it
     }
     if (parts_.empty()) {
       offset_ = offset;
@@ -289,7 +289,7 @@ class JoinedSegments {
     bytes_ += std::ssize(part);
   }
 
-  // Moves what is waiting. Returns what has gone wrong so far.
+  // Moves the pending segments. Returns the first error so far.
   Status Flush() {
     if (bytes_ > 0 && status_.ok()) status_ = move_(offset_, bytes_, parts_);
     parts_.clear();
@@ -308,16 +308,16 @@ class JoinedSegments {
 
 // Returns the content of a regular file.
 // Errors: those of PosixFile; DataLoss - it has more than `most` bytes;
-//   ResourceExhausted - more than there is memory for.
+//   ResourceExhausted - there is no memory for it.
 StatusOr<std::string> ReadWhole(const std::string& path,
                                 int64_t most = INT64_MAX);
 
-// Creates the file; durable: and syncs it.
+// Creates the file with this content; syncs it if `durable`.
 // Errors: those of PosixFile.
 Status WriteWhole(const std::string& path, std::string_view content,
                   bool durable);
 
-// Identifies the directory that has this name now; nothing if there is none.
+// Identifies the directory that has this name now; nullopt if there is none.
 inline std::optional<std::pair<dev_t, ino_t>> DirectoryId(
     const std::string& path) {
   struct stat stat = {};
@@ -325,9 +325,9 @@ inline std::optional<std::pair<dev_t, ino_t>> DirectoryId(
   return std::pair(stat.st_dev, stat.st_ino);
 }
 
-// Repeats `look` until it finds something, or until the same directory had the
-// name before and after it: otherwise it may have seen a replaced directory
-// while that was removed. Returns the last result.
+// Repeats `look` until it finds something, or until the name refers to the same
+// directory before and after the call. Otherwise `look` may have seen a
+// replaced directory while it was being removed. Returns the last result.
 template <typename Look>
 auto LookWhileReplaced(const std::string& path, Look look) {
   constexpr int kMaxLooks = 100;
@@ -344,8 +344,8 @@ auto LookWhileReplaced(const std::string& path, Look look) {
   }
 }
 
-// Opens the path that `resolve` returns. Resolves again if that was deleted or
-// replaced before it was open.
+// Opens the path that `resolve` returns. Resolves again if the path was deleted
+// or replaced before it was opened.
 template <typename Resolve, typename Open>
 auto OpenResolved(Resolve resolve, Open open) -> decltype(open(std::string())) {
   constexpr int kMaxTries = 10, kMaxAbsent = 2;
@@ -355,7 +355,7 @@ auto OpenResolved(Resolve resolve, Open open) -> decltype(open(std::string())) {
     const auto before = DirectoryId(*path);
     auto result = open(*path);
     const bool is_same = before == DirectoryId(*path);
-    if (is_same && !before) ++absent;  // a name that is swapped comes back
+    if (is_same && !before) ++absent;  // a swap removes the name only briefly
     if (result.ok() || tries == kMaxTries || absent == kMaxAbsent ||
         (is_same && before)) {
       return result;
@@ -363,14 +363,14 @@ auto OpenResolved(Resolve resolve, Open open) -> decltype(open(std::string())) {
   }
 }
 
-// Makes the directory `path` if that name is free, and with `durable` makes it
-// stay. Its parent must exist. OK if another program is quicker, and for
-// whatever has the name already.
-// Errors: NotFound - no parent, which is named; those of MakeDirectory and
-//   SyncDirectory.
+// Creates the directory `path` unless something already has that name; syncs
+// its parent if `durable`. The parent must exist. Also OK if another program
+// creates it first, or if something other than a directory has the name.
+// Errors: NotFound - no parent; the message names it; those of MakeDirectory
+//   and SyncDirectory.
 Status EnsureDirectory(const std::string& path, bool durable);
 
-// Bytes that an existing file lacks, and that may be written later.
+// Bytes that an existing file still lacks and that can be written later.
 struct LaterWrite {
   struct Region {
     int64_t offset = 0;
@@ -379,17 +379,17 @@ struct LaterWrite {
 
   std::string path;
   std::vector<Region> regions;
-  std::shared_ptr<const void> owner;  // of the bytes
+  std::shared_ptr<const void> owner;  // keeps the bytes alive
 };
 
 using LaterWrites = std::vector<LaterWrite>;
 
-// Files that are synced once others have written them. Move only.
+// Files to sync after other processes have written them. Move only.
 class FilesToSync {
  public:
-  // Opens the files before others write them, so that fsync reports every page
-  // that failed on its way to the device. If there are very many, it opens the
-  // rest later.
+  // Opens the files before other processes write them, so that fsync reports
+  // every page whose write-back failed. If there are very many, opens the rest
+  // later.
   // Errors: those of PosixFile::Open.
   static StatusOr<FilesToSync> Open(std::vector<std::string> paths);
 
@@ -397,13 +397,13 @@ class FilesToSync {
 
   bool empty() const { return paths_.empty(); }
 
-  // Syncs and closes all of them, and calls `after_each` after each.
+  // Syncs and closes each file, then calls `after_each`.
   // Errors: those of PosixFile.
   Status SyncAll(absl::FunctionRef<void()> after_each = [] {});
 
  private:
   std::vector<std::string> paths_;
-  std::vector<PosixFile> opened_;  // the first of them
+  std::vector<PosixFile> opened_;  // of the first paths
 };
 
 }  // namespace belay

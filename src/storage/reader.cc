@@ -16,7 +16,7 @@ PosixFile* OpenFiles::Find(const std::string& path) {
 }
 
 PosixFile* OpenFiles::Keep(const std::string& path, PosixFile file) {
-  // A process may have few open.
+  // A process may be limited to few open files.
   constexpr size_t kMaxFiles = 16;
   if (known_.size() == kMaxFiles) known_.pop_back();
   known_.push_front({.path = path, .file = std::move(file)});
@@ -64,7 +64,7 @@ class DataFiles {
     return Flush();
   }
 
-  // Reads one without filters, at the latest when Flush is called.
+  // Reads an unfiltered part, at the latest when Flush is called.
   Status ReadSoon(const ShardMemory& memory, const Box& box,
                   const ReadOrder& order) {
     BELAY_RETURN_IF_ERROR(Open(order.file));
@@ -115,11 +115,11 @@ class DataFiles {
     return absl::OkStatus();
   }
 
-  // Returns the error of a missing file, whose open has failed with `status`.
+  // Returns the error for a missing file; `status` is that of opening it.
   Status Missing(const Status& status) const {
     BELAY_ASSIGN_OR_RETURN(const bool sees_index,
                            Exists(JoinPath(job_.directory, IndexName())));
-    // The index promises the file.
+    // The index says that the file exists.
     if (sees_index) return absl::DataLossError(status.message());
     return absl::FailedPreconditionError(Cat(
         "read \"", job_.directory, "\": host \"", HostName(),
@@ -127,14 +127,14 @@ class DataFiles {
         "on a shared file system"));
   }
 
-  // A page of the file is read whole anyway.
+  // The kernel reads whole pages of a file anyway.
   static constexpr size_t kMaxGapBytes = 4096;
 
   const ReadJob& job_;
   ReadCounts& counts_;
-  std::optional<PosixFile> file_;  // unless the job keeps them
-  PosixFile* current_ = nullptr;   // that of `index_`
-  int64_t calls_before_ = 0;       // of that one
+  std::optional<PosixFile> file_;  // unless the job keeps files open
+  PosixFile* current_ = nullptr;   // the file `index_`
+  int64_t calls_before_ = 0;       // of the current file
   std::array<std::byte, kMaxGapBytes> gap_;
   JoinedSegments<std::byte> segments_;
   FilteredReader own_;
@@ -142,12 +142,12 @@ class DataFiles {
   int32_t index_ = -1;
 };
 
-// Sums what was read into the registers of a job, if it has any.
+// Adds the bytes that were read to the registers of a job, if it has any.
 class ReadSums {
  public:
   explicit ReadSums(const ReadJob& job) : job_(job), sum_(job.registers) {}
 
-  // Adds the part `box` unless another rank counts it.
+  // Adds the part `box` unless another rank includes it.
   void Add(const ShardMemory& memory, const Box& box, int64_t first_block) {
     if (first_block < 0 || job_.registers.empty()) return;
     sum_.Add(memory, box, first_block);
@@ -171,7 +171,7 @@ class ReadSums {
   Checksummer sum_;
 };
 
-// Small enough to be summed while it is still in a core's cache.
+// Small enough to stay in a core's cache until its checksum is computed.
 constexpr int64_t kReadTileBytes = int64_t{512} << 10;
 
 class Reading {
@@ -193,11 +193,11 @@ class Reading {
   }
 
  private:
-  // An order that is small, and read in place.
+  // A small order that is read in place.
   struct Waiting {
     const ReadOrder* order = nullptr;
     ShardMemory memory;
-    const char* end = nullptr;  // of that memory
+    const char* end = nullptr;  // end of the shard's memory
   };
 
   Status Read(const ReadOrder& order) {
@@ -217,7 +217,7 @@ class Reading {
     });
   }
 
-  // Small orders are read together, as long as a core's cache has them.
+  // Reads small orders together, as many as fit in a core's cache.
   Status Wait(const ReadOrder& order, ShardMemory memory, int64_t bytes) {
     const char* const end =
         memory.data + NumElements(memory.box.shape) * memory.element_size;
@@ -235,9 +235,9 @@ class Reading {
     return absl::OkStatus();
   }
 
-  // Returns whether a waiting order of another shard overlaps this memory: a
-  // program may restore several values to one place, and each must be summed
-  // before the next is read.
+  // Returns true if a waiting order of another shard overlaps this memory. A
+  // program may restore several values to the same place, and each value must
+  // be included in its checksum before the next is read.
   bool IsAwaited(int32_t shard, const char* begin, const char* end) const {
     if (waiting_.back().order->shard == shard) return false;
     constexpr std::less<const char*> kIsBefore;
@@ -266,7 +266,7 @@ class Reading {
       const Status status = buffer_.Start(
           StoredBytes(formed_, shard, tile), job_.shards[shard].key,
           FileOffset(tile, order.extent, StoredElementSize(formed_, shard)));
-      // Memory that is only slow can be read into directly.
+      // Memory that is merely slow can still be read into directly.
       if (is_staged) BELAY_RETURN_IF_ERROR(status);
       if (status.ok()) memory = RoomFor(formed_, shard, tile, buffer_);
     }
@@ -290,8 +290,8 @@ class Reading {
   ConversionBuffer buffer_;
   std::vector<Waiting> waiting_;
   int64_t waiting_bytes_ = 0;
-  const char* first_ = nullptr;  // of the memory of all that wait
-  const char* last_ = nullptr;   // behind it
+  const char* first_ = nullptr;  // of the memory of all waiting orders
+  const char* last_ = nullptr;   // the end of that memory
 };
 
 }  // namespace
@@ -312,16 +312,16 @@ struct Range {
   int64_t end = 0;
 };
 
-// Goes through parts of streams, ascending by position, portion by portion. A
-// part may reach over several portions.
+// Visits parts of streams, ascending by position, portion by portion. A part
+// may span several portions.
 template <typename Part, typename CountBytes>
 class Portions {
  public:
   Portions(const std::vector<Part>& parts, CountBytes count_bytes)
       : parts_(parts), count_bytes_(count_bytes) {}
 
-  // Calls visit(part, range) for all that lies in the next portion. Requires
-  // that portions are asked for one after the other.
+  // Calls visit(part, range) for everything in the next portion. Requires that
+  // portions are passed one after the other.
   template <typename Visit>
   void ForEachIn(const Range& portion, Visit visit) {
     while (next_ < parts_.size() && parts_[next_].position < portion.end) {
@@ -340,7 +340,7 @@ class Portions {
   const std::vector<Part>& parts_;
   CountBytes count_bytes_;
   size_t next_ = 0;
-  std::vector<const Part*> open_;  // begun, and not at its end
+  std::vector<const Part*> open_;  // begun but not finished
 };
 
 // One restore on one rank.
@@ -371,12 +371,12 @@ class Delivering {
     Portions sends(job_.transits.sends, count);
     Portions receives(job_.transits.receives, count);
     for (int64_t at = 0; at < job_.stream_bytes; at += job_.portion_bytes) {
-      context_.deadline.Restart();  // a long restore is no hang
+      context_.deadline.Restart();  // a long restore is not a hang
       portion_ = {at, at + job_.portion_bytes};
       orders.ForEachIn(portion_, [&](const ReadOrder& order, Range range) {
         if (status.ok()) status = Read(order, range);
       });
-      // A rank that failed still sends, because others wait for it.
+      // A rank that failed still sends, because others wait for its messages.
       status.Update(Exchange(sends, receives));
       memory_.Sync();
       BELAY_RETURN_IF_AGREED(Agree(context_, status));
@@ -454,7 +454,7 @@ class Delivering {
     return static_cast<size_t>(range.end - range.begin);
   }
 
-  // Copies what this rank wants of it, converted if need be.
+  // Copies the range's elements that this rank wants, converted if necessary.
   void Copy(const Delivery& delivery, Range range) {
     const int32_t shard = delivery.shard;
     const ShardMemory own = GetMemory(formed_.shards[shard]);

@@ -27,20 +27,20 @@ h5::DatasetSpec MakeSpec(const std::string& path, const StoredArray& array,
 
 namespace {
 
-// Object headers, links and group indexes, as measured; a little too much
-// costs a few unused bytes, too little scatters the headers.
+// Measured size of object headers, links and group indexes. A slightly high
+// estimate wastes a few bytes; a low one scatters the headers.
 constexpr int64_t kMetadataBytesPerDataset = 384;
 constexpr int64_t kMetadataBytesPerFile = 4096;
-// HDF5's index of filtered chunks has place, size and filters of each. Some
-// filters also lengthen bytes that they cannot compress.
+// HDF5's index of filtered chunks stores address, size and filters per chunk.
+// Some filters also enlarge incompressible bytes.
 constexpr int64_t kMoreBytesPerChunk = 128;
 constexpr int64_t kMoreBytesPart = 128;
-// Datasets below this lie side by side.
+// Smaller datasets are stored next to each other.
 constexpr int64_t kSmallDatasetBytes = int64_t{64} << 10;
-// A file gets its space in pages at least.
+// A file's space is allocated at least in pages.
 constexpr int64_t kPageBytes = 4096;
 
-// Datasets with filters get their place as they are written.
+// Filtered datasets get their place when they are written.
 int64_t PlacedBytes(const h5::DatasetSpec& spec) {
   return spec.filters.empty() ? h5::StoredBytes(spec) : 0;
 }
@@ -95,7 +95,7 @@ std::vector<std::pair<int64_t, int64_t>> Gaps(
   return gaps;
 }
 
-// Reserves the bytes that no dataset will fill, so that they are no holes.
+// Reserves the bytes that no dataset will fill, so that they are not holes.
 Status ReserveGaps(PosixFile& file,
                    const std::vector<h5::DatasetSpec>& datasets,
                    const Skeleton& skeleton) {
@@ -107,7 +107,7 @@ Status ReserveGaps(PosixFile& file,
   return absl::OkStatus();
 }
 
-// Returns whether a file gets its space with its skeleton.
+// Returns true if a file gets its space with its skeleton.
 bool IsReserved(const NewFile& file) {
   return file.space == Space::kReserved ||
          (file.space == Space::kReservedOnDisk && !IsInMemory(file.path));
@@ -119,7 +119,7 @@ Status CreateWithHints(const NewFile& file) {
   return CreateFileWithHints(file.path, file.hints);
 }
 
-// Opens the file, which is created if `mode` says so.
+// Opens the file, and creates it if `mode` says so.
 StatusOr<PosixFile> OpenNew(const NewFile& file, PosixFile::Mode mode) {
   BELAY_ASSIGN_OR_RETURN(PosixFile opened, PosixFile::Open(file.path, mode));
   if (file.once_open) BELAY_RETURN_IF_ERROR(file.once_open());

@@ -17,13 +17,13 @@ namespace {
 
 // A stored tile stays in a core's cache between conversion, checksum and write.
 constexpr int64_t kWriteTileBytes = int64_t{512} << 10;
-// Write-back is started once this much is waiting.
+// Starts write-back once this many bytes are pending.
 constexpr int64_t kWritebackBytes = int64_t{4} << 20;
 
 // Writes parts of a file, and starts their write-back early.
 class PartWriter {
  public:
-  // Fewer bytes than `least` are gathered for one request to the device.
+  // Gathers writes of fewer than `least` bytes into one request to the device.
   PartWriter(PosixFile& file, const WriteJob& job,
              int64_t least = kWritebackBytes)
       : file_(file),
@@ -46,7 +46,7 @@ class PartWriter {
   }
 
  private:
-  // Gathers small neighbouring writes into one request.
+  // Gathers small adjacent writes into one request.
   void StartLater(int64_t offset, int64_t bytes) {
     if (offset != waiting_until_) waiting_from_ = offset;
     waiting_until_ = offset + bytes;
@@ -63,8 +63,8 @@ class PartWriter {
   int64_t waiting_until_ = -1;
 };
 
-// Cuts the orders into tiles and calls `visit` with each, and with the memory
-// that holds it as it is stored, until it fails.
+// Cuts the orders into tiles. Calls `visit` with each tile and the memory that
+// holds it in its stored form, until `visit` fails.
 Status ForEachStagedTile(
     const WriteJob& job, int64_t tile_bytes, ConversionBuffer& staging,
     absl::FunctionRef<Status(const WriteOrder&, const Box&, const ShardMemory&)>
@@ -90,7 +90,8 @@ Status ForEachStagedTile(
   return absl::OkStatus();
 }
 
-// Copies and sums a tile at once, if it is one run and there is room for it.
+// Copies and sums a tile in one pass, if it is one run and there is room for
+// it.
 StatusOr<bool> CopyOneRun(const ShardMemory& memory, const Box& tile,
                           const WriteOrder& order, const PartRoom& room,
                           Checksummer& sum) {
@@ -202,7 +203,7 @@ Status ReadBack(const WriteJob& job) {
 
 namespace {
 
-// Limits of a portion, and of the tiles into which orders are cut for it.
+// Limits of a portion, and of the tiles into which its orders are cut.
 struct PortionLimits {
   int64_t bytes = INT64_MAX;
   size_t segments = SIZE_MAX;
@@ -214,14 +215,15 @@ struct PortionLimits {
 // Returns the target weight of one rank's portion for a budget of `memory`
 // bytes; portions may exceed it by a quarter.
 int64_t PortionWeight(int64_t memory) {
-  // A portion is held by its rank, on its way there and up to twice here, and
-  // perhaps converted; memory that is used again has room to spare.
+  // A portion is held once by its rank, once as messages, and up to twice by
+  // the receiver; it may also be converted. Reused memory is larger than
+  // needed.
   constexpr int64_t kTimesHeld = 6;
   return std::max(kLeastGatherMemory, memory) / kTimesHeld;
 }
 
 PortionLimits LimitPortions(int64_t memory) {
-  // More would leave the caches.
+  // A larger portion would not fit in the caches.
   constexpr int64_t kPortionBytes = int64_t{16} << 20;
   constexpr int64_t kTileBytes = int64_t{256} << 10;
   const int64_t weight = PortionWeight(memory);
@@ -233,8 +235,8 @@ PortionLimits LimitPortions(int64_t memory) {
               std::min(kPortionBytes + kTileBytes, weight + weight / 4)};
 }
 
-// Hands out the orders of a rank portion by portion, without limits round by
-// round, and sums them for the checksums.
+// Returns the orders of a rank portion by portion, or round by round without
+// limits, and includes them in the checksums.
 class PortionReader {
  public:
   explicit PortionReader(const WriteJob& job, const PortionLimits& limits = {})
@@ -248,8 +250,8 @@ class PortionReader {
     return next_order_ < orders.size() && orders[next_order_].round == round;
   }
 
-  // Returns the next segments of a round, ascending by offset. They weigh a
-  // quarter more than the limit at most.
+  // Returns the next segments of a round, ascending by offset. They exceed the
+  // weight limit by at most a quarter.
   StatusOr<Segments> Next(int64_t round) {
     Segments segments;
     if (!HasMore(round)) return segments;
@@ -268,11 +270,11 @@ class PortionReader {
     return segments;
   }
 
-  // The most that was staged at once.
+  // The peak number of bytes staged.
   int64_t staged_bytes() const { return staging_.most_bytes(); }
 
  private:
-  // Cuts an order into tiles that weigh a small part of a portion.
+  // Cuts an order into tiles that each weigh a small part of a portion.
   void CutIntoTiles(const WriteOrder& order) {
     const int64_t element_size = StoredElementSize(formed_, order.shard);
     int64_t tile = limits_.tile_bytes;
@@ -291,7 +293,7 @@ class PortionReader {
                 [&](const Box& box) { tiles_.push_back(box); });
   }
 
-  // Adds the next tile of the next order; returns its bytes.
+  // Adds the next tile of an order; returns its size in bytes.
   int64_t AddTile(const WriteOrder& order, Segments& segments) {
     if (tiles_.empty()) CutIntoTiles(order);
     int64_t bytes = 0;
@@ -339,9 +341,9 @@ void StartWriteback(std::span<const IoSegment> segments, PosixFile& file) {
   file.StartWriteback(begin, end - begin);
 }
 
-// Writes round by round. Ranks meet at an agreement of ours before each call
-// that waits for all: there a rank that is early sleeps, inside MPI it would
-// keep a core busy that the others need. Collective; agreed.
+// Writes round by round. All ranks agree before each call that waits for all of
+// them: an early rank sleeps in our agreement, whereas inside MPI it would
+// occupy a core that other ranks need. Collective; agreed.
 Agreed<> WriteRounds(CommContext& context, const WriteJob& job, MpiFile& file,
                      PosixFile& synced, WriteCounts& counts) {
   Status first;
@@ -349,7 +351,7 @@ Agreed<> WriteRounds(CommContext& context, const WriteJob& job, MpiFile& file,
   if (job.meanwhile) meanwhile = [&] { first.Update(job.meanwhile()); };
   PortionReader portions(job);
   for (int64_t round = 0; round < job.rounds; ++round) {
-    context.deadline.Restart();  // a long save is no hang
+    context.deadline.Restart();  // a long save is not a hang
     StatusOr<Segments> found = portions.Next(round);
     first.Update(found.status());
     const Segments segments = std::move(found).value_or(Segments());
@@ -368,15 +370,16 @@ Agreed<> WriteRounds(CommContext& context, const WriteJob& job, MpiFile& file,
   return Agree(context, BlameFullDisk(first, job.path, job.writes.bytes));
 }
 
-// Returns the MPI-IO hints for runs of that mean length, `extra` added.
+// Returns the MPI-IO hints for runs of that mean length, plus `extra`.
 std::map<std::string, std::string> MpiIoHints(
     int64_t mean_run_bytes, const std::map<std::string, std::string>& extra) {
   std::map<std::string, std::string> hints = extra;
   const bool two_phase = mean_run_bytes < kTwoPhaseRunBytes;
   hints.emplace("romio_cb_write", two_phase ? "enable" : "disable");
-  // ROMIO lets one rank per node write for all; two keep more of it busy.
+  // By default, ROMIO lets one rank per node write for all; two ranks keep the
+  // node busier.
   if (two_phase) hints.emplace("cb_config_list", "*:2");
-  // Data sieving reads, changes and writes back what other ranks own.
+  // Data sieving reads, modifies and writes back bytes that other ranks own.
   hints.emplace("romio_ds_write", "disable");
   return hints;
 }
@@ -385,8 +388,8 @@ std::map<std::string, std::string> MpiIoHints(
 
 Agreed<> WriteCollectively(CommContext& context, const WriteJob& job,
                            MpiIoVerdict& verdict, WriteCounts& counts) {
-  // Open while others write, so that its fsync reports every failed write-back
-  // of the file.
+  // Opened before other ranks write, so that its fsync reports every failed
+  // write-back of the file.
   StatusOr<PosixFile> synced =
       PosixFile::Open(job.path, PosixFile::Mode::kWrite);
   BELAY_RETURN_IF_AGREED(Agree(context, synced.status()));
@@ -414,11 +417,11 @@ namespace {
 
 // The arguments of one rank to one collective H5Dwrite.
 struct Call {
-  Box box;                      // counted from the dataset's corner
+  Box box;                      // relative to the dataset's corner
   const void* dense = nullptr;  // the elements, if they are dense in memory
-  std::string packed;           // else a copy of them
+  std::string packed;           // otherwise a copy of them
 
-  // Computed: moving a short std::string moves its bytes.
+  // Not stored: moving a short std::string moves its bytes.
   const void* data() const { return packed.empty() ? dense : packed.data(); }
 };
 
@@ -439,7 +442,7 @@ Call PrepareCall(const ShardMemory& memory, const Box& box) {
   return call;
 }
 
-// This rank's orders, dataset by dataset.
+// Iterates over this rank's orders, dataset by dataset.
 class Orders {
  public:
   explicit Orders(const WriteJob& job)
@@ -447,10 +450,10 @@ class Orders {
         formed_{job.shards, job.forms, job.losses},
         sum_(job.registers) {}
 
-  // The next order of that dataset as a call; an empty one if there is none,
-  // and where there is no memory for it.
+  // Returns the next order of that dataset as a call. The call is empty if
+  // there is none, or no memory for it.
   Call Next(int32_t dataset) {
-    // One empty axis: a box without axes would be the one of a scalar.
+    // One empty axis: a box without axes would be that of a scalar.
     Call call{.box = {{0}, {0}}, .dense = nullptr, .packed = {}};
     const std::vector<WriteOrder>& orders = job_.writes.orders;
     if (next_ == orders.size() || orders[next_].dataset != dataset) return call;
@@ -474,8 +477,8 @@ class Orders {
   const Status& status() const { return status_; }
   int64_t staged_bytes() const { return staging_.most_bytes(); }
 
-  // Writes the remaining orders of that dataset, a text, at their places: a
-  // text is one element to HDF5 and cannot be written in parts.
+  // Writes the remaining orders of that dataset, a text, directly at their
+  // offsets: for HDF5 a text is one element, which cannot be written in parts.
   Status WriteText(int32_t dataset, PosixFile& file) {
     const std::vector<WriteOrder>& orders = job_.writes.orders;
     Status status;
@@ -501,8 +504,8 @@ class Orders {
   size_t next_ = 0;
 };
 
-// One dataset: as many collective calls as any rank has orders for it.
-// Collective.
+// Writes one dataset, with as many collective calls as the rank with the most
+// orders for it needs. Collective.
 Agreed<> WriteDataset(CommContext& context, const h5::Handle& file,
                       const WriteJob& job, int32_t index, Orders& orders,
                       WriteCounts& counts) {
@@ -565,8 +568,8 @@ Status CompareOrder(const WriteJob& job, const WriteOrder& order,
       job.path, BoxText(order.box), spec.path));
 }
 
-// Opens the file for the bytes that are written past HDF5, and reserves room
-// for chunks with filters: ranks must not run out of space in the middle of a
+// Opens the file for the bytes written without HDF5. Reserves space for
+// filtered chunks, since ranks must not run out of space in the middle of a
 // collective write.
 StatusOr<PosixFile> OpenDirectly(const WriteJob& job) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
@@ -604,14 +607,14 @@ Agreed<> WriteWithHdf5(CommContext& context, const WriteJob& job,
   std::vector<int64_t> all_open = {file.is_open() ? 1 : 0};
   const Status counted = MinAll(context, all_open);
   if (!counted.ok() || all_open[0] == 0) {
-    // Closing communicates: where some ranks lack the file, all abandon the
-    // handle.
+    // Closing communicates: if some ranks could not open the file, all ranks
+    // abandon the handle.
     return Agree(context, opened.ok() ? counted : opened);
   }
   Status status = Agree(context, CheckOpened(job, opened));
   if (status.ok()) status = WriteDatasets(context, file, *direct, job, counts);
   status.Update(file.Close());
-  // All ranks have closed it when the slowest one agrees.
+  // Once all ranks agree, every rank has closed the file.
   BELAY_RETURN_IF_AGREED(Agree(context, status));
   if (job.filtered && job.is_creator) status = direct->ReleaseUnsized();
   if (status.ok() && job.durable && job.is_syncer) status = direct->Sync();
@@ -634,17 +637,17 @@ Status ReadBackFiltered(const WriteJob& job) {
 
 namespace {
 
-// The number of ranges that are weighed at a time.
+// The number of ranges weighed at a time.
 constexpr int64_t kRangesPerRank = 64;
 constexpr int64_t kMaxRanges = 4096;
-// Smaller domains cost more requests than they save.
+// Smaller domains would cost more requests than they save.
 constexpr int64_t kLeastDomain = int64_t{1} << 20;
 
 int64_t PowerOfTwoFrom(int64_t least) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(least)));
 }
 
-// Ranges of equal width, the first of which begins at or before `begin`.
+// Returns ranges of equal width; the first begins at or before `begin`.
 std::vector<int64_t> FirstEdges(int64_t begin, int64_t end, int ranks,
                                 int64_t unit) {
   const int64_t most = std::min(kMaxRanges, kRangesPerRank * ranks);
@@ -658,7 +661,7 @@ std::vector<int64_t> FirstEdges(int64_t begin, int64_t end, int ranks,
   return edges;
 }
 
-// Returns the unit of the parts of a heavy range; 0: it is not cut.
+// Returns the unit for cutting a heavy range; 0 if it must not be cut.
 int64_t PartUnit(int64_t weight, int64_t width, int64_t share,
                  const DomainBorders& borders) {
   if (weight <= share) return 0;
@@ -667,8 +670,8 @@ int64_t PartUnit(int64_t weight, int64_t width, int64_t share,
   return must ? kDomainAlignment : 0;
 }
 
-// Cuts the ranges that weigh more than `share`. Returns whether there were any
-// that can be cut.
+// Cuts the ranges that weigh more than `share`. Returns true if any of them
+// could be cut.
 bool CutHeavyRanges(const std::vector<int64_t>& weights, int64_t share,
                     const DomainBorders& borders, std::vector<int64_t>& edges) {
   std::vector<int64_t> units;
@@ -696,8 +699,8 @@ bool CutHeavyRanges(const std::vector<int64_t>& weights, int64_t share,
   return true;
 }
 
-// Gives the domains that begin at `starts` to as many of the ranks, evenly. The
-// others get empty ones.
+// Assigns the domains that begin at `starts` to ranks, one each and evenly
+// spread. The other ranks get empty domains.
 std::vector<int64_t> SpreadOverRanks(const std::vector<int64_t>& starts,
                                      int64_t end, int ranks) {
   const int64_t count = std::ssize(starts);
@@ -764,7 +767,7 @@ Agreed<std::vector<int64_t>> CutIntoDomains(CommContext& context, int64_t begin,
   for (size_t range = 1; range < weights.size(); ++range) {
     before += weights[range - 1];
     const auto domains = static_cast<int64_t>(starts.size());
-    // At the border that is nearest to the even share.
+    // Starts the next domain at the border nearest to its even share.
     if (domains < context.size() && edges[range] < end &&
         before + weights[range] / 2 >= all / context.size() * domains) {
       starts.push_back(edges[range]);
@@ -777,7 +780,8 @@ Agreed<std::vector<int64_t>> CutIntoDomains(CommContext& context, int64_t begin,
 
 namespace {
 
-// Calls visit(rank, segment) for the parts of segments in the domains of ranks.
+// Calls visit(rank, segment) for the part of each segment in each rank's
+// domain.
 template <typename Visit>
 void ForEachPart(const Segments& segments, const std::vector<int64_t>& starts,
                  Visit visit) {
@@ -796,13 +800,13 @@ void ForEachPart(const Segments& segments, const std::vector<int64_t>& starts,
   }
 }
 
-// A message has the number of segments, their places, and their bytes.
+// A message contains the number of segments, their places, and their bytes.
 struct Place {
   int64_t offset = 0;
   int64_t bytes = 0;
 };
 
-// The message to one rank, and where its next place and bytes go.
+// The message to one rank, and the position of its next place and byte.
 struct Message {
   int64_t count = 0;
   int64_t bytes = 0;
@@ -816,8 +820,8 @@ struct Message {
   }
 };
 
-// Puts the segments of other ranks' domains into `memory`, and those of this
-// rank's into `kept`. Returns the messages by rank.
+// Packs the segments in other ranks' domains into `memory`, and adds those in
+// this rank's domain to `kept`. Returns one message per rank.
 std::vector<std::span<const std::byte>> Pack(const CommContext& context,
                                              const Segments& segments,
                                              const std::vector<int64_t>& starts,
@@ -854,14 +858,14 @@ std::vector<std::span<const std::byte>> Pack(const CommContext& context,
   return to;
 }
 
-// Returns the number of segments of a message.
+// Returns the number of segments in a message.
 int64_t CountSegments(std::span<const std::byte> message) {
   int64_t count = 0;
   if (!message.empty()) std::memcpy(&count, message.data(), sizeof(count));
   return count;
 }
 
-// Adds the segments of a message.
+// Adds the segments in a message.
 void Unpack(std::span<const std::byte> message, Segments& segments) {
   if (message.empty()) return;
   const int64_t count = CountSegments(message);
@@ -875,18 +879,18 @@ void Unpack(std::span<const std::byte> message, Segments& segments) {
   }
 }
 
-// The state of one rank from portion to portion.
+// The state of one rank, kept from portion to portion.
 struct TwoPhaseRun {
   const WriteJob& job;
   PartWriter writer;
   std::function<Status()> meanwhile;
   ReusableBytes sent;
   ReusableBytes received;
-  int64_t gathered_bytes = 0;  // the most at once, with its lists
-  Status first;                // failure of this rank
+  int64_t gathered_bytes = 0;  // the peak, with its lists
+  Status first;                // the first failure of this rank
 };
 
-// Writes ascending segments; those that follow each other in one call.
+// Writes ascending segments; adjacent segments in one call.
 Status WriteDomain(const Segments& segments, PartWriter& writer) {
   std::vector<std::span<const std::byte>> parts;
   for (size_t i = 0; i < segments.size();) {
@@ -907,7 +911,7 @@ int64_t CountBytes(const Segments& segments) {
   return static_cast<int64_t>(segments.capacity() * sizeof(IoSegment));
 }
 
-// Writes what arrived, and what this rank keeps.
+// Writes the received segments and those that this rank kept.
 Status WriteReceived(TwoPhaseRun& run, const ReceivedBytes& received,
                      const Segments& mine, Segments segments) {
   if (run.meanwhile) {
@@ -930,16 +934,16 @@ Status WriteReceived(TwoPhaseRun& run, const ReceivedBytes& received,
   });
 }
 
-// Borders that fit the stripes of the file, as far as the memory allows.
+// Returns borders that match the stripes of the file, if the memory allows.
 DomainBorders ChooseBorders(const WriteJob& job) {
   const int64_t most = PortionWeight(job.memory);
   return {.unit = DomainUnit(job.striping.stripe_bytes, most),
           .most_weight = most};
 }
 
-// Writes one portion of each rank, which may be empty. Tells whether any rank
-// has `more` of this round. Collective; agreed, but for errors in writing,
-// which are in run.first.
+// Writes one portion of each rank, which may be empty. Sets `more` to true if
+// any rank has more of this round. Collective; agreed, except that write errors
+// are only in run.first.
 Agreed<> WritePortion(CommContext& context, TwoPhaseRun& run,
                       const Segments& mine, bool& more) {
   std::vector<int64_t> least = {INT64_MAX, INT64_MAX, more ? 0 : 1};
@@ -975,7 +979,7 @@ Agreed<> WriteRounds(CommContext& context, TwoPhaseRun& run,
   PortionReader portions(run.job, LimitPortions(run.job.memory));
   for (int64_t round = 0; round < run.job.rounds; ++round) {
     for (bool more = true; more;) {
-      context.deadline.Restart();  // a long save is no hang
+      context.deadline.Restart();  // a long save is not a hang
       Segments mine;
       run.first.Update(CatchBadAlloc("a list of segments", [&]() -> Status {
         BELAY_ASSIGN_OR_RETURN(mine, portions.Next(round));

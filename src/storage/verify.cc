@@ -32,7 +32,7 @@ Shape FindPosition(int64_t element, const Shape& shape) {
   return position;
 }
 
-// The smallest box that holds all elements of a block.
+// Returns the smallest box that holds all elements of a block.
 Box FindBlockBox(const StoredArray& array, int64_t block) {
   const Shape shape = IoShape(array);
   const int64_t size = IoElementSize(array.dtype);
@@ -55,7 +55,8 @@ Box FindBlockBox(const StoredArray& array, int64_t block) {
   return box;
 }
 
-// The data files that hold a part of the box, not all if they are many.
+// Lists the data files that hold a part of the box; only a few if there are
+// many.
 std::string ListFiles(const SavedCheckpoint& saved, int32_t array,
                       const Box& box) {
   constexpr size_t kMaxNames = 8;
@@ -166,7 +167,7 @@ Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,
 
 namespace {
 
-// Looks for datasets of one file.
+// Checks the datasets of one file.
 Status FindDatasets(const std::string& path,
                     const std::vector<const StoredDataset*>& datasets,
                     const std::vector<std::string>& paths,
@@ -187,7 +188,7 @@ Status FindDatasets(const std::string& path,
   return file.Close();
 }
 
-// Checks that the index shows, under the key of each array, the values that
+// Checks that, under the key of each array, the index shows the values that
 // belay reads.
 class ArrayFinder {
  public:
@@ -259,7 +260,7 @@ class ArrayFinder {
         pieces.begin(), pieces.end(), datasets.begin(), datasets.end(),
         [&](const h5::VirtualPiece& piece, const StoredDataset& dataset) {
           Box box = dataset.box;
-          if (!array.fields.empty()) {  // the bytes of a struct: no axis there
+          if (!array.fields.empty()) {  // the bytes of a struct: no axis
             box.offset.pop_back();
             box.shape.pop_back();
           }
@@ -271,11 +272,11 @@ class ArrayFinder {
 
   const std::string& directory_;
   const SavedCheckpoint& saved_;
-  h5::Handle data_;  // of the array before, or none
+  h5::Handle data_;  // the data file of the previous array, if any
 };
 
-// Adds a line to `damage` if a file is damaged.
-// Errors: any other one.
+// Adds a line to `damage` if the status says that a file is damaged.
+// Errors: any other status.
 Status AddDamage(const std::string& path, const Status& status,
                  std::vector<std::string>& damage) {
   if (status.ok()) return status;
@@ -302,7 +303,7 @@ StatusOr<std::string> FindDamageHere(const std::string& directory) {
     BELAY_RETURN_IF_ERROR(
         AddDamage(path, FindDatasets(path, datasets[i], paths, saved), damage));
   }
-  // Arrays of the index lead to these files.
+  // The arrays of the index refer to these files.
   if (!damage.empty()) return Encode(damage);
   const std::string index = JoinPath(directory, IndexName());
   BELAY_RETURN_IF_ERROR(
@@ -312,10 +313,10 @@ StatusOr<std::string> FindDamageHere(const std::string& directory) {
 
 namespace {
 
-// Limits of libhdf5 for a step of some size.
+// Limits of libhdf5, depending on the size of the step.
 constexpr int64_t kLeastMemory = int64_t{512} << 20;
 constexpr int64_t kMemoryPerObject = 8192;
-constexpr int64_t kMemoryPerChecksum = 16;  // of the index, which is read anew
+constexpr int64_t kMemoryPerChecksum = 16;  // of the index, which is read again
 constexpr double kLeastCpuSeconds = 2;
 constexpr double kCpuSecondsPerObject = 0.002;
 constexpr double kLeastSeconds = 60;

@@ -22,10 +22,10 @@ std::vector<uint32_t> FinishChecksums(const std::vector<StoredArray>& arrays,
 // Returns the size of a file.
 StatusOr<int64_t> FileBytes(const std::string& path);
 
-// Checks a data file after writing.
-// Errors: DataLoss - another size than planned. Sets `has_holes` if fewer bytes
-// are allocated than the file is long: a loss, or a file system that
-// compresses; only reading back can tell.
+// Checks a data file after writing. Sets `has_holes` if the space allocated to
+// the file is less than its length: either data was lost, or the file system
+// compresses. Only reading back can tell.
+// Errors: DataLoss - the size is not the planned one.
 Status CheckWrittenFile(const std::string& path, int64_t bytes,
                         bool& has_holes);
 
@@ -35,8 +35,8 @@ struct BlockCounts {
 };
 
 // Compares the registers of a restore, already xored over the ranks, with the
-// index; blocks that were not covered whole only count. Messages begin
-// with `operation`, such as `restore "run/step_00000042"`.
+// index. Blocks that were only partly covered are counted but not compared.
+// Messages begin with `operation`, such as `restore "run/step_00000042"`.
 // Errors: DataLoss - names key, block, box and file of the first damaged block
 //   and the number of them.
 Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,
@@ -49,17 +49,17 @@ Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,
 std::string DescribeDamage(const SavedCheckpoint& saved, int32_t array,
                            int64_t block, uint32_t need, uint32_t found);
 
-// Does what FindHdf5Damage says, in this process. Returns the encoded lines.
-// Errors: what the system says; those of ReadIndex.
+// Does the work of FindHdf5Damage in this process. Returns the encoded lines.
+// Errors: those of the system; those of ReadIndex.
 StatusOr<std::string> FindDamageHere(const std::string& directory);
 
-// Looks for every dataset of the data files and every array of the index as
-// other programs do, by HDF5 in a process of its own, which reads the index
-// again. An array of it must show the datasets that belay reads. Returns a line
-// for each file in which one is not what the index says; the index is looked at
-// where all data files are good.
+// Checks every dataset of the data files and every array of the index in the
+// way that other programs read them: through HDF5, in a separate process that
+// reads the index again. Each array of the index must show the datasets that
+// belay reads. Returns one line for each file in which something differs from
+// the index. Checks the index only if all data files are good.
 // Errors: those of opening and reading files, and of starting a process;
-//   FailedPrecondition - its program is not installed; DeadlineExceeded.
+//   FailedPrecondition - the program for it is not installed; DeadlineExceeded.
 StatusOr<std::vector<std::string>> FindHdf5Damage(const std::string& directory,
                                                   const SavedCheckpoint& saved);
 
