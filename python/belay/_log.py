@@ -49,11 +49,11 @@ def _level():
   return _logger.getEffectiveLevel()
 
 
-def _log(level, text):
+def _log(level, form, message):
   if level == logging.INFO and _prints_info and not _is_configured():
-    sys.stderr.write(f"belay: info: {text}\n")
+    sys.stderr.write(f"belay: info: {message}\n")
   else:
-    _logger.log(level, text)
+    _logger.log(level, form, message)
 
 
 def print_info():

@@ -73,16 +73,16 @@ class RunTest(MpiCase):
     with self.open(state, load=load) as run:
       run.step(1)
       fails[0] = True
-      self.assert_fails("INTERNAL", "no state", run.step, 2)
+      self.assert_fails("INVALID_ARGUMENT", "no state", run.step, 2)
       fails[0] = False
       self.assertEqual(run.step(3).outcome, "saved")
       fails[0] = True
-      self.assert_fails("INTERNAL", "no state", run.restore)
+      self.assert_fails("INVALID_ARGUMENT", "no state", run.restore)
       fails[0] = False
       self.assertEqual(run.restore(), 3)
     with self.open({"n": numpy.zeros(3, int)}, load=load) as run:
       fails[0] = True
-      self.assert_fails("INTERNAL", "no load", run.restore)
+      self.assert_fails("INVALID_ARGUMENT", "no load", run.restore)
 
   def test_errors(self):
     with self.assertRaisesRegex(TypeError, "needs `load`"):
