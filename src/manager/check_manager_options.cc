@@ -19,7 +19,8 @@ void Contradict(bool both, const std::string& what, Mistakes& mistakes) {
   if (both) mistakes.push_back(what);
 }
 
-// "a, b and c", without those that the program's language does not have.
+// Returns a text such as "a, b and c", without options that do not exist in the
+// program's language.
 template <typename M, typename... Ts>
 std::string Names(std::string_view last, Ts M::*... fields) {
   std::vector<std::string> names;

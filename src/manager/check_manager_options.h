@@ -1,4 +1,4 @@
-// Whether the options of a manager are sound.
+// Checks the options of a manager.
 
 #ifndef BELAY_MANAGER_CHECK_MANAGER_OPTIONS_H_
 #define BELAY_MANAGER_CHECK_MANAGER_OPTIONS_H_
@@ -8,9 +8,9 @@
 
 namespace belay {
 
-// Checks them.
-// Errors: InvalidArgument - numbers out of their range, and options that
-//   contradict each other; all in one message.
+// Checks all options.
+// Errors: InvalidArgument - numbers out of range, or options that contradict
+//   each other; one message lists all mistakes.
 Status CheckManagerOptions(const ManagerOptions& options);
 
 }  // namespace belay

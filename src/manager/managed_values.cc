@@ -11,7 +11,7 @@
 namespace belay {
 namespace {
 
-// Applies the match of the manager to options that a restore leaves at their
+// Applies the manager's match to options that a restore leaves at their
 // defaults.
 RestoreOptions WithMatch(const RestoreOptions& options, RestoreMatch match) {
   const RestoreOptions usual;
@@ -110,7 +110,8 @@ Agreed<ManagedRestore> ManagedValues::RestoreState(
       belay::RestoreState(*comm_, source, *state_, chosen));
   if (match == RestoreMatch::kNontrivial && result.num_arrays == 0 &&
       !result.missing.empty()) {
-    // Nothing matches: the error names the closest stored keys.
+    // Nothing matches. The error of a strict restore names the closest stored
+    // keys.
     RestoreOptions strict = chosen;
     strict.missing = MismatchPolicy::kError;
     BELAY_ASSIGN_OR_RETURN_AGREED(

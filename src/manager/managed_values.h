@@ -19,22 +19,22 @@
 
 namespace belay {
 
-// Move only. Borrows all that it is made of.
+// Move only. Borrows its constructor's arguments.
 class ManagedValues {
  public:
   explicit ManagedValues(Checkpoint& checkpoint) : checkpoint_(&checkpoint) {}
   ManagedValues(const Comm& comm, const State& state)
       : comm_(&comm), state_(&state) {}
 
-  // Returns the communicator; a null one if the Checkpoint was moved from.
+  // Returns the communicator, which is null if the Checkpoint was moved from.
   const Comm& comm() const;
 
-  // Returns the number before that of the next step: the save counter of a
-  // Checkpoint, or the last step of a State that was saved or restored.
+  // Returns the number before the next step's default number: the save counter
+  // of a Checkpoint, or the step of a State that was last saved or restored.
   int64_t save_counter() const;
 
-  // Saves the values as `step` to the directory `path`. Collective; agreed.
-  // `at_files` as in SaveJob.
+  // Saves the values as `step` to the directory `path`. `at_files` is that of
+  // SaveJob. Collective; agreed.
   // Errors: those of Checkpoint::SaveAs or Save.
   Agreed<SaveResult> Save(const std::string& path, int64_t step,
                           const SaveOptions& options, bool& at_files);
@@ -44,8 +44,8 @@ class ManagedValues {
                             int64_t step, const SaveOptions& options,
                             bool& at_files);
 
-  // Restores the values from `path`, which is `step`. Collective; agreed. For a
-  // State, fails if less than `match` is stored.
+  // Restores the values from `path`, the directory of `step`. For a State,
+  // fails if less is stored than `match` requires. Collective; agreed.
   // Errors: those of Checkpoint::Restore or Restore.
   Agreed<ManagedRestore> Restore(const std::string& path, int64_t step,
                                  RestoreMatch match,
@@ -53,7 +53,8 @@ class ManagedValues {
 
   // Checks that as much was restored as `match` requires. Local, and equal on
   // all ranks.
-  // Errors: FailedPrecondition - less; names what was not.
+  // Errors: FailedPrecondition - less was restored; the message names what is
+  //   missing.
   Status CheckMatch(const ManagedRestore& restored, RestoreMatch match) const;
 
  private:
@@ -61,9 +62,9 @@ class ManagedValues {
                                       RestoreMatch match,
                                       const RestoreOptions& options);
 
-  // Either this,
+  // Either this member is set,
   Checkpoint* checkpoint_ = nullptr;
-  // or these.
+  // or these are.
   const Comm* comm_ = nullptr;
   const State* state_ = nullptr;
   int64_t last_step_ = 0;

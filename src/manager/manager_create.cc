@@ -1,4 +1,5 @@
-// Opens the run of a manager: options, files, and the variables of an operator.
+// Opens the run of a manager: its options, its files, and the operator's
+// environment variables.
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,12 +45,12 @@ std::vector<CommonOption> AllCommonOptions(const ManagerOptions& options) {
   return common;
 }
 
-// The first message of a call begins with its kind: ranks in other calls may
-// receive it.
+// The first message of a call begins with its kind, because ranks that are in a
+// different call may receive it.
 constexpr char kRunMessage[] = "run";
 constexpr char kOperatorMessage[] = "operator options";
 
-// Content of a run, as read by rank 0.
+// The content of a run, as read by rank 0.
 struct RunMessage {
   std::string kind = kRunMessage;
   std::vector<int64_t> steps;
@@ -63,7 +64,7 @@ void Fields(Archive& archive, RunMessage& message) {
           message.state);
 }
 
-// The variables of an operator, in the order of OperatorVariables().
+// The operator's environment variables, in the order of OperatorVariables().
 struct OperatorMessage {
   std::string kind = kOperatorMessage;
   std::vector<std::string> values;
@@ -73,7 +74,7 @@ void Fields(Archive& archive, OperatorMessage& message) {
   archive(message.kind, message.values);
 }
 
-// Reads and checks the variables of this process. Rank 0 only.
+// Reads and checks the operator's variables in this process. Rank 0 only.
 StatusOr<OperatorMessage> ReadVariables(const std::string& dir) {
   OperatorMessage message;
   for (const char* const name : OperatorVariables()) {
@@ -88,7 +89,7 @@ StatusOr<OperatorMessage> ReadVariables(const std::string& dir) {
                 absl::StrCat("manage \"", dir, "\": ", valid.message()));
 }
 
-// Warns of misspelt variables, which have no effect. Rank 0 only.
+// Warns of misspelt environment variables, which have no effect. Rank 0 only.
 void WarnOfVariables() {
   std::vector<std::string> names;
   for (char** one = environ; one != nullptr && *one != nullptr; ++one) {
@@ -114,15 +115,15 @@ Agreed<> CheckMoved(const Impl* impl, std::string_view operation) {
       operation, " \"CheckpointManager\": it is closed, or was moved from")));
 }
 
-// Returns the communicator of an operation, under the deadline of the options.
-// With `slow`, blocking calls are watched as well.
+// Returns the context of an operation, with the deadline of the options. With
+// `slow`, blocking calls are also watched.
 CommContext Impl::ManagerContext(std::string_view operation, bool slow) const {
   const Comm& comm = values_.comm();
   return {comm, Deadline(comm, options_.save.deadline_seconds,
                          Cat(operation, " \"", dir_, "\""), slow)};
 }
 
-// Watches file system calls of rank 0 while the other ranks wait for it.
+// Watches rank 0's file system calls while the other ranks wait for it.
 Deadline Impl::WatchFiles(std::string_view operation) const {
   Deadline deadline(values_.comm(), options_.save.deadline_seconds,
                     Cat(operation, " \"", dir_, "\""));
@@ -130,8 +131,8 @@ Deadline Impl::WatchFiles(std::string_view operation) const {
   return deadline;
 }
 
-// Returns the time by the clock of the options.
-// Errors: Internal - it threw.
+// Returns the time according to the clock of the options.
+// Errors: Internal - the clock threw.
 StatusOr<double> Impl::Now() const {
   if (options_.clock) {
     StatusOr<double> now = CatchExceptions([&] { return options_.clock(); });
@@ -142,8 +143,9 @@ StatusOr<double> Impl::Now() const {
   return SteadyUnixTime();
 }
 
-// Returns the committed steps of this prefix, ascending, except those that it
-// goes back behind. A read-only manager may begin before there is a directory.
+// Returns the committed steps with this prefix, in ascending order. While the
+// manager is going back to an older step, newer steps are omitted. The
+// directory of a read-only manager need not exist yet.
 StatusOr<std::vector<int64_t>> Impl::StepsOnDisk() const {
   if (options_.read_only) {
     BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(dir_));
@@ -159,8 +161,8 @@ StatusOr<std::vector<int64_t>> Impl::StepsOnDisk() const {
 }
 
 // Rank 0 only.
-// Errors: InvalidArgument - it is negative; NotFound - no such step, says which
-//   there are; those of the file system.
+// Errors: InvalidArgument - the step is negative; NotFound - no such step, the
+//   message lists the existing ones; those of the file system.
 Status Impl::CheckStepIsThere(std::string_view operation, int64_t step) const {
   if (step < 0) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -178,20 +180,21 @@ Status Impl::CheckStepIsThere(std::string_view operation, int64_t step) const {
                                              StepsText(steps)));
 }
 
-// Takes `steps` for those on disk, and forgets all others.
+// Records that `steps` are the steps on disk, and forgets all others.
 void Impl::SetSteps(std::vector<int64_t> steps) {
   TakeSteps(std::move(steps), history_);
   KeepOnly(history_.steps, state_.steps);
 }
 
-// Writes the state after the cleanup has ended, which writes it, too. Rank 0
-// only.
+// Writes the state once the cleanup has ended, because the cleanup also writes
+// it. Rank 0 only.
 Status Impl::StoreState(const ManagerState& state) const {
   cleanup_.Finish();
   return WriteState(dir_, options_.prefix, state, options_.save.durable);
 }
 
-// Logs new notes, and `more`, the notes of a result. Rank 0 logs.
+// Logs new notes, and `more`, which are the notes of a result. Only rank 0
+// logs.
 void Impl::LogNotes(const std::vector<std::string>& more) {
   const size_t first = std::exchange(num_logged_, notes_.size());
   if (values_.comm().rank() != 0) return;
@@ -201,9 +204,9 @@ void Impl::LogNotes(const std::vector<std::string>& more) {
   for (const std::string& note : more) Log(LogLevel::kWarning, note);
 }
 
-// Warns, once, that nothing will be saved: the directory has later steps, and
-// either none was restored or the program counts from before the restored one.
-// Rank 0 logs.
+// Warns once that nothing will be saved: the directory has later steps, and
+// either no step was restored or the program's count begins before the restored
+// step. Only rank 0 logs.
 void Impl::WarnIfBehind(const SaveDecision& decision) {
   if (!decision.is_behind) return;
   const int64_t latest = FindLatest(history_).value_or(decision.step);
@@ -248,7 +251,7 @@ Agreed<> Impl::CheckArguments(CommContext& context) const {
   return AgreeOnArguments(context, "manage", AllCommonOptions(options_));
 }
 
-// Notes how many steps no manager has saved.
+// Adds a note on the number of steps that no manager has saved.
 void Impl::NoteStrangers(std::vector<std::string>& notes) const {
   const size_t strangers = history_.steps.size() - state_.steps.size();
   if (strangers == 0) return;
@@ -280,7 +283,8 @@ Status Impl::ReadFiles(std::vector<std::string>& notes) {
 }
 
 // Returns the seconds to wait for the lease. After a node has died, its job may
-// restart before the file server releases the lock: NFS may take two minutes.
+// restart before the file server releases the lock, which may take two minutes
+// on NFS.
 double Impl::LeasePatience() const {
   constexpr double kMax = 120;
   const StatusOr<JobEnvironment> job = ReadJobEnvironment();
@@ -321,7 +325,7 @@ Status Impl::Prepare() {
   return absl::OkStatus();
 }
 
-// Reads the run on rank 0, and gives the result to all ranks. Collective.
+// Reads the run on rank 0, and sends the result to all ranks. Collective.
 Agreed<> Impl::Share(CommContext& context, absl::FunctionRef<Status()> read) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       RunMessage message,
@@ -345,13 +349,14 @@ Agreed<> Impl::Share(CommContext& context, absl::FunctionRef<Status()> read) {
   return {};
 }
 
-// Waits until this rank sees the lease that rank 0 holds, and begins to catch
+// Waits until this rank sees the lease that rank 0 holds, and starts to catch
 // signals. Collective.
 Agreed<> Impl::Join(CommContext& context) {
   const ManagerOptions& options = options_;
   const double patience = SharedDirectorySeconds(options.save.deadline_seconds);
   StatusOr<bool> sees = true;
-  // An earlier run may have left a file of that name, so its content counts.
+  // An earlier run may have left a file with this name, so its content is
+  // compared.
   if (!options.read_only && !context.is_root()) {
     sees =
         WaitUntilHolds(LeasePath(dir_, options.prefix), lease_text_, patience);
@@ -416,7 +421,7 @@ Agreed<> Impl::ReloadSteps() {
   return Share(context, [&]() -> Status {
     std::vector<std::string> ignored;
     if (options_.read_only) return ReadFiles(ignored);
-    // Nobody else may change the state.
+    // The state need not be read: nobody else may change it.
     BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk());
     SetSteps(std::move(steps));
     return absl::OkStatus();
@@ -482,8 +487,8 @@ const std::vector<std::string>& CheckpointManager::notes() const {
   return impl_ == nullptr ? none : impl_->notes_;
 }
 
-// Reads the variables of an operator on rank 0, applies them in place of the
-// program's options, and notes that. Collective; agreed.
+// Reads the operator's variables on rank 0. They override the program's
+// options, which is noted. Collective; agreed.
 // Errors: those of ParseOperatorOptions.
 Agreed<> Impl::TakeOperatorOptions() {
   CommContext context = ManagerContext("manage", false);

@@ -28,8 +28,8 @@ namespace {
 
 constexpr int64_t kMaxAside = 1'000'000;
 
-// Returns true for names that NextAside may choose. Others could lead into a
-// step or out of the directory.
+// Returns true for names that NextAside may choose. Other names could lead into
+// a step or out of the directory.
 bool IsAsideName(std::string_view name, std::string_view prefix) {
   int64_t number = 0;
   return absl::SimpleAtoi(AbslView(name.substr(name.rfind('_') + 1)),
@@ -37,7 +37,7 @@ bool IsAsideName(std::string_view name, std::string_view prefix) {
          name == AsideName(prefix, number);
 }
 
-// Creates the directory for moved steps, in `order.dir` and nowhere else.
+// Creates the directory for moved steps, which must be in `order.dir`.
 StatusOr<std::string> MakeAside(const AsideOrder& order) {
   const std::string aside = JoinPath(order.dir, order.aside);
   if (!IsAsideName(order.aside, order.prefix)) {
@@ -60,7 +60,8 @@ Status Move(const AsideOrder& order, int64_t step) {
   return Rename(JoinPath(order.dir, name), JoinPath(aside, name));
 }
 
-// Returns true if the step was deleted, and notes why not.
+// Returns true if the step was deleted; otherwise adds a note that says why
+// not.
 StatusOr<bool> Delete(const AsideOrder& order, int64_t step,
                       std::vector<std::string>& notes) {
   if (!std::ranges::binary_search(order.deletable, step)) {
@@ -205,12 +206,13 @@ StatusOr<std::string> TakeName(const std::string& step_directory) {
       CheckOnlyOwn("remove", step_directory,
                    "the step stays, and so does the file: move it away"));
   BELAY_RETURN_IF_ERROR(RemoveAllDebris(step_directory));
-  // A save of this step may begin before the rest is removed.
+  // A unique name, because a save of this step may begin before the rest is
+  // removed.
   std::string debris = InProgressPath(step_directory, NewNonce());
   BELAY_ASSIGN_OR_RETURN(const HeldFile held,
                          LockAgainstPins("remove", step_directory));
   BELAY_RETURN_IF_ERROR(Rename(step_directory, debris));
-  // Closes the file: NFS keeps the directory of an open file.
+  // Returning closes the file: NFS keeps the directory of an open file.
   return debris;
 }
 

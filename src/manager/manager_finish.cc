@@ -1,5 +1,5 @@
-// After a commit, also in the background: records, clocks, and the removal of
-// old steps.
+// What follows a commit, including one in the background: records, clocks, and
+// the removal of old steps.
 #include <algorithm>
 #include <utility>
 
@@ -27,7 +27,8 @@ void Insert(int64_t step, std::vector<int64_t>& ascending) {
                    step);
 }
 
-// Returns true if the step has lost its name: the rest is debris. Rank 0 only.
+// Returns true if the step has lost its name, so that the rest is debris. Rank
+// 0 only.
 bool WasRemoved(const std::string& path, const Status& status) {
   if (status.ok()) return true;
   const StatusOr<bool> exists = Exists(path);
@@ -44,7 +45,8 @@ void Impl::ForgetFailures() {
       absl::StrCat("saving works again; missed in a row: ", missed));
 }
 
-// Notes that newer steps of another branch stay, if the program has gone back.
+// If the program has gone back, notes that the newer steps of the other branch
+// stay.
 void Impl::LeaveBranch(int64_t step, ManagedSave& result) {
   SaveHistory& history = history_;
   if (!history.restored) return;
@@ -63,7 +65,7 @@ void Impl::LeaveBranch(int64_t step, ManagedSave& result) {
 }
 
 // Ends the save under way. Collective; agreed.
-// Errors: that it has failed, and this is not tolerated.
+// Errors: that of the save, if it has failed and this is not tolerated.
 Agreed<> Impl::EndUnderWay(Agreed<SaveResult> saved) {
   ManagedSaveUnderWay ended = *std::exchange(under_way_, std::nullopt);
   if (!saved.ok()) {
@@ -75,7 +77,7 @@ Agreed<> Impl::EndUnderWay(Agreed<SaveResult> saved) {
   ManagedSave result{.outcome = SaveOutcome::kSaved};
   result.result = *std::move(saved);
   if (!ended.note.empty()) result.notes.push_back(ended.note);
-  // The program has not waited for it, so its clocks continue.
+  // The program has not waited for the save, so its clocks continue.
   const std::optional<double> last_call = stopping_.last_call;
   const double resting_since = stopping_.resting_since;
   const bool is_save_due = stopping_.is_save_due;
@@ -90,7 +92,8 @@ Agreed<> Impl::EndUnderWay(Agreed<SaveResult> saved) {
   return {};
 }
 
-// Ends the save under way if `ended` says so. Collective; agreed.
+// Ends the save under way if `ended` has a result or an error. Collective;
+// agreed.
 Agreed<> Impl::TakeEnd(Agreed<std::optional<SaveResult>> ended) {
   if (!ended.ok()) return EndUnderWay(ended.error());
   if (!*ended) return {};
@@ -107,8 +110,9 @@ Agreed<> Impl::FinishCleanup() {
   });
 }
 
-// Counts a committed step, which began at `began` as WorkedBy, and removes old
-// steps. `counter` is the value of step_counter at the call. Collective.
+// Records a committed step, and removes old steps. `began` is the start of the
+// save, as WorkedBy returns it. `counter` is the value of step_counter at the
+// call. Collective.
 void Impl::FinishStep(const StepRecord& record, double began,
                       std::optional<int64_t> counter, bool in_background,
                       ManagedSave& result) {
@@ -124,7 +128,7 @@ void Impl::FinishStep(const StepRecord& record, double began,
   is_cleaning_up_ |= in_background;
   Agreed<KeepOutcome> outcome = KeepSteps(record.step, began, in_background);
   if (!outcome.ok()) {
-    // Only the exchange has failed: the directory shows the same.
+    // Only the exchange has failed, so read the directory instead.
     result.notes.emplace_back(outcome.status().message());
     static_cast<void>(ReloadSteps());
     return;
@@ -142,7 +146,7 @@ void Impl::FinishStep(const StepRecord& record, double began,
   }
 }
 
-// Asks the rules as if the save under way were committed.
+// Applies the rules as if the save under way were committed.
 // Errors: those of DecideSave.
 StatusOr<SaveDecision> Impl::DecideNext(const SaveRequest& request) const {
   if (!under_way_) return DecideHere(history_, request);
@@ -152,7 +156,7 @@ StatusOr<SaveDecision> Impl::DecideNext(const SaveRequest& request) const {
   history.counter = under_way_->attempt.request.counter;
   history.missed.reset();
   StatusOr<SaveDecision> decision = DecideHere(history, request);
-  // LatestStep() does not return it yet.
+  // LatestStep() does not return the step yet.
   if (decision.ok() && decision->is_behind &&
       decision->step == under_way_->record.step) {
     decision->is_behind = false;
@@ -182,8 +186,8 @@ Agreed<> Impl::WaitBeforeNextSave() {
   return TakeEnd(background_->WaitBeforeNext());
 }
 
-// Waits before the step under way is saved again. Gives it up if the program
-// has not waited for its snapshot. Collective; agreed.
+// Waits for the save under way before its step is saved again. Gives that save
+// up if the program has not waited for its snapshot. Collective; agreed.
 Agreed<> Impl::WaitForSameStep() {
   if (!under_way_ || !background_->is_snapshot_due()) {
     return WaitForUnderWay();
@@ -198,8 +202,8 @@ Agreed<> Impl::WaitForSameStep() {
   return {};
 }
 
-// Waits for the save under way before a restore or a deletion, which do not
-// fail because of it: a failure becomes a note. Collective; agreed.
+// Waits for the save under way before a restore or a deletion. If that save
+// fails, only a note is added. Collective; agreed.
 Agreed<> Impl::SettleUnderWay() {
   if (under_way_) {
     Status status = FinishExchange();
@@ -213,7 +217,7 @@ Agreed<> Impl::SettleUnderWay() {
   return FinishCleanup();
 }
 
-// Adds the result of the last save under way.
+// Adds the result of the last background save, if no call has returned it yet.
 void Impl::TellOfEnded(ManagedSave& result) {
   if (!ended_) return;
   ManagedSave ended = *std::exchange(ended_, std::nullopt);
@@ -257,7 +261,8 @@ Status CheckpointManager::Close() {
   if (status.ok()) {
     Agreed<std::optional<ManagedSave>> ended = impl_->Wait();
     status = ended.status();
-    // An error of the last ShouldSave does not give a good save up.
+    // After an error of the last ShouldSave, the save may still be under way
+    // and succeed.
     if (impl_->under_way_) ended = impl_->Wait();
     if (ended.ok() && *ended && (*ended)->failure) {
       status.Update(*(*ended)->failure);
@@ -269,8 +274,9 @@ Status CheckpointManager::Close() {
   return status;
 }
 
-// Returns the newest managed step that can be restored among those that
-// `removed` has, or has not. `saved` is known to be restorable. Rank 0 only.
+// Returns the newest managed step that can be restored, among the steps in
+// `removed` or, without `is_removed`, among the others. `saved` is known to be
+// restorable. Rank 0 only.
 std::optional<int64_t> Impl::NewestThatOpens(
     int64_t saved, const std::vector<int64_t>& removed, bool is_removed) const {
   const std::vector<StepRecord>& managed = state_.steps;
@@ -285,8 +291,8 @@ std::optional<int64_t> Impl::NewestThatOpens(
   return std::nullopt;
 }
 
-// Keeps one managed step that can be restored: unmanaged ones may be anything.
-// Rank 0 only.
+// Makes sure that one managed step that can be restored is kept, because
+// nothing is known of unmanaged ones. Rank 0 only.
 void Impl::KeepOne(int64_t saved, KeepOutcome& outcome) const {
   std::vector<int64_t>& remove = outcome.plan.remove;
   if (!std::ranges::binary_search(remove, saved)) return;
@@ -299,8 +305,8 @@ void Impl::KeepOne(int64_t saved, KeepOutcome& outcome) const {
       *newest));
 }
 
-// Removes steps as planned; those that cannot be removed stay in the state. In
-// the background, steps only lose their names, and the paths of the debris are
+// Removes steps as planned. Steps that cannot be removed stay in the state. In
+// the background, steps are only renamed, and the paths of the debris are
 // returned. Rank 0 only.
 std::vector<std::string> Impl::RemoveSteps(bool in_background,
                                            KeepOutcome& outcome) const {
@@ -337,8 +343,8 @@ SaveTimes Impl::MeasureSave(double began) const {
   return times;
 }
 
-// Decides which steps to keep, removes the others, and writes the state.
-// Failures become notes, because the commit stands. Rank 0 only.
+// Decides which steps to keep, removes the other steps, and writes the state.
+// Failures become notes, because the step is already committed. Rank 0 only.
 KeepOutcome Impl::AfterCommit(int64_t saved, double began, bool in_background) {
   KeepOutcome outcome;
   outcome.plan.last_preserved = state_.last_preserved;
@@ -346,14 +352,14 @@ KeepOutcome Impl::AfterCommit(int64_t saved, double began, bool in_background) {
     if (!status.ok()) outcome.notes.emplace_back(status.message());
   };
   cleanup_.Finish();
-  outcome.notes = cleanup_.TakeFailures();  // after the last commit
+  outcome.notes = cleanup_.TakeFailures();  // of the last cleanup
   const std::string clock_note =
       NoteOnClock(options_.retention, state_.steps, saved);
   if (!clock_note.empty()) outcome.notes.push_back(clock_note);
   const StatusOr<double> now = Now();
   note(now.status());
   if (now.ok()) {
-    // Damaged steps do not count, and stay for inspection.
+    // Damaged steps are ignored here, and stay on disk for inspection.
     ManagerState sound = state_;
     std::erase_if(sound.steps, [&](const StepRecord& record) {
       return std::ranges::binary_search(history_.damaged, record.step);
@@ -369,7 +375,7 @@ KeepOutcome Impl::AfterCommit(int64_t saved, double began, bool in_background) {
   ManagerState state = state_;
   CarryOut(outcome.plan, state);
   if (in_background) {
-    // Debris goes first: the state may need the space.
+    // Debris is removed first, because the state may need the space.
     cleanup_.Begin(
         [dir = dir_, prefix = options_.prefix, durable = options_.save.durable,
          state = std::move(state), debris = std::move(debris)] {
@@ -391,8 +397,8 @@ KeepOutcome Impl::AfterCommit(int64_t saved, double began, bool in_background) {
   return outcome;
 }
 
-// Cleans up on rank 0 after a commit; in the background, this continues after
-// the call. Collective; agreed.
+// Cleans up on rank 0 after a commit. In the background, the cleanup continues
+// after the call. Collective; agreed.
 Agreed<KeepOutcome> Impl::KeepSteps(int64_t saved, double began,
                                     bool in_background) {
   CommContext context = ManagerContext("keep steps of", true);

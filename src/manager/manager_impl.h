@@ -27,16 +27,17 @@
 
 namespace belay {
 
-// Tolerated failures of saves since the last save that succeeded. Equal on all
-// ranks, except for the times.
+// The tolerated failures since the last successful save. Equal on all ranks,
+// except for the times.
 struct FailedSaves {
   // Failures of saves that the rules or the caller asked for, without retries.
   int64_t in_a_row = 0;
-  // Times of the last failure and of its retry, by the clock of the options.
-  // Rank 0 only.
+  // Times of the last failure and of its retry, according to the clock of the
+  // options. Rank 0 only.
   double failed_at = 0;
   double retry_at = 0;
-  // Steps that may be committed nevertheless, or have left debris; ascending.
+  // Steps whose saves failed but may be committed, or have left debris;
+  // ascending.
   std::vector<StepRecord> steps = {};
 };
 
@@ -46,13 +47,13 @@ struct SaveAttempt {
   bool may_fail = false;  // the caller tolerates a failure
   // Rank 0 only.
   StepRecord record = {};
-  double began = 0;           // by the clock of the options
-  bool at_files = false;      // it has reached the file system
-  bool is_announced = false;  // in the state
+  double began = 0;           // on the clock of the options
+  bool at_files = false;      // the save has reached the file system
+  bool is_announced = false;  // written to the state
   bool was_there = false;     // the step existed before
 };
 
-// A save in the background.
+// A background save.
 struct ManagedSaveUnderWay {
   SaveAttempt attempt;
   StepRecord record;
@@ -60,18 +61,18 @@ struct ManagedSaveUnderWay {
   std::string note;  // on its metrics
 };
 
-// Decision of rank 0 on a call of Save.
+// Rank 0's decision on a call of Save.
 struct SaveOrder {
   SaveDecision decision;
   StepRecord record;
   double began = 0;  // as WorkedBy
-  // The steps on disk, if they differ from those that all ranks know.
+  // The steps on disk, if they differ from the steps that all ranks know.
   std::optional<std::vector<int64_t>> steps;
-  bool is_back = false;   // newer steps of going back are out of the way
-  bool is_saved = false;  // nothing to do: see IsSavedAlready
+  bool is_back = false;   // going back to an older step is complete
+  bool is_saved = false;  // nothing to do; see IsSavedAlready
 };
 
-// A failed save, as rank 0 knows it.
+// Rank 0's knowledge of a failed save.
 struct SaveFailure {
   bool is_tolerable = false;
   bool makes_up = false;
@@ -79,32 +80,32 @@ struct SaveFailure {
   StepRecord record;
 };
 
-// Times of a save, for ranks that have no clock.
+// The times of a save, for ranks other than rank 0, which do not ask the clock.
 struct SaveTimes {
   double end = 0;  // as WorkedBy
-  // Unset if nothing asks for times, or if the clock failed.
+  // Unset if no option needs times, or if the clock failed.
   std::optional<double> seconds = std::nullopt;
   std::optional<double> restore = std::nullopt;  // of the last restore
   std::optional<double> cost = std::nullopt;     // of earlier saves
   std::vector<std::string> notes = {};           // on the time limit
 };
 
-// Steps that were kept and removed after a commit.
+// The steps that were kept and removed after a commit.
 struct KeepOutcome {
   SaveTimes times;
   RetentionPlan plan;  // as carried out
   std::vector<std::string> notes;
 };
 
-// Reaction to a call of Save while another save is under way.
+// What a call of Save does while another save is under way.
 struct Meanwhile {
   enum class Action : uint8_t {
-    kSave,  // when the other save has ended
-    kWait,  // for the other save, which is of the same step
+    kSave,  // once the other save has ended
+    kWait,  // for the other save, which saves the same step
     kNotYet,
   };
   Action action = Action::kSave;
-  std::string reason;  // why not yet
+  std::string reason;  // of kNotYet
 };
 
 // Fields of messages from rank 0.
@@ -169,7 +170,7 @@ struct CheckpointManager::Impl {
   StatusOr<std::optional<int64_t>> BestStep() const;
   std::string StepPath(int64_t step) const;
 
-  // manager_create.cc: opening a run; the directory, the clock and the log.
+  // manager_create.cc: opens a run; the directory, the clock and the log.
   Status CheckOptions() const;
   Agreed<> CheckArguments(CommContext& context) const;
   void NoteStrangers(std::vector<std::string>& notes) const;
@@ -191,7 +192,7 @@ struct CheckpointManager::Impl {
   void LogNotes(const std::vector<std::string>& more = {});
   void WarnIfBehind(const SaveDecision& decision);
 
-  // manager_save.cc: deciding, saving and failing.
+  // manager_save.cc: decides, saves, and handles failures.
   std::optional<int64_t> StepCounter() const;
   SaveRequest MakeRequest(std::optional<int64_t> step) const;
   StatusOr<SaveDecision> DecideHere(const SaveHistory& history,
@@ -235,7 +236,7 @@ struct CheckpointManager::Impl {
   void AdoptFailed(std::vector<int64_t> steps);
   SaveHistory HistoryWith(const std::vector<int64_t>& steps) const;
 
-  // manager_finish.cc: what follows a commit, also in the background.
+  // manager_finish.cc: what follows a commit, including one in the background.
   void FinishStep(const StepRecord& record, double began,
                   std::optional<int64_t> counter, bool in_background,
                   ManagedSave& result);
@@ -262,7 +263,7 @@ struct CheckpointManager::Impl {
   Agreed<KeepOutcome> KeepSteps(int64_t saved, double began,
                                 bool in_background);
 
-  // manager_restore.cc: restoring, and going back to an older step.
+  // manager_restore.cc: restores, and goes back to an older step.
   Status NothingCanBeRestored(const std::vector<SkippedStep>& skipped) const;
   Agreed<> CheckMatch(int64_t step, const ManagedRestore& restored) const;
   void RememberRestore(const ManagedRestore& restored);
@@ -275,7 +276,7 @@ struct CheckpointManager::Impl {
   StatusOr<AsideOutcome> FinishGoingBack() const;
   Agreed<> RollBack(int64_t step, ManagedRestore& restored);
 
-  // manager_stop.cc: times, signals, and the exchange beside each step.
+  // manager_stop.cc: times, signals, and the exchange during each step.
   bool NeedsTimes() const;
   std::optional<double> SecondsLeft(double now) const;
   double WorkedBy(double now) const;
@@ -297,15 +298,16 @@ struct CheckpointManager::Impl {
   std::string dir_;
   ManagerOptions options_;
   Lease lease_;             // rank 0 only
-  std::string lease_text_;  // the content of its file
+  std::string lease_text_;  // content of its file
   ManagerState state_;
   SaveHistory history_;
   std::vector<std::string> notes_;
-  size_t num_logged_ = 0;  // notes
-  // True after a step was restored or saved, or a warning that neither happens.
+  size_t num_logged_ = 0;  // number of notes already logged
+  // True after a step was restored or saved, or after the warning that neither
+  // has happened.
   bool is_at_work_ = false;
-  // The step that was restored, until a step is saved or a warning says that
-  // the program does not continue from it.
+  // The step that was restored. Reset once a step is saved, or after the
+  // warning that the program does not continue from it.
   std::optional<int64_t> goes_on_from_;
   Stopping stopping_;
   FailedSaves failed_;
@@ -313,20 +315,19 @@ struct CheckpointManager::Impl {
   // Null if saves do not run in the background.
   std::unique_ptr<BackgroundSaver, LetSaverGo> background_;
   std::optional<ManagedSaveUnderWay> under_way_;
-  // Writing the state and removing steps after a commit in the background. Rank
-  // 0 only; other ranks know from `is_cleaning_up_` that it may be under way.
+  // Writes the state and removes steps after a commit in the background. Rank 0
+  // only. On all ranks, `is_cleaning_up_` tells that it may be under way.
   mutable FileWork cleanup_;
   bool is_cleaning_up_ = false;
-  // The result of the last save under way, until a call returns it.
+  // The result of the last background save, until a call returns it.
   std::optional<ManagedSave> ended_;
-  // The last step that was saved, if in the background and nothing was restored
-  // since.
+  // The last save, if it ran in the background and nothing was restored since.
   std::optional<SaveResult> last_saved_;
 };
 
 // Checks that neither the manager nor its Checkpoint was moved from. Local, and
 // equal on all ranks of a correct program.
-// Errors: FailedPrecondition - one of them was.
+// Errors: FailedPrecondition - one of them was moved from.
 Agreed<> CheckMoved(const CheckpointManager::Impl* impl,
                     std::string_view operation);
 

@@ -1,4 +1,4 @@
-// Restoring the newest step that can be, and going back to an older one.
+// Restores the newest step that can be restored, and goes back to older steps.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -32,8 +32,8 @@ namespace {
 
 // Verdict on a step that could not be restored.
 enum class Verdict : uint8_t {
-  kDamaged,  // an older step may do
-  kGone,     // another manager has deleted it meanwhile
+  kDamaged,  // an older step may be restorable
+  kGone,     // another manager has deleted it
   kOther,    // the step is intact, but the program or the system has failed
 };
 
@@ -46,11 +46,11 @@ StatusOr<Verdict> JudgeStep(const std::string& path, const Status& failure) {
   return CheckStepOpens(path).ok() ? Verdict::kOther : Verdict::kDamaged;
 }
 
-// Judges a failure by its code or, where that does not decide, by the files.
-// Another dtype or shape is not damage. Collective.
+// Judges a failure by its code or, if the code is ambiguous, by the files. A
+// different dtype or shape is not damage. Collective.
 Agreed<Verdict> JudgeFailure(const Impl& impl, int64_t step,
                              const Status& failure) {
-  // A rank that finds nothing at all may have come after a deletion.
+  // NotFound may also mean that the step was just deleted.
   if (!absl::IsDataLoss(failure) && !absl::IsNotFound(failure) &&
       !absl::IsUnimplemented(failure) && !absl::IsFailedPrecondition(failure)) {
     return Verdict::kOther;
@@ -308,8 +308,8 @@ StatusOr<std::optional<int64_t>> CheckpointManager::WaitForNewStep(
   return impl_->WaitForNewStep(after, timeout_seconds, poll_seconds);
 }
 
-// Writes to the state that newer steps must get out of the way. Returns nothing
-// if no step is newer. Rank 0 only.
+// Records in the state file that newer steps must be moved or deleted. Returns
+// nullopt if no step is newer. Rank 0 only.
 StatusOr<std::optional<GoingBack>> Impl::BeginGoingBack(int64_t step) const {
   const std::string& prefix = options_.prefix;
   BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps,
@@ -324,7 +324,7 @@ StatusOr<std::optional<GoingBack>> Impl::BeginGoingBack(int64_t step) const {
   return plan;
 }
 
-// From now on newer steps do not count.
+// Forgets the steps newer than `plan.to`, although they may still be on disk.
 void Impl::Leave(GoingBack plan) {
   ForgetNewer(plan.to, state_);
   std::vector<int64_t> steps = history_.steps;
@@ -336,8 +336,8 @@ void Impl::Leave(GoingBack plan) {
   state_.going_back = std::move(plan);
 }
 
-// Moves or deletes the steps newer than state_.going_back, which an earlier
-// manager may have written. Rank 0 only.
+// Moves or deletes the steps newer than state_.going_back->to. An earlier
+// manager may have written going_back. Rank 0 only.
 // Errors: those of ReadState, SetAside and WriteState.
 StatusOr<AsideOutcome> Impl::FinishGoingBack() const {
   const GoingBack& plan = *state_.going_back;
@@ -364,11 +364,10 @@ StatusOr<AsideOutcome> Impl::FinishGoingBack() const {
   return outcome;
 }
 
-// Moves or deletes newer steps after a step was restored by its number, as the
-// options say. If it fails after it has begun, newer steps do not count, and
-// the next save or manager tries again. Collective; agreed.
-// Errors: those of
-// WriteState, FinishGoingBack and NextAside.
+// After a step was restored by its number, moves or deletes newer steps as the
+// options specify. If that fails halfway, newer steps are ignored, and the next
+// save or manager tries again. Collective; agreed.
+// Errors: those of WriteState, FinishGoingBack and NextAside.
 Agreed<> Impl::RollBack(int64_t step, ManagedRestore& restored) {
   CommContext context = ManagerContext("go back in", true);
   BELAY_ASSIGN_OR_RETURN_AGREED(

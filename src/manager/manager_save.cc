@@ -1,4 +1,4 @@
-// Saving and deleting steps, and failures of saves.
+// Saves and deletes steps, and handles failures of saves.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -26,7 +26,7 @@ using Impl = CheckpointManager::Impl;
 
 namespace {
 
-// Describes what must be equal on all ranks.
+// Describes the part of a request that must be equal on all ranks.
 std::string DescribeRequest(const SaveRequest& request, bool is_due) {
   std::string text =
       request.step ? absl::StrCat("step ", *request.step) : "no step";
@@ -37,13 +37,13 @@ std::string DescribeRequest(const SaveRequest& request, bool is_due) {
   return text;
 }
 
-// Seconds. A retry waits at least 10 s, and ten times as long as the failed
-// save took, so that retries cost at most a tenth of the time.
+// A retry waits at least 10 s, and ten times as long as the failed save took,
+// so that retries cost at most a tenth of the time.
 constexpr double kLeastPause = 10;
 constexpr double kPausePerSecond = 10;
 
 // Returns true if a retry may help after a failure of the file system. NotFound
-// counts: the directory existed before, so a node may have lost its mount.
+// is included: the directory existed before, so a node may have lost its mount.
 bool IsTransient(const Status& status) {
   return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
          absl::IsInternal(status) || absl::IsNotFound(status);
@@ -62,8 +62,8 @@ SaveRequest Impl::MakeRequest(std::optional<int64_t> step) const {
           .save_counter = values_.save_counter()};
 }
 
-// Asks the rules.
-// Errors: those of DecideSave, with the directory.
+// Applies the rules.
+// Errors: those of DecideSave; messages name the directory.
 StatusOr<SaveDecision> Impl::DecideHere(const SaveHistory& history,
                                         const SaveRequest& request) const {
   StatusOr<SaveDecision> decision = DecideSave(options_, history, request);
@@ -74,8 +74,8 @@ StatusOr<SaveDecision> Impl::DecideHere(const SaveHistory& history,
 }
 
 // Writes the step to the state before it is saved. A step that exists and is
-// not managed is left out: it must stay unmanaged if this save fails. Rank 0
-// only.
+// not managed is not announced, because it must stay unmanaged if this save
+// fails. Rank 0 only.
 Status Impl::Announce(const std::vector<int64_t>& steps,
                       const StepRecord& record) const {
   ManagerState state = state_;
@@ -117,8 +117,8 @@ Status Impl::PrepareFiles(SaveAttempt& attempt, SaveOrder& order) {
   return absl::OkStatus();
 }
 
-// Asks the rules, and looks at the directory before it refuses a forced save:
-// somebody may have deleted steps by hand. Rank 0 only.
+// Applies the rules. Before refusing a forced save, reads the directory again,
+// because somebody may have deleted steps by hand. Rank 0 only.
 StatusOr<SaveDecision> Impl::DecideOnRoot(const SaveRequest& request) const {
   StatusOr<SaveDecision> decision = DecideHere(history_, request);
   if (decision.ok() || !request.force) return decision;
@@ -133,7 +133,7 @@ StatusOr<SaveOrder> Impl::Decide(SaveAttempt& attempt,
   std::string against;
   SaveRequest& request = attempt.request;
   if (IsSavedAlready(request)) {
-    // Unless somebody has deleted it by hand.
+    // Somebody may have deleted the step by hand.
     BELAY_ASSIGN_OR_RETURN(order.is_saved, Exists(StepPath(*request.step)));
     order.decision.step = *request.step;
     if (order.is_saved) return order;
@@ -175,8 +175,8 @@ Agreed<PendingSave> Impl::BeginOrSave(const SaveOrder& order,
   return PendingSave{.path = saved.path, .step = step, .saved = saved};
 }
 
-// Decides on all ranks whether to save. Has a deadline of its own, which must
-// not watch the save as well. Collective; agreed.
+// Decides on all ranks whether to save. Uses a separate deadline, which does
+// not include the save. Collective; agreed.
 Agreed<SaveOrder> Impl::Ask(SaveAttempt& attempt,
                             const std::optional<Metrics>& metrics) {
   CommContext context = ManagerContext("save", false);
@@ -196,8 +196,8 @@ Status Impl::CheckDelete(int64_t step) const {
   return CheckStepIsThere("delete", step);
 }
 
-// Notes how long the call of a save took. If the clock fails now, the next save
-// reports it. Rank 0 only.
+// Notes how long the call of a save took. If the clock fails here, the next
+// save reports that. Rank 0 only.
 void Impl::NoteCallSince(double began) {
   if (!options_.save_policy.auto_interval) return;
   const StatusOr<double> now = Now();
@@ -205,7 +205,7 @@ void Impl::NoteCallSince(double began) {
   NoteCall(WorkedBy(*now) - began, stopping_.loop);
 }
 
-// Saves what rank 0 has decided to save. Collective; agreed.
+// Saves the step that rank 0 has decided to save. Collective; agreed.
 Agreed<ManagedSave> Impl::SaveAsOrdered(const SaveOrder& order,
                                         const SaveOptions& how,
                                         SaveAttempt& attempt) {
@@ -244,7 +244,7 @@ Agreed<ManagedSave> Impl::SaveAsOrdered(const SaveOrder& order,
   return result;
 }
 
-// Returns the result of a step that this manager has saved already.
+// Returns the result for a step that this manager has already saved.
 ManagedSave Impl::SavedAlready() {
   stopping_.is_last_save_owed = false;
   ManagedSave result{.outcome = SaveOutcome::kSaved, .result = *last_saved_};
@@ -258,7 +258,7 @@ ManagedSave Impl::SavedAlready() {
   return result;
 }
 
-// Notes that the last save before a stop is left out.
+// Notes that the last save before a stop is skipped.
 void Impl::NoteLeftOut(const SaveRequest& request, const ManagedSave& result) {
   if (!request.is_last) return;
   stopping_.is_last_save_owed = false;
@@ -269,7 +269,7 @@ void Impl::NoteLeftOut(const SaveRequest& request, const ManagedSave& result) {
 
 Agreed<ManagedSave> Impl::Save(std::optional<int64_t> step,
                                const ManagedSaveOptions& options) {
-  // The exchange of the last ShouldSave counts here.
+  // Take the result of the exchange that the last ShouldSave started.
   BELAY_RETURN_IF_AGREED(FinishExchange());
   SaveAttempt attempt{
       .request = MakeRequest(step),
@@ -287,7 +287,7 @@ Agreed<ManagedSave> Impl::Save(std::optional<int64_t> step,
       TellOfEnded(result);
       return result;
     }
-    // The save that has ended may have changed the counters.
+    // The save that has just ended may have changed the counters.
     const SaveRequest now = MakeRequest(step);
     request.counter = now.counter;
     request.save_counter = now.save_counter;
@@ -366,7 +366,8 @@ bool Impl::IsUnderWay(const SaveRequest& request) const {
          (request.force || request.is_last) && !request.overwrite;
 }
 
-// Decides what to do while another save is under way. Rank 0 only.
+// Decides what a call of Save does while another save is under way. Rank 0
+// only.
 StatusOr<Meanwhile> Impl::DecideMeanwhile(SaveRequest request) const {
   using Action = Meanwhile::Action;
   if (IsUnderWay(request)) return Meanwhile{.action = Action::kWait};
@@ -379,18 +380,18 @@ StatusOr<Meanwhile> Impl::DecideMeanwhile(SaveRequest request) const {
     BELAY_RETURN_IF_ERROR(AskClock(now, request, against));
   }
   const StatusOr<SaveDecision> decision = DecideNext(request);
-  // An error is reported when the other save has ended.
+  // An error is reported once the other save has ended.
   if (decision.ok() && !decision->save) against = decision->reason;
   if (!against.empty()) meanwhile.action = Action::kNotYet;
   return meanwhile;
 }
 
-// Returns why not to save; nothing if the step is due or only rank 0 can
-// decide.
+// Returns a decision not to save. Returns nullopt if the step is due or only
+// rank 0 can decide.
 std::optional<SaveDecision> Impl::DecideNotDue(
     const SaveRequest& request) const {
-  // Only rank 0 knows the result of should_save, the time, and whether to retry
-  // a failed save.
+  // Only rank 0 knows the result of should_save, the time, and whether a failed
+  // save is to be retried.
   if (request.force || request.is_last || options_.save_policy.should_save ||
       NeedsTimes() || history_.missed || !failed_.steps.empty()) {
     return std::nullopt;
@@ -400,8 +401,8 @@ std::optional<SaveDecision> Impl::DecideNotDue(
   return *std::move(decision);
 }
 
-// Checks that ranks pass the same request. Returns why not to save; nothing if
-// the step is due or only rank 0 can decide. Collective; agreed.
+// Checks that all ranks pass the same request. Returns a decision not to save,
+// or nullopt if the step is due or only rank 0 can decide. Collective; agreed.
 Agreed<std::optional<SaveDecision>> Impl::AgreeIfNotDue(
     CommContext& context, const SaveRequest& request) {
   std::optional<SaveDecision> not_due = DecideNotDue(request);
@@ -412,8 +413,8 @@ Agreed<std::optional<SaveDecision>> Impl::AgreeIfNotDue(
   return not_due;
 }
 
-// With auto_interval, sets request.due_in. If the last save would not end
-// before the time limit, says why in `against`. Rank 0 only.
+// With auto_interval, sets request.due_in. Sets `against` to the reason if the
+// last save would not end before the time limit. Rank 0 only.
 Status Impl::AskClock(double now, SaveRequest& request,
                       std::string& against) const {
   if (options_.save_policy.auto_interval) {
@@ -425,8 +426,8 @@ Status Impl::AskClock(double now, SaveRequest& request,
   return absl::OkStatus();
 }
 
-// Returns true if the caller insists on the step that this manager has saved
-// last in the background, and nothing has been restored since.
+// Returns true if the caller insists on the step that this manager last saved
+// in the background, and nothing has been restored since.
 bool Impl::IsSavedAlready(const SaveRequest& request) const {
   if (!request.force && !request.is_last) return false;
   if (request.overwrite || !last_saved_ || request.step != last_saved_->step) {
@@ -436,9 +437,9 @@ bool Impl::IsSavedAlready(const SaveRequest& request) const {
          !std::ranges::binary_search(history_.damaged, *request.step);
 }
 
-// Waits for the save under way if the rules ask for another one or the caller
-// insists on this one; else polls it, and returns why not to save. Collective;
-// agreed.
+// Waits for the save under way if the rules ask for another save or the caller
+// insists on the same step. Otherwise polls it, and returns why not to save.
+// Collective; agreed.
 Agreed<std::string> Impl::WaitIfSaveIsDue(const SaveRequest& request) {
   Meanwhile meanwhile;
   {
@@ -453,7 +454,7 @@ Agreed<std::string> Impl::WaitIfSaveIsDue(const SaveRequest& request) {
                          context, [&] { return DecideMeanwhile(request); }));
     }
   }
-  // The operations below have contexts of their own, whose errors name them.
+  // The operations below have separate contexts, whose errors name them.
   switch (meanwhile.action) {
     case Meanwhile::Action::kSave:
       BELAY_RETURN_IF_AGREED(WaitBeforeNextSave());
@@ -468,8 +469,8 @@ Agreed<std::string> Impl::WaitIfSaveIsDue(const SaveRequest& request) {
   return std::move(meanwhile.reason);
 }
 
-// Notes when to retry. If the clock fails, only the rules ask for the next
-// save. Rank 0 only.
+// Notes when to retry. If the clock fails, there is no retry, only the next
+// save that the rules ask for. Rank 0 only.
 void Impl::NoteTimesOfFailure(double began, bool makes_up) {
   failed_.retry_at = std::numeric_limits<double>::infinity();
   const StatusOr<double> now = Now();
@@ -483,8 +484,8 @@ void Impl::NoteTimesOfFailure(double began, bool makes_up) {
   if (!makes_up) stopping_.resting_since = worked;
 }
 
-// Returns the result of a tolerated failure. For the rules the save counts as
-// made, unless it was a retry.
+// Returns the result of a tolerated failure. The rules treat the save as done,
+// unless it was a retry.
 ManagedSave Impl::Missed(const SaveAttempt& attempt, const SaveFailure& failure,
                          const Status& status) {
   ManagedSave result{.outcome = SaveOutcome::kFailed, .failure = status};
@@ -506,8 +507,8 @@ ManagedSave Impl::Missed(const SaveAttempt& attempt, const SaveFailure& failure,
   return result;
 }
 
-// Takes back the announcement of a failed save. Returns the error, or the
-// missed save if that is tolerated. Collective; agreed.
+// Takes back the announcement of a failed save. Returns the error or, if the
+// failure is tolerated, the missed save. Collective; agreed.
 Agreed<ManagedSave> Impl::MissSave(const SaveAttempt& attempt,
                                    const AgreedError& error) {
   const Status& status = error.status();
@@ -528,13 +529,13 @@ Agreed<ManagedSave> Impl::MissSave(const SaveAttempt& attempt,
   }
   const int64_t tolerated = options_.tolerated_failures;
   if (!failure.is_tolerable || tolerated == 0) return error;
-  // If it is committed after all, it is a managed step.
+  // If the step turns out to be committed, it is managed.
   if (!failure.was_there) PutRecord(failure.record, failed_.steps);
   if (!attempt.may_fail) return error;
   if (!failure.makes_up) ++failed_.in_a_row;
   if (failed_.in_a_row > tolerated) return error;
   ManagedSave missed = Missed(attempt, failure, status);
-  num_logged_ = notes_.size();  // the same note again
+  num_logged_ = notes_.size();  // the result has the same note
   LogNotes(missed.notes);
   return missed;
 }
@@ -544,12 +545,12 @@ Agreed<ManagedSave> Impl::MissSave(const SaveAttempt& attempt,
 StatusOr<bool> Impl::IsTimeToMakeUp() const {
   if (!history_.missed) return false;
   BELAY_ASSIGN_OR_RETURN(const double now, Now());
-  // If the clock was put back, nobody knows how long it has waited.
+  // If the clock was put back, the time since the failure is unknown.
   return now >= failed_.retry_at || now < failed_.failed_at;
 }
 
-// After a failure: renews the lease, and removes debris of failed saves
-// as far as possible. Rank 0 only.
+// After a failure, renews the lease, and removes as much debris of failed saves
+// as possible. Rank 0 only.
 // Errors: those of Lease::Renew.
 Status Impl::RecoverAfterFailure() {
   if (failed_.steps.empty() && !history_.missed && !lease_.is_unsure()) {
@@ -563,7 +564,7 @@ Status Impl::RecoverAfterFailure() {
   return absl::OkStatus();
 }
 
-// Adds the records of failed steps that `steps` shows to be committed.
+// Adds the records of failed steps that are in `steps`, that is, committed.
 void Impl::PutFailed(const std::vector<int64_t>& steps,
                      std::vector<StepRecord>& records) const {
   for (const StepRecord& record : failed_.steps) {
@@ -573,7 +574,7 @@ void Impl::PutFailed(const std::vector<int64_t>& steps,
   }
 }
 
-// Takes over failed steps that `steps` shows to be committed, with a note.
+// Adopts failed steps that are in `steps`, that is, committed, and adds notes.
 void Impl::AdoptFailed(std::vector<int64_t> steps) {
   history_ = HistoryWith(steps);
   PutFailed(steps, state_.steps);
@@ -587,7 +588,7 @@ void Impl::AdoptFailed(std::vector<int64_t> steps) {
   SetSteps(std::move(steps));
 }
 
-// Returns the history with these steps on disk.
+// Returns the history with `steps` as the steps on disk.
 SaveHistory Impl::HistoryWith(const std::vector<int64_t>& steps) const {
   SaveHistory history = history_;
   TakeSteps(steps, history);

@@ -17,7 +17,7 @@ std::string NumberText(int64_t step) {
   return absl::StrFormat("step %d", step);
 }
 
-// Adopts a step that the state announces if it was committed before a crash.
+// Adopts the step that the state announces, if it was committed before a crash.
 void Adopt(const std::vector<int64_t>& committed, RecoveredState& recovered) {
   std::optional<StepRecord>& saving = recovered.state.saving;
   if (!saving) return;
@@ -58,7 +58,7 @@ void ForgetNewer(int64_t step, ManagerState& state) {
   if (std::none_of(state.steps.begin(), state.steps.end(), is_newer)) return;
   std::erase_if(state.steps, is_newer);
   if (state.steps.empty()) return;
-  // Earlier than whatever is not preserved.
+  // Earlier than any step that is not preserved.
   double last = state.steps.front().time - 1;
   for (const StepRecord& record : state.steps) {
     if (record.preserved) last = std::max(last, record.time);
@@ -71,7 +71,7 @@ RecoveredState RecoverState(std::optional<ManagerState> stored,
   RecoveredState recovered;
   ManagerState& state = recovered.state;
   if (!stored) {
-    // Earlier than whatever is saved from now on.
+    // Earlier than any step that will be saved.
     state.last_preserved = now - 1;
     return recovered;
   }
@@ -103,7 +103,7 @@ using nlohmann::json;
 constexpr char kFormatName[] = "belay checkpoint manager";
 constexpr int64_t kVersion = 1;
 
-// JSON has no NaN and no infinity.
+// JSON has neither NaN nor infinity.
 json Number(double value) {
   if (std::isfinite(value)) return value;
   if (std::isnan(value)) return "nan";
@@ -130,7 +130,7 @@ json ToJson(const StepRecord& record) {
   return out;
 }
 
-// Reads members of one object, and remembers the first wrong one.
+// Reads the members of one object, and remembers the first invalid one.
 class Reader {
  public:
   Reader(const json& object, std::string& problem)
@@ -149,7 +149,7 @@ class Reader {
     return step < 0 ? Blame(name) : step;
   }
 
-  // Reads a name of a file in the directory of the state.
+  // Reads the name of a file in the state's directory.
   std::string Name(const char* name) {
     const json* value = Find(name);
     if (value == nullptr || !value->is_string()) {

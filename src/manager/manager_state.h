@@ -15,12 +15,12 @@
 
 namespace belay {
 
-// The program goes back to a step. Written before newer steps are moved or
-// deleted, so that a crash does not leave some of them.
+// The program goes back to an older step. Written before newer steps are moved
+// or deleted, so that after a crash the next manager completes this.
 struct GoingBack {
   int64_t to = 0;
   std::string aside;     // name of the directory for moved steps
-  bool deletes = false;  // instead, where allowed
+  bool deletes = false;  // delete instead, where allowed
 
   bool operator==(const GoingBack&) const = default;
 };
@@ -28,30 +28,32 @@ struct GoingBack {
 struct ManagerState {
   // Time of the last preserved step, in seconds since 1970.
   double last_preserved = 0;
-  // Steps that the manager has saved, ascending. Others in the directory are
-  // never deleted.
+  // The steps that managers have saved, ascending. Other steps in the directory
+  // are never deleted.
   std::vector<StepRecord> steps;
-  // Written before a step is saved, so that it is managed even if a crash
-  // follows its commit.
+  // Written before a step is saved, so that the step is managed even if the job
+  // crashes right after the commit.
   std::optional<StepRecord> saving;
   std::optional<GoingBack> going_back;
 
   bool operator==(const ManagerState&) const = default;
 };
 
-// The longest text of a state: over 100,000 steps without metrics.
+// The maximum length of a state's text, enough for over 100,000 steps without
+// metrics.
 inline constexpr int64_t kMaxStateBytes = int64_t{8} << 20;
 
-// Adds a record, or replaces the one of that step.
+// Adds a record, or replaces the record of the same step.
 void PutRecord(StepRecord record, std::vector<StepRecord>& steps);
 
-// Removes the records of steps that are not in `steps`, ascending.
+// Removes the records of steps that are not in `steps`, which must be
+// ascending.
 void KeepOnly(const std::vector<int64_t>& steps,
               std::vector<StepRecord>& records);
 
 // Returns the state as JSON.
-// Errors: InvalidArgument - the name of a metric is not UTF-8, or it has more
-//   than kMaxStateBytes.
+// Errors: InvalidArgument - the name of a metric is not UTF-8, or the text has
+//   more than kMaxStateBytes.
 StatusOr<std::string> StateText(const ManagerState& state,
                                 std::string_view prefix);
 
@@ -62,7 +64,7 @@ StatusOr<ManagerState> ParseState(std::string_view text,
                                   std::string_view prefix,
                                   std::string_view operation);
 
-// Removes the steps after `step`, including preserved ones, from the state.
+// Removes the steps newer than `step` from the state, including preserved ones.
 void ForgetNewer(int64_t step, ManagerState& state);
 
 struct RecoveredState {

@@ -1,4 +1,4 @@
-// How ranks agree beside each step on saving and stopping.
+// How ranks agree, during each step, on saving and stopping.
 #include "manager/manager_stop.h"
 
 #include <algorithm>
@@ -26,15 +26,16 @@ using Impl = CheckpointManager::Impl;
 
 namespace {
 
-// From the lowest bit: 27 bits rank or seconds, 5 bits of a save in the
-// background, 8 bits signal, 8 bits flags, 16 bits fingerprint.
+// Layout of a word, from the lowest bit: 27 bits for the rank or seconds, 5
+// bits for the vote on a background save, 8 bits for the signal, 8 bits for
+// flags, 16 bits for the fingerprint.
 constexpr uint64_t kMaxValue = (uint64_t{1} << 27) - 1;
 constexpr int kFlushShift = 27;
 constexpr uint64_t kFlushMask = 31;
 constexpr int kSignalShift = 32;
 constexpr int kFlagShift = 40;
 constexpr int kFingerprintShift = 48;
-constexpr uint64_t kTimeLimit = 255;  // in the place of a signal
+constexpr uint64_t kTimeLimit = 255;  // in place of a signal
 
 constexpr uint64_t kSaveDue = 1;
 constexpr uint64_t kRulesSave = 2;
@@ -100,7 +101,7 @@ StopVote UnpackVote(uint64_t word) {
   return vote;
 }
 
-// A vote without `differs` stands for ranks with one fingerprint.
+// If `differs` is not set, all ranks that were merged have this fingerprint.
 uint64_t MergeVotes(uint64_t one, uint64_t other) {
   const StopVote a = UnpackVote(one);
   const StopVote b = UnpackVote(other);
@@ -124,7 +125,7 @@ std::string StopReason::ToString() const {
   return absl::StrFormat("%s on rank %d", SignalText(signal), rank);
 }
 
-// Adds what only rank 0 knows to its vote. Rank 0 only.
+// Adds the facts that only rank 0 knows to its vote. Rank 0 only.
 Status Impl::VoteOfRoot(SaveRequest request, StopVote& vote) {
   BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp());
   vote.save_due = request.makes_up;
@@ -157,8 +158,8 @@ Status Impl::VoteOfRoot(SaveRequest request, StopVote& vote) {
   return absl::OkStatus();
 }
 
-// Begins the next exchange. It carries errors of this rank, which all ranks
-// then return. Collective, but does not wait.
+// Begins the next exchange. It reports an error of this rank, if any, so that
+// all ranks return it. Collective, but does not wait.
 void Impl::StartExchange(const SaveRequest& request) {
   const Comm& comm = values_.comm();
   WireWriter same;
@@ -189,8 +190,8 @@ void Impl::Apply(const StopVote& vote) {
   stopping_.is_last_save_owed = !options_.read_only;
 }
 
-// Decides by the rules and the votes so far. The result is equal on all ranks
-// if their requests are.
+// Decides from the rules and the votes so far. The result is equal on all ranks
+// if their requests are equal.
 StatusOr<SaveDecision> Impl::DecideAsTold(SaveRequest request) const {
   request.is_last = stopping_.reason.has_value();
   request.due_in = stopping_.is_save_due ? 0 : 1;
@@ -229,8 +230,8 @@ bool Impl::NeedsTimes() const {
 // Returns the seconds before the time limit, if known. Rank 0 only.
 std::optional<double> Impl::SecondsLeft(double now) const {
   if (stopping_.end_time) {
-    // The later of the run's clock and the system's, which somebody may have
-    // corrected: stopping too early costs time, being killed loses work.
+    // The later of the run's clock and the system clock, which may have been
+    // corrected. Stopping too early costs time, but being killed loses work.
     const double latest = options_.clock ? now : std::max(now, UnixTime());
     return *stopping_.end_time - latest;
   }
@@ -238,22 +239,23 @@ std::optional<double> Impl::SecondsLeft(double now) const {
   return std::nullopt;
 }
 
-// Returns `now` without the time in which the job was suspended: differences
-// are times of the job itself. Rank 0 only.
+// Returns `now` minus the time for which the job was suspended, so that
+// differences measure only time in which the job ran. Rank 0 only.
 double Impl::WorkedBy(double now) const {
   return stopping_.limit ? now - stopping_.limit->SecondsSuspended() : now;
 }
 
-// Returns the seconds until a save is due by auto_interval. Rank 0 only.
+// Returns the seconds until a save is due according to auto_interval. Rank 0
+// only.
 // Errors: those of AdviseInterval.
 StatusOr<double> Impl::SecondsToNextSave(double now) const {
   BELAY_ASSIGN_OR_RETURN(
       const std::optional<SaveInterval> interval,
       IntervalFor(stopping_.use, *options_.save_policy.auto_interval));
-  // The first save is due at once, to measure what saves take.
+  // The first save is due immediately, to measure how long saves take.
   if (!interval) return 0.0;
   const double rested = WorkedBy(now) - stopping_.resting_since;
-  // If the clock was put back, nobody knows how long that was.
+  // If the clock was put back, the time since then is unknown.
   return rested < 0 ? 0.0 : interval->seconds - rested;
 }
 
@@ -281,8 +283,7 @@ Status Impl::WatchTimeLimit() {
 
 // Completes the exchange of the last ShouldSave, if there is one. Collective;
 // agreed.
-// Errors: those of any rank; InvalidArgument - ranks had passed different
-// steps.
+// Errors: those of any rank; InvalidArgument - ranks passed different steps.
 Agreed<> Impl::FinishExchange() {
   if (!stopping_.exchange.is_started()) return {};
   const StatusOr<uint64_t> word =
@@ -300,7 +301,7 @@ Agreed<> Impl::FinishExchange() {
                    stopping_.fingerprint);
 }
 
-// Notes the times of a save, and the interval that follows from them.
+// Records the times of a save, and adds a note on the resulting interval.
 void Impl::NoteTimes(const SaveTimes& times) {
   stopping_.is_save_due = false;
   stopping_.last_call = times.end;
@@ -315,7 +316,7 @@ void Impl::NoteTimes(const SaveTimes& times) {
   const auto interval =
       IntervalFor(stopping_.use, *options_.save_policy.auto_interval);
   if (!interval.ok() || !*interval) return;
-  // Noted once, and again only if it has changed much.
+  // The interval is noted once, and again only if it has changed much.
   constexpr double kQuiteAnother = 2;
   const auto& noted = stopping_.noted_interval;
   if (noted && (*interval)->seconds <= kQuiteAnother * noted->seconds &&
@@ -326,8 +327,8 @@ void Impl::NoteTimes(const SaveTimes& times) {
   notes_.push_back((*interval)->reason);
 }
 
-// Returns the time as WorkedBy, if an option needs it and on rank 0. If the
-// clock fails, the next save reports it.
+// On rank 0, returns the current time as WorkedBy, if an option needs it. If
+// the clock fails, the next save reports that.
 std::optional<double> Impl::TimeOfRestore() const {
   if (values_.comm().rank() != 0 || !NeedsTimes()) {
     return std::nullopt;
@@ -337,7 +338,7 @@ std::optional<double> Impl::TimeOfRestore() const {
   return WorkedBy(*now);
 }
 
-// Notes the time of a restore that began then and ends now.
+// Records the duration of a restore that began at `began` and ends now.
 void Impl::NoteRestore(std::optional<double> began) {
   const std::optional<double> end = TimeOfRestore();
   if (!began || !end) return;
@@ -347,7 +348,7 @@ void Impl::NoteRestore(std::optional<double> began) {
   NotePause(stopping_.loop);
 }
 
-// As CheckpointManager::ShouldSave. Collective.
+// See CheckpointManager::ShouldSave. Collective.
 StatusOr<bool> Impl::ShouldSave(std::optional<int64_t> step) {
   const bool asks_root = options_.save_policy.should_save != nullptr;
   const SaveRequest request = MakeRequest(step);
@@ -359,15 +360,15 @@ StatusOr<bool> Impl::ShouldSave(std::optional<int64_t> step) {
     // All ranks return an error of this rank in the next call.
     stopping_.failure.Update(decision->status());
   }
-  // After an agreed stop there are no exchanges, so that none is under way when
-  // the program ends.
+  // After ranks have agreed to stop there are no more exchanges, so none is
+  // under way when the program ends.
   if (!stopping_.reason) StartExchange(request);
-  // should_save is about this step, so its answer cannot come one call later.
+  // should_save decides on this step, so its answer cannot come one call later.
   if (asks_root) BELAY_RETURN_IF_AGREED(FinishExchange());
   if (stopping_.reason && !stopping_.is_last_save_owed) return false;
   if (!stopping_.reason && asks_root) return stopping_.rules_save;
   if (!decision) decision = DecideAsTold(request);
-  // Without an exchange, an error of this rank stays its own.
+  // Without an exchange, no other rank can report this rank's error.
   if (stopping_.reason && !decision->ok()) return decision->status();
   return decision->ok() && (*decision)->save;
 }

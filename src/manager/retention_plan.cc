@@ -1,4 +1,5 @@
-// The rules of belay/manager/retention_policy.h, and what they keep of a run.
+// The rules of belay/manager/retention_policy.h, and the steps of a run that
+// they keep.
 #include "manager/retention_plan.h"
 
 #include <algorithm>
@@ -42,7 +43,7 @@ Status CheckEvery(int64_t n, std::optional<int64_t> max_to_keep) {
   return AtLeast("max_to_keep", max_to_keep.value_or(0), 0);
 }
 
-// Clears all but the last `max` flags that are set.
+// Clears all set flags except the last `max`.
 void LimitTo(std::optional<int64_t> max, Flags& flags) {
   if (!max) return;
   int64_t left = *max;
@@ -51,7 +52,8 @@ void LimitTo(std::optional<int64_t> max, Flags& flags) {
   }
 }
 
-// The multiple of `n` closest to `step`, the even one of two, and its distance.
+// The multiple of `n` closest to a step, divided by `n`, and its distance. Of
+// two equally close ones, the even quotient.
 struct Closest {
   int64_t multiple;
   int64_t distance;
@@ -82,10 +84,11 @@ Flags KeepClosest(const Records& steps, int64_t n) {
   return flags;
 }
 
-// Returns nothing if a step cannot be judged.
+// Returns nullopt if a step cannot be judged.
 using Judge = std::function<std::optional<double>(const Metrics&)>;
 
-// Ascending from worst to best; equal ones in the order of the steps.
+// Returns the value and index of each step that can be judged, in the order of
+// the steps.
 std::vector<std::pair<double, size_t>> Judged(const Records& steps,
                                               const Judge& judge) {
   std::vector<std::pair<double, size_t>> judged;
@@ -172,8 +175,8 @@ PreservationPolicy EveryNSeconds(double seconds) {
             Flags flags(steps.size(), false);
             const StepRecord* last = nullptr;
             for (size_t i = 0; i < steps.size(); ++i) {
-              // A negative time: the clock was put back, and nobody knows how
-              // long it really was.
+              // If negative, the clock was put back, and the real time is
+              // unknown.
               const double since = last ? steps[i].time - last->time : seconds;
               if (since >= 0 && since < seconds) continue;
               flags[i] = true;
@@ -368,8 +371,8 @@ PreservationPolicy MakePolicy(const RetentionPolicy& retention) {
 
 StatusOr<std::optional<int64_t>> FindBest(
     const RetentionPolicy& retention, const std::vector<StepRecord>& records) {
-  // A step that cannot be judged comes first, so that it is never the best: of
-  // one step the policy would keep any.
+  // If there were only one step, the policy would keep it even if it cannot be
+  // judged. Therefore a step that cannot be judged is added.
   std::vector<StepRecord> with_room = records;
   with_room.insert(with_room.begin(), StepRecord{.step = -1});
   const BestNOptions best{.n = 1,
@@ -427,7 +430,7 @@ StatusOr<RetentionPlan> PlanRetention(const PreservationPolicy& policy,
     if (kept[i]) continue;
     const StepRecord& record = active[i];
     const double since = record.time - plan.last_preserved;
-    // The clock was put back, and nobody knows how long it really was.
+    // If so, the clock was put back, and the real time is unknown.
     const bool is_reset = since < 0 && record.step > newest_preserved;
     if (hours && (is_reset || since >= *hours * kSecondsPerHour)) {
       newest_preserved = std::max(newest_preserved, record.step);

@@ -20,20 +20,20 @@ bool HasBest(const RetentionPolicy& retention);
 // Returns the policy that the rules describe.
 PreservationPolicy MakePolicy(const RetentionPolicy& retention);
 
-// Returns the best record by best_fn or best_metric, the last of equal ones;
-// nothing if none can be judged.
+// Returns the best step according to best_fn or best_metric, the last one if
+// several are equally good. Returns nullopt if no step can be judged.
 // Errors: Internal - best_fn threw.
 StatusOr<std::optional<int64_t>> FindBest(
     const RetentionPolicy& retention, const std::vector<StepRecord>& records);
 
 // Returns a note if a step has metrics but not best_metric, which may be
-// misspelt; else "".
+// misspelt; otherwise "".
 std::string NoteOnMetrics(const RetentionPolicy& retention,
                           const StepRecord& record);
 
-// Returns a note if the step that was just saved is older by the clock than the
-// one before it, and there are rules about time; else "". `records`
-// ascend.
+// Returns a note if the step that was just saved is older, according to the
+// clock, than the step before it, and there are rules about time; otherwise "".
+// `records` must be ascending.
 std::string NoteOnClock(const RetentionPolicy& retention,
                         const std::vector<StepRecord>& records, int64_t saved);
 
@@ -44,9 +44,10 @@ struct RetentionPlan {
   double last_preserved = 0;
 };
 
-// Applies the policy to all steps that are not preserved. With `hours`, steps
-// that it does not keep are preserved, the oldest first, if they are that many
-// hours later than the last preserved one, or if the clock was put back since.
+// Applies the policy to all steps that are not preserved. With `hours`, a step
+// that the policy does not keep is preserved if it is at least that many hours
+// later than the last preserved step, or if the clock was put back since. The
+// oldest step is considered first.
 // Errors: those of ApplyPreservation.
 StatusOr<RetentionPlan> PlanRetention(const PreservationPolicy& policy,
                                       std::optional<double> hours,

@@ -73,9 +73,9 @@ StatusOr<SaveInterval> AdviseInterval(double save_seconds,
 
 namespace {
 
-// Steps after a save that are measured.
+// Number of steps after a save that are measured.
 constexpr int64_t kStepsAfter = 8;
-// The first of these are slower.
+// Number of these steps that the save may have slowed down.
 constexpr int64_t kSlowedSteps = 3;
 constexpr double kRememberedSteps = 500;
 
@@ -87,7 +87,7 @@ void AddStep(double seconds, LoopCost& loop) {
   loop.steps /= 2;
 }
 
-// Returns by how much a step after a save took longer than others. Limited,
+// Returns how much longer a step after a save took than others. Limited,
 // because a much longer step did something else, such as a validation.
 double SlowedSeconds(double seconds, const LoopCost& loop) {
   constexpr double kMaxOfStep = 4;
@@ -107,8 +107,7 @@ void Settle(LoopCost& loop) {
 void NoteStepAfter(double seconds, bool is_saving, LoopCost& loop) {
   if (++loop.steps_after == 1) seconds -= loop.call_seconds;
   if (loop.steps > 0) loop.slowed_seconds += SlowedSeconds(seconds, loop);
-  // A loop that saves often must not be measured by the first steps after
-  // saves.
+  // The first steps after a save are not typical of the loop.
   if (!is_saving && loop.steps_after > kSlowedSteps) AddStep(seconds, loop);
   if (!is_saving && loop.steps_after >= kStepsAfter) Settle(loop);
 }
@@ -156,7 +155,7 @@ namespace {
 constexpr size_t kRemembered = 5;
 constexpr double kSlowerSave = 1.5;
 constexpr double kStepsToTell = 2;
-// A larger multiple of the duration is no cost of a save.
+// A cost larger than this multiple of the duration is not due to the save.
 constexpr double kMaxOfSave = 10;
 
 double Largest(const std::vector<double>& times) {
@@ -200,7 +199,7 @@ StatusOr<std::optional<SaveInterval>> IntervalFor(const TimeUse& use,
                                                   const AutoInterval& with) {
   const std::optional<double> save = EstimateSaveSeconds(use);
   if (!save) return std::nullopt;
-  // If the loop waits, a save costs at least its duration.
+  // If the loop waits for saves, a save costs at least its duration.
   double cost = std::min(use.cost.value_or(*save), kMaxOfSave * *save);
   if (!use.in_background) cost = std::max(cost, *save);
   BELAY_ASSIGN_OR_RETURN(
@@ -235,7 +234,7 @@ bool HasRulesAboutSteps(const SavePolicy& policy) {
          !policy.save_first_step;
 }
 
-// Returns the step for the rules.
+// Returns the step to which the rules are applied.
 StatusOr<int64_t> StepForRules(const SavePolicy& policy,
                                const SaveRequest& request, int64_t number) {
   if (request.step) return number;
@@ -310,7 +309,7 @@ StatusOr<std::string> AgainstRules(const SavePolicy& policy,
       policy.save_interval_steps);
 }
 
-// Returns the newest step, or a later one that was missed.
+// Returns the newest step, or a later step whose save was missed.
 std::optional<int64_t> LatestForRules(const SaveHistory& history) {
   const std::optional<int64_t> latest = FindLatest(history);
   if (!history.missed) return latest;

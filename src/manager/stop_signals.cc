@@ -17,10 +17,10 @@
 namespace belay {
 namespace {
 
-constexpr int kNumSignals = 65;  // from 1
+constexpr int kNumSignals = 65;  // signals 1 to 64
 constexpr uint32_t kInsists = 3;
 
-// Faults of the program itself, and what libraries wait for.
+// Signals of faults in the program, and signals that libraries wait for.
 constexpr int kNotRequests[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
                                 SIGABRT, SIGTRAP, SIGSYS, SIGCHLD};
 
@@ -28,8 +28,8 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
 struct Slot {
   std::atomic<uint32_t> count = 0;
-  // Under the mutex; the handler reads `before`, which is written only while
-  // the handler is not installed.
+  // Guarded by the mutex. The handler reads `before`, which is written only
+  // while the handler is not installed.
   struct sigaction before = {};
   uint32_t count_before = 0;
   int users = 0;
@@ -48,17 +48,17 @@ bool HasHandler(const struct sigaction& action) {
 // Raises the signal again with `action` in place of this handler.
 void RaiseWith(const struct sigaction& action, int signal) {
   ::sigaction(signal, &action, nullptr);
-  ::raise(signal);  // comes when this handler returns
+  ::raise(signal);  // delivered when this handler returns
 }
 
-// Only calls that are safe in a handler.
+// Makes only calls that are safe in a signal handler.
 void OnSignal(int signal, siginfo_t* info, void* context) {
   const int error = errno;
   Slot& slot = slots[signal];
   const uint32_t count = slot.count.fetch_add(1) + 1;
   if (slot.process != ::getpid()) {
-    // A forked process, such as a data loader, has no manager that would react,
-    // and could not be ended.
+    // A forked process, such as a data loader, has no manager that would react
+    // to the signal, so it could not be ended.
     RaiseWith(slot.before, signal);
   } else if (signal == SIGINT && count - slot.count_before >= kInsists) {
     RaiseWith({}, signal);

@@ -15,7 +15,8 @@
 
 namespace belay {
 
-// "SIGUSR1"; "signal 40" for one without a name.
+// Returns the name of a signal, such as "SIGUSR1", or "signal 40" if it has no
+// name.
 std::string SignalText(int signal);
 
 // Returns why a signal cannot be caught to stop a job; "" if it can.
@@ -23,13 +24,13 @@ std::string AgainstCatching(int signal);
 
 // Catches signals for as long as it lives. Move only.
 //
-// A signal is only counted, because schedulers repeat theirs. The third SIGINT
+// A signal is only counted, because schedulers repeat signals. The third SIGINT
 // ends the process as if it were not caught, because a user insists. A handler
-// that the program had installed before is called as well, and restored at the
-// end. One that it installs later stays.
+// that the program installed earlier is also called, and restored by the
+// destructor. A handler that the program installs later stays.
 class StopSignals {
  public:
-  // Errors: InvalidArgument - one of them cannot be caught.
+  // Errors: InvalidArgument - one of the signals cannot be caught.
   static StatusOr<StopSignals> Catch(const std::vector<int>& signals);
 
   StopSignals() = default;
@@ -37,13 +38,14 @@ class StopSignals {
   StopSignals& operator=(StopSignals&& other) noexcept;
   ~StopSignals();
 
-  // Returns the first signal, in the order of Catch, that has arrived since.
+  // Returns the first signal, in the order given to Catch, that has arrived
+  // since Catch was called.
   std::optional<int> received() const;
 
  private:
   struct Caught {
     int signal = 0;
-    uint32_t before = 0;  // how many had come
+    uint32_t before = 0;  // number that had arrived before
   };
   std::vector<Caught> caught_;
 };

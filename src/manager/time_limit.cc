@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxOutputBytes = 64 << 10;
 
-// Both ends of a pipe, closed at the end. Reading does not block.
+// Both ends of a pipe, closed by the destructor. Reading does not block.
 struct Pipe {
   Pipe() {
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
@@ -54,8 +54,8 @@ struct Pipe {
     if (ends[which] >= 0) ::close(ends[which]);
     ends[which] = -1;
   }
-  // Reads available output, at most 64 KiB at a time. Closes the end for
-  // reading at the end of the output.
+  // Reads available output, at most 64 KiB per call. At the end of the output,
+  // closes the read end.
   void Drain() {
     std::array<char, 4096> part;
     for (int reads = 0; reads < 16; ++reads) {
@@ -72,7 +72,7 @@ struct Pipe {
   std::string text;
 };
 
-// The parts of a spawn, freed at the end.
+// The arguments of posix_spawn, freed by the destructor.
 struct SpawnArguments {
   SpawnArguments() {
     posix_spawn_file_actions_init(&actions);
@@ -132,7 +132,7 @@ int Milliseconds(Clock::time_point until) {
   return static_cast<int>(std::ceil(std::clamp(left.count(), 0.0, 1e6)));
 }
 
-// Collects the output until both ends are closed.
+// Collects the output until both pipes are closed.
 Status Listen(const Command& command, Clock::time_point until, Pipe& out,
               Pipe& err) {
   while (out.is_open() || err.is_open()) {
@@ -157,9 +157,9 @@ Status Listen(const Command& command, Clock::time_point until, Pipe& out,
   return absl::OkStatus();
 }
 
-// Waits for the end of the child and returns its status as of waitpid; 0 where
-// the program collects its children itself. It has closed its output, so that
-// the end is near; if not it is killed.
+// Waits for the child to end and returns its status, as from waitpid; 0 if the
+// program itself collects its children. The child has closed its output and
+// should end soon. It is killed if it has not ended by `until`.
 int Collect(pid_t child, Clock::time_point until) {
   constexpr std::chrono::milliseconds kNap{1};
   int how = 0;
@@ -212,7 +212,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Much longer and clocks overflow.
+// Much longer times overflow clocks.
 constexpr double kMaxSeconds = 3e9;
 constexpr double kMaxGap = 2000;
 
@@ -273,19 +273,21 @@ struct TimeLimit::Impl {
   explicit Impl(TimeLimitOptions with);
   ~Impl();
 
-  // In the thread.
+  // Called in the thread.
   void Run();
   void SetLooks(bool value);
-  // Both return false when to stop asking.
+  // Both return false if the thread must stop asking.
   bool Ask();
   bool Sleep();
 
   void Set(double seconds_left);
   void Note(const std::string& text);
 
-  // In the thread, often. Returns whether the job was suspended meanwhile.
+  // Called often in the thread. Returns true if the job was suspended since the
+  // last call.
   bool Look();
-  // Returns the length of a suspension that ends now. Requires the mutex.
+  // Returns the length of a suspension that ends at `now`, or zero. Requires
+  // the mutex.
   Clock::duration Gap(Clock::time_point now) const;
 
   const TimeLimitOptions options;
@@ -293,10 +295,10 @@ struct TimeLimit::Impl {
   Command command;
   const int wake;
 
-  mutable std::mutex mutex;  // guards the next seven
+  mutable std::mutex mutex;  // guards the next seven members
   std::optional<double> left;
   Clock::time_point left_at;
-  bool looks = false;  // the thread sleeps between two questions
+  bool looks = false;  // the thread sleeps between two commands
   Clock::time_point looked_at;
   Clock::duration suspended = {};
   std::vector<std::string> notes;
@@ -308,7 +310,7 @@ struct TimeLimit::Impl {
 TimeLimit::Impl::Impl(TimeLimitOptions with)
     : options(std::move(with)),
       most_gap(std::min(2 * options.command_seconds, kMaxGap)),
-      // Some variables of squeue would hide the job.
+      // Some variables that squeue reads would hide the job.
       command{.words = options.command,
               .environment = EnvironmentWithout("SQUEUE_"),
               .seconds = options.command_seconds},
@@ -324,7 +326,7 @@ TimeLimit::Impl::Impl(TimeLimitOptions with)
 TimeLimit::Impl::~Impl() {
   if (wake < 0) return;
   const uint64_t one = 1;
-  // Only a counter at its end could fail.
+  // The write could fail only if the counter overflowed.
   if (thread.joinable() && ::write(wake, &one, sizeof(one)) > 0) thread.join();
   ::close(wake);
 }
@@ -372,12 +374,12 @@ bool TimeLimit::Impl::Ask() {
   if (status.ok()) return true;
   Note(absl::StrCat("ask ", options.command[0],
                     " for the time left: ", status.message()));
-  // If there is no such command now, there will be none later.
+  // If there is no such command now, there will not be one later.
   return !absl::IsNotFound(status);
 }
 
-// Returns true to ask again: the time has passed, or the job was suspended, so
-// the limit must be asked for again.
+// Returns true if it is time to ask again: the interval has passed, or the job
+// was suspended.
 bool TimeLimit::Impl::Sleep() {
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(std::min(

@@ -1,4 +1,4 @@
-// The time limit of a batch job, and the commands that are asked for it.
+// The time limit of a batch job, and the commands that report it.
 
 #ifndef BELAY_MANAGER_TIME_LIMIT_H_
 #define BELAY_MANAGER_TIME_LIMIT_H_
@@ -15,78 +15,79 @@
 
 namespace belay {
 
-// Runs a short command beside an MPI program.
+// Runs a short command while an MPI program continues.
 //
-// No shell, and no fork of this process: memory that a network card reads must
-// not be copied on write. The child gets no open file but its own output, so it
-// cannot hold a lock of ours, no signal mask, and a process group of its own,
-// so that all that it starts ends with it.
+// Uses no shell, and does not fork this process, because memory that a network
+// card reads must not be copied on write. The child inherits neither open
+// files, which could hold our locks, nor the signal mask. It gets a new process
+// group, so that it can be killed with all processes that it starts.
 
 struct Command {
-  std::vector<std::string> words;        // looked for in PATH
+  std::vector<std::string> words;        // the first is searched in PATH
   std::vector<std::string> environment;  // "NAME=value"
-  double seconds = 10;                   // then it is killed
-  int cancel = -1;  // a descriptor: when readable, the command is killed
+  double seconds = 10;                   // killed after this time
+  int cancel = -1;  // descriptor; once readable, the command is killed
 };
 
-// Returns the variables of this process except those that begin with `without`.
-// Only the thread that changes variables may call it.
+// Returns this process's environment variables, except those that begin with
+// `without`. Must not run while another thread changes variables.
 std::vector<std::string> EnvironmentWithout(const std::string& without);
 
-// Returns the output of the command, up to 64 KiB, when it has succeeded.
+// Runs the command, and returns up to 64 KiB of its output if it succeeds.
 // Leaves no process behind.
-// Errors: NotFound - no such command;
-// DeadlineExceeded - it took too long;
-//   Cancelled; Internal - it failed, with what it wrote to stderr.
+// Errors: NotFound - no such command; DeadlineExceeded - it took too long;
+//   Cancelled; Internal - it failed, the message has its stderr output.
 StatusOr<std::string> RunCommand(const Command& command);
 
-// Reads what `squeue -o %L` prints: "3-04:05:06", "04:05:06", "05:06", and
+// Parses the output of `squeue -o %L`: "3-04:05:06", "04:05:06", "05:06", or
 // "UNLIMITED", which is infinity.
-// Errors: InvalidArgument - anything else, such as "INVALID", "NOT_SET" and no
-//   text at all.
+// Errors: InvalidArgument - any other text, such as "INVALID", "NOT_SET" or an
+//   empty one.
 StatusOr<double> ParseTimeLeft(std::string_view text);
 
-// Returns the least of several lines: for a heterogeneous job squeue prints one
-// for each component, and the job ends with the first.
-// Errors: those of
-// ParseTimeLeft.
+// Returns the least time of several lines. For a heterogeneous job, squeue
+// prints one line per component, and the job ends with the first component.
+// Errors: those of ParseTimeLeft.
 StatusOr<double> LeastTimeLeft(const std::string& text);
 
-// Returns the command that prints the time left of the job. The id of a job
-// array is also that of its last task, so squeue would answer for all tasks.
-// The array variables may be inherited from a job that submitted this one.
+// Returns the command that prints the job's remaining time. The last task of a
+// job array has the id of the array, so with that id squeue would answer for
+// all tasks. The array variables may be inherited from a job that submitted
+// this one.
 std::vector<std::string> TimeLeftCommand(const JobEnvironment& job);
 
 struct TimeLimitOptions {
   std::vector<std::string> command;
-  double every_seconds = 60;  // the limit of a running job can be changed
+  double every_seconds = 60;  // asks again, because limits can change
   double command_seconds = 10;
-  // Known before the first answer.
+  // The time left, if known before the first answer.
   std::optional<double> seconds_left = std::nullopt;
   // For tests.
   std::function<StatusOr<std::string>(const Command&)> run = RunCommand;
 };
 
-// Asks periodically in a thread without MPI and signals, so that no step waits
-// for the answer.
+// Asks for the time left periodically, in a thread without MPI and signals, so
+// that no step waits for the answer.
 class TimeLimit {
  public:
   explicit TimeLimit(TimeLimitOptions options);
   TimeLimit(const TimeLimit&) = delete;
   TimeLimit& operator=(const TimeLimit&) = delete;
-  // Ends the thread and its command, at once.
+  // Ends the thread and its command immediately.
   ~TimeLimit();
 
-  // Returns the last answer less the time since then, without time in which the
-  // job was suspended. Infinity: no limit; nothing: unknown. Never waits.
+  // Returns the last answer minus the time since then, in which suspensions of
+  // the job are not counted. Returns infinity if there is no limit, nullopt if
+  // it is unknown. Never waits.
   std::optional<double> SecondsLeft() const;
 
-  // Returns how long the job was suspended: gaps between two questions of more
-  // than twice the limit of the command. Time while the command runs never
-  // counts, because a command that hangs looks the same.
+  // Returns the seconds for which the job was suspended: gaps of more than
+  // twice the command's time limit, while the thread sleeps between two
+  // commands. Time while the command runs is never included, because a hanging
+  // command looks the same.
   double SecondsSuspended() const;
 
-  // Returns notes on failures since the last call, each only once.
+  // Returns notes on failures since the last call. No note is returned twice.
   std::vector<std::string> TakeNotes();
 
  private:

@@ -17,7 +17,7 @@
 namespace belay {
 namespace {
 
-// Returns the layout of a shard whose memory has only the field.
+// Returns the layout of a shard whose memory holds only this field.
 std::shared_ptr<const StructLayout> MakeFieldLayout(const StructField& field,
                                                     int64_t stored_bytes) {
   const int64_t bytes = FieldBytes(field);
@@ -27,13 +27,13 @@ std::shared_ptr<const StructLayout> MakeFieldLayout(const StructField& field,
                    .parts = {{.stored = field.offset, .bytes = bytes}}});
 }
 
-// Returns the box without its first axis.
+// Returns the box without its first dimension.
 Box Inner(const Box& box) {
   return {Shape(box.offset.begin() + 1, box.offset.end()),
           Shape(box.shape.begin() + 1, box.shape.end())};
 }
 
-// Copies the part `box` of whole fields at `from`.
+// Copies the part `box` of each of `rows` whole fields, from `from` to `to`.
 void CopyParts(const StructField& field, const Box& box, int64_t rows,
                const char* from, char* to) {
   const int64_t size = DTypeSize(field.dtype);
@@ -111,7 +111,8 @@ ArrayReading::ArrayReading(SavedCheckpoint index, std::string directory,
 }
 
 int64_t ArrayReading::NumParts(int64_t chunks) {
-  // A plan takes 200 bytes for each, and a small file may claim to have many.
+  // A plan takes 200 bytes per chunk, and a small file may claim to have many
+  // chunks.
   return CeilDivide(chunks, int64_t{1} << 17);
 }
 
@@ -126,7 +127,7 @@ int64_t ArrayReading::ChunksIn(const Box& box) const {
 }
 
 Status ArrayReading::Read(const Shard& shard) {
-  // In dense memory, tiles follow each other.
+  // In dense memory, tiles are contiguous.
   const bool is_dense = shard.dtype != DType::kString &&
                         shard.structs == nullptr && shard.strides.empty();
   const int64_t parts = is_dense ? NumParts(ChunksIn(shard.box)) : 1;
@@ -150,7 +151,7 @@ Status ArrayReading::ReadPart(const Shard& shard) {
   const Box box = is_text ? WholeBox(IoShape(index_.arrays[0])) : shard.box;
   const SavedCheckpoint index = IndexOfArray(
       index_, 0, {.datasets = index_.datasets, .first_block = 0}, box);
-  // Checksums do not verify parts of blocks.
+  // Checked because checksums do not cover blocks that are read in part.
   BELAY_RETURN_IF_ERROR(CheckFiles(index));
   BELAY_ASSIGN_OR_RETURN(const RestorePlan plan, PlanRestore(index, {wanted}));
   std::vector<std::string> file_names;
@@ -172,7 +173,7 @@ Status ArrayReading::CheckFiles(const SavedCheckpoint& index) {
   const auto path_of = [&](const StoredFile& file) {
     return JoinPath(directory_, file.name);
   };
-  // Files with filters are opened by path for each box.
+  // Files with filters are opened again, by path, for each box.
   if (HasFilters(index.datasets)) kept_->NoteOpened();
   if (std::ranges::all_of(index.files, [&](const StoredFile& file) {
         return kept_->IsChecked(path_of(file));
@@ -186,7 +187,7 @@ Status ArrayReading::CheckFiles(const SavedCheckpoint& index) {
 
 Status ArrayReading::CheckBlocks() const {
   if (registers_.empty()) return absl::OkStatus();
-  // As in the plans above: one array, from block 0 on.
+  // As in the plans of ReadPart: one array, whose blocks start at 0.
   RestorePlan plan;
   plan.arrays = {0};
   plan.first_blocks = {0};

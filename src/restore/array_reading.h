@@ -1,4 +1,4 @@
-// Reading boxes of one array, or of one field of its structs, without MPI.
+// Reads boxes of one array, or of one field of its structs, without MPI.
 
 #ifndef BELAY_RESTORE_ARRAY_READING_H_
 #define BELAY_RESTORE_ARRAY_READING_H_
@@ -13,12 +13,13 @@
 
 namespace belay {
 
-// Reads boxes of one array. They must be disjoint; CheckBlocks then verifies
-// the blocks that they cover together.
+// Reads boxes of one array. The boxes must be disjoint. CheckBlocks verifies
+// the blocks that all boxes together cover.
 class ArrayReading {
  public:
-  // `index` has one array, whose files are in `directory`. `kept` is borrowed
-  // and keeps files open; if null, they are closed after each box.
+  // `index` must have one array, whose files are in `directory`. `kept` is
+  // borrowed and keeps files open. If it is null, files are closed after each
+  // box.
   ArrayReading(SavedCheckpoint index, std::string directory,
                OpenFiles* kept = nullptr);
 
@@ -27,8 +28,8 @@ class ArrayReading {
   // Errors: those of CheckDataFiles, PlanRestore and ReadAll.
   Status Read(const Shard& shard);
 
-  // Returns the number of parts for a box with `chunks` chunks that keeps plans
-  // small.
+  // Returns the number of parts in which to read a box with `chunks` chunks, so
+  // that plans stay small.
   static int64_t NumParts(int64_t chunks);
 
   // Verifies the checksums of blocks that were read whole.
@@ -36,9 +37,9 @@ class ArrayReading {
   Status CheckBlocks() const;
 
  private:
-  // Reads a box with one plan.
+  // Reads the box of a shard with one plan.
   Status ReadPart(const Shard& shard);
-  // As CheckDataFiles, but only once for files that stay open.
+  // Like CheckDataFiles, but checks files that stay open only once.
   Status CheckFiles(const SavedCheckpoint& index);
   // Returns the number of chunks with known offsets that overlap a box.
   int64_t ChunksIn(const Box& box) const;
@@ -50,22 +51,24 @@ class ArrayReading {
   std::vector<int64_t> covered_;
 };
 
-// An array of a checkpoint, or a field of an array of structs: "particles.x".
+// An array of a checkpoint, or a field of an array of structs, such as
+// "particles.x".
 struct ArrayView {
   size_t number = 0;  // of the array
   DType dtype = DType::kU8;
   Shape shape = {};
-  std::optional<StructField> field = {};  // as it is stored
+  std::optional<StructField> field = {};  // with its stored offset
 };
 
-// Finds the field that a key names. `saved` has no array of that key.
+// Finds the field that a key names. Requires that `saved` has no array with
+// that key.
 std::optional<ArrayView> FindField(const SavedCheckpoint& saved,
                                    std::string_view key);
 
-// Returns the box of the array for a box of the view.
+// Converts a box of the view to a box of the array.
 Box ArrayBox(const ArrayView& view, const StoredArray& array, const Box& box);
 
-// Reads a box of the view to `data`, dense and row-major.
+// Reads a box of the view into `data`, dense and row-major.
 // Errors: those of ArrayReading::Read; ResourceExhausted.
 Status ReadView(const ArrayView& view, const StoredArray& array, const Box& box,
                 ArrayReading& reading, void* data);

@@ -11,13 +11,14 @@
 namespace belay {
 namespace {
 
-// Large, because a chunk that is cut is read once for each part.
+// Large, because a chunk that is split between tiles is read once per tile.
 constexpr int64_t kTileBytes = int64_t{16} << 20;
-// The rest of the deadline remains for agreeing on the result.
+// The rest of the deadline is for the agreement on the result.
 constexpr double kPartOfDeadline = 0.8;
 
-// Most bytes that a file may claim before memory is allocated: deflate cannot
-// compress more, and unwritten data is small.
+// Most bytes for which memory is allocated: this many per stored byte, plus a
+// constant. Deflate cannot compress more than that, and datasets that were
+// never written are small.
 constexpr int64_t kSaidPerByte = 2080;
 constexpr int64_t kSaidAnyway = int64_t{64} << 20;
 
@@ -28,7 +29,7 @@ int64_t MostSaid(int64_t stored_bytes) {
              : kSaidAnyway + kSaidPerByte * stored_bytes;
 }
 
-// Returns why no memory is allocated for so many bytes.
+// Returns the reason why no memory is allocated for so many bytes.
 std::string TooMuchSaid(int64_t bytes, int64_t stored_bytes, int64_t most) {
   return absl::StrFormat(
       "is said to have more bytes than its file can hold; if you trust the "
@@ -51,7 +52,8 @@ Status CheckFits(const Shard& shard, const StoredForm& form,
     cause = found.problem;
   } else if (shard.dtype == DType::kString && found.bytes > most &&
              !h5::IsHdf5Trusted()) {
-    // Strings take the stored length, other arrays have memory of the program.
+    // Memory for a string is allocated with the stored length. The program
+    // provides the memory of other arrays.
     cause = TooMuchSaid(found.bytes, found.stored_bytes, most);
   } else if (form.dtype != found.dtype || form.shape != found.shape) {
     cause = Cat("has the wrong dtype or shape (need ", FormText(form),
@@ -63,7 +65,7 @@ Status CheckFits(const Shard& shard, const StoredForm& form,
   return AddPrefix(CheckBox(shard.box, shard.global_shape), start);
 }
 
-// Reads the stored part of a shard tile by tile, and converts each.
+// Reads the stored part of a shard tile by tile, and converts each tile.
 Status ReadConverted(h5::GuardedFile& file, const FormedShards& formed,
                      int32_t index, ConversionBuffer& buffer) {
   const StoredForm form = GetForm(formed, index);
@@ -113,8 +115,8 @@ Status ReadShards(const std::string& path, const FormedShards& formed,
   return absl::OkStatus();
 }
 
-// Marks arrays that claim to be larger than the file can hold. Stored bytes
-// count once for all of them.
+// Marks arrays that claim to be larger than the file can hold. Arrays may share
+// stored bytes, so their sum is also limited, by the size of the file.
 Status MarkTooLarge(const std::string& path,
                     const std::vector<h5::ListedDataset>& listed,
                     std::vector<FlatArray>& arrays) {
@@ -128,7 +130,7 @@ Status MarkTooLarge(const std::string& path,
     const h5::NativeArray& array = listed[i].array;
     if (!array.problem.empty()) continue;
     const int64_t most = MostSaid(array.stored_bytes);
-    // External files may have the bytes.
+    // If false, external files may hold the bytes.
     const bool is_here = array.stored_bytes <= stat.size;
     if (array.bytes > most) {
       arrays[i].too_large = TooMuchSaid(array.bytes, array.stored_bytes, most);

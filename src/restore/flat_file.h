@@ -1,7 +1,7 @@
-// Foreign HDF5 files, whose arrays are named by the paths of their datasets.
-// Without plan, index and checksums, every rank opens the file in a child
-// process (hdf5/guarded_file.h), and reads its own boxes, each within
-// `deadline_seconds` (0: no limit).
+// Reads HDF5 files that other programs wrote. Their arrays are named by the
+// paths of their datasets. There is no plan, index or checksum: every rank
+// opens the file in a child process (hdf5/guarded_file.h) and reads its boxes,
+// each within `deadline_seconds` (0: no limit).
 
 #ifndef BELAY_RESTORE_FLAT_FILE_H_
 #define BELAY_RESTORE_FLAT_FILE_H_
@@ -15,19 +15,20 @@
 
 namespace belay {
 
-// A dataset that can be read by its path, "model/dense/kernel".
+// A dataset, which is read by its path, such as "model/dense/kernel".
 struct FlatArray {
   std::string key;
   DType dtype = DType::kU8;
   Shape shape;
-  // The reason if it cannot be read; dtype is meaningless then.
+  // Why it cannot be read; empty: it can. If set, dtype is meaningless.
   std::string problem;
-  // The reason if no memory may be allocated for it. It can still be
-  // read into memory of the program.
+  // Why no memory may be allocated for it; empty: memory may be allocated. It
+  // can still be read into memory that the program provides.
   std::string too_large;
 };
 
-// Lists the datasets of an HDF5 file, also behind links, ascending by key.
+// Lists the datasets of an HDF5 file, including those behind links, in
+// ascending order of keys.
 // Errors: NotFound; PermissionDenied; DataLoss - damaged, or no HDF5 file;
 //   ResourceExhausted - links make too many paths to the same groups, or
 //   HDF5 takes too long or too much memory for such a file;
@@ -36,11 +37,11 @@ StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path,
                                               double deadline_seconds = 0);
 
 // Reads the box of every shard into its memory, converted from `forms` unless
-// empty; elements that are not stored keep their values. Reads nothing before
-// all shards are known to fit. `staged_bytes`, unless null, gets the peak
-// memory of conversions; `losses`, unless empty, the losses by shard.
+// that is empty. Elements that are not stored keep their values. Reads nothing
+// unless all shards fit. Sets `staged_bytes`, unless null, to the peak memory
+// of conversions, and `losses`, unless empty, to the losses per shard.
 // Errors: NotFound - no such file or dataset; FailedPrecondition - another
-//   dtype or shape, or a dataset that belay has no array for; InvalidArgument,
+//   dtype or shape, or a dataset that is no array for belay; InvalidArgument,
 //   OutOfRange - a box outside its array; otherwise as above.
 Status ReadFlatFile(const std::string& path, const std::vector<Shard>& shards,
                     const std::vector<StoredForm>& forms = {},

@@ -112,27 +112,27 @@ Agreed<BlockCounts> CompareTogether(CommContext& context,
   return BlockCounts{.verified = shared[0], .partial = shared[1]};
 }
 
-// --- Stage plan ---
+// --- Plan stage ---
 
 namespace {
 
 // The plan of a restore on this rank.
 struct PlannedReads {
   // Equal on all ranks.
-  RestoreResult result;  // as far as it is known
+  RestoreResult result;  // as far as known
   bool checks = false;
   int64_t num_blocks = 0;
-  int64_t stream_bytes = 0;  // of the longest stream
+  int64_t stream_bytes = 0;  // of the longest delivery stream
   std::vector<std::string> file_names;
   std::vector<FilteredDataset> filtered;
-  std::vector<StackedArray> stacked;  // each rank plans its reads of them
+  std::vector<StackedArray> stacked;  // each rank plans its own reads
   // This rank's part.
   RankReads reads;
-  std::vector<StoredForm> forms;  // of the shards; empty: as they are
+  std::vector<StoredForm> forms;  // per shard; empty: no conversion
   RestorePlan plan;               // rank 0 only
 };
 
-// The message of rank 0 to all ranks.
+// Rank 0's message to all ranks.
 template <typename Archive>
 void Fields(Archive& archive, PlannedReads& planned) {
   RestoreResult& result = planned.result;
@@ -151,8 +151,8 @@ std::string InMessages(const OpenedStep& opened) {
   return absl::StrFormat("restore \"%s\"", opened.source.path);
 }
 
-// Returns the wants of all ranks in their stored form, without those that each
-// rank plans itself. Rank 0 only.
+// Returns what all ranks want, in its stored form, divided into reads that rank
+// 0 plans and reads that each rank plans itself. Rank 0 only.
 StatusOr<DividedWants> WantOnRoot(const RestoreFrame& frame,
                                   const SavedCheckpoint& saved,
                                   const ListedRanks& listed, Dividing dividing,
@@ -171,7 +171,7 @@ Status PlanOnRoot(const RestoreFrame& frame, const OpenedStep& opened,
   const SavedCheckpoint& saved = opened.saved;
   ReadRules rules = MakeReadRules(frame.options);
   if (!no_shared_memory.empty()) rules.sharing = ReadSharing::kEachRank;
-  // With a primary replica, ranks cannot plan by themselves.
+  // With a primary replica, ranks cannot plan their own reads.
   const Dividing dividing =
       rules.primary_replica ? Dividing::kNothing : Dividing::kWhatPays;
   BELAY_ASSIGN_OR_RETURN(
@@ -201,14 +201,14 @@ Status PlanOnRoot(const RestoreFrame& frame, const OpenedStep& opened,
   return absl::OkStatus();
 }
 
-// Sends wanted shards to rank 0 and its answer to all ranks. Collective;
-// agreed.
+// Sends the wanted shards to rank 0, and rank 0's answer to all ranks.
+// Collective; agreed.
 Agreed<RootMessage> AskForWanted(
     RestoreFrame& frame, const std::vector<Shard>& shards,
     absl::FunctionRef<StatusOr<RootMessages>(ListedRanks)> answer) {
   frame.stages.Enter("plan");
   RankShards wanted{.node = 0, .shards = DescribeShards(shards)};
-  // Present lengths of strings do not matter, and differ between ranks.
+  // The current lengths of strings do not matter, and may differ between ranks.
   for (ShardInfo& shard : wanted.shards) shard.string_bytes = 0;
   SentLists sent_lists;
   return GatherDescriptions(frame.context, std::move(wanted), sent_lists,
@@ -230,9 +230,10 @@ Agreed<std::vector<StoredForm>> ShareForms(
   return AgreeOn(frame.context, FindForms(shards, tolerances, conversions));
 }
 
-// Plans which rank reads what. `tolerances` are by shard. If `no_shared_memory`
-// says why there is none, each rank reads for itself; it must be equal on all
-// ranks. Collective; agreed.
+// Plans which rank reads what. `tolerances` has one element per shard. If
+// `no_shared_memory` is not empty, it is the reason why memory cannot be
+// shared, and each rank reads for itself. It must be equal on all ranks.
+// Collective; agreed.
 Agreed<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
                                const std::vector<Shard>& shards,
                                const std::vector<Tolerance>& tolerances,
@@ -267,8 +268,8 @@ Agreed<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
   return planned;
 }
 
-// Adds to `result`, which has the conversions, a warning for each key of which
-// any rank has lost values. Collective; agreed.
+// Adds to `result` a warning for each key of which any rank has lost values.
+// `result` must have the conversions. Collective; agreed.
 // Errors: those of TellLost.
 Agreed<> WarnOfLosses(RestoreFrame& frame, const FormedShards& formed,
                       RestoreResult& result) {
@@ -288,8 +289,8 @@ Agreed<> WarnOfLosses(RestoreFrame& frame, const FormedShards& formed,
   return {};
 }
 
-// Plans and reads a foreign HDF5 file, and agrees on `mine`. Collective;
-// agreed.
+// Plans and reads an HDF5 file of another program, and agrees on `mine`.
+// Collective; agreed.
 Agreed<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
                                const std::vector<Shard>& shards,
                                const std::vector<Tolerance>& tolerances,
@@ -330,7 +331,7 @@ Agreed<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
   return result;
 }
 
-// --- Stage read ---
+// --- Read stage ---
 
 // Collective; agreed.
 Agreed<Nodes> FindNodes(CommContext& context) {
@@ -380,7 +381,7 @@ Agreed<Sharing> PrepareSharing(RestoreFrame& frame) {
                  .memory = std::move(memory)};
 }
 
-// Reads and delivers what other ranks want too. Collective; agreed.
+// Reads and delivers data that several ranks want. Collective; agreed.
 Agreed<> Deliver(CommContext& context, const PlannedReads& planned,
                  const Sharing& sharing, const Status& mine, const ReadJob& job,
                  ReadCounts& counts) {
@@ -398,13 +399,13 @@ Agreed<> Deliver(CommContext& context, const PlannedReads& planned,
 }
 
 struct ReadData {
-  std::vector<ConversionLosses> losses;  // by shard; empty: none is converted
+  std::vector<ConversionLosses> losses;  // per shard; empty: no conversion
   std::vector<uint32_t> registers;
   std::vector<int64_t> covered;
   ReadCounts counts;
 };
 
-// Reads what only this rank wants, and with `sharing` what others want too.
+// Reads what only this rank wants and, with `sharing`, what several ranks want.
 // Agrees on `mine`. Collective; agreed.
 Agreed<ReadData> ReadWith(RestoreFrame& frame, const std::vector<Shard>& shards,
                           const PlannedReads& planned,
@@ -437,8 +438,8 @@ Agreed<ReadData> ReadWith(RestoreFrame& frame, const std::vector<Shard>& shards,
   return data;
 }
 
-// Reads what is planned into the memory of the shards, and agrees on `mine`. If
-// there is no shared memory, plans again and sets `no_shared_memory`.
+// Carries out the planned reads into the shards' memory, and agrees on `mine`.
+// If memory cannot be shared, plans again and sets `no_shared_memory`.
 // Collective; agreed.
 Agreed<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
                              const std::vector<Shard>& shards,
@@ -504,8 +505,7 @@ Agreed<> CallOnOpen(RestoreFrame& frame, const OpenedStep& opened) {
     if (!stored) return DifferentCalls();
     return CatchExceptions([&] { return frame.options.on_open(*stored); });
   });
-  // A manager must not take the files for damaged because of an error of
-  // on_open.
+  // A manager must not treat the files as damaged because on_open has failed.
   if (absl::IsDataLoss(mine) || absl::IsNotFound(mine) ||
       absl::IsUnimplemented(mine)) {
     mine = absl::FailedPreconditionError(mine.message());
@@ -517,7 +517,7 @@ Agreed<> CallOnOpen(RestoreFrame& frame, const OpenedStep& opened) {
 // --- All stages ---
 
 // Plans, reads and verifies the shards, and agrees on `mine`.
-// `no_shared_memory` as in ReadPlanned. Collective; agreed.
+// `no_shared_memory` is that of ReadPlanned. Collective; agreed.
 Agreed<RestoreResult> ReadShards(RestoreFrame& frame, const OpenedStep& opened,
                                  const std::vector<Shard>& shards,
                                  const std::vector<Tolerance>& tolerances,
@@ -553,7 +553,7 @@ Agreed<RestoreResult> ReadShards(RestoreFrame& frame, const OpenedStep& opened,
   return result;
 }
 
-// Adds the result of one round to that of earlier rounds.
+// Adds the result of one round to the sum of earlier rounds.
 void AddResult(RestoreResult round, RestoreResult& sum) {
   sum.path = std::move(round.path);
   sum.step = round.step;
@@ -570,7 +570,7 @@ void AddResult(RestoreResult round, RestoreResult& sum) {
   sum.counters.io_calls += round.counters.io_calls;
   sum.counters.delivered_bytes += round.counters.delivered_bytes;
   sum.counters.files = round.counters.files;
-  // Reports reading once if any round did.
+  // Reports kOnce if any round has read once.
   const bool reads_once = sum.read_sharing == ReadSharing::kOnce;
   if (sum.sharing_note.empty() || (!reads_once && round.num_arrays > 0)) {
     sum.read_sharing = round.read_sharing;
@@ -580,14 +580,14 @@ void AddResult(RestoreResult round, RestoreResult& sum) {
       std::max(sum.counters.staged_bytes, round.counters.staged_bytes);
 }
 
-// All stages from list on. Collective; agreed.
+// Runs all stages from list on. Collective; agreed.
 Agreed<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
                                 StatusOr<ValuesToRead> values) {
   BELAY_ASSIGN_OR_RETURN_AGREED(ListedRestore listed,
                                 ListTogether(frame, opened, std::move(values)));
   RestoreResult result = std::move(listed.report);
   result.conversions = listed.computed_conversions;
-  std::string no_shared_memory;  // for all rounds after the first
+  std::string no_shared_memory;  // once set, for all later rounds
   for (bool more = true; more;) {
     std::vector<Shard> shards =
         ListShards(std::move(listed.listing.shards), frame.context.rank());
@@ -618,15 +618,15 @@ Agreed<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
   return result;
 }
 
-// Checks a State. A layout for other ranks comes first: it may be why memory
-// does not fit.
+// Checks a State. Layouts are checked first, because a layout for other ranks
+// may be why memory does not fit.
 Status CheckState(const RestoreFrame& frame, const State& state) {
   Status status = CheckLayouts(state.shards(), frame.context.size());
   status.Update(state.status());
   return status;
 }
 
-// A State that on_open fills is checked after that.
+// Checks a State, unless on_open fills it: then it is checked after that call.
 Status StatusBefore(const RestoreFrame& frame, const State& state) {
   return frame.options.on_open != nullptr ? absl::OkStatus()
                                           : CheckState(frame, state);

@@ -1,4 +1,4 @@
-// Stage open of a restore: finds the step and reads its index.
+// The open stage of a restore. It finds the step and reads its index.
 
 #include "belay/checkpoint_reader.h"
 #include "core/agreed.h"
@@ -79,8 +79,8 @@ StatusOr<std::string> ResolveStep(const std::string& path) {
   if (IsInProgress(name)) return IsUncommitted("open", name);
   const StatusOr<bool> is_step = IsStep(name);
   if (is_step.ok() && *is_step) return name;
-  // Another series must not replace the usual one because a listing has missed
-  // its only step.
+  // The default series is listed separately: another series must not take its
+  // place because a listing has missed its only step.
   const StatusOr<std::vector<int64_t>> usual =
       CommittedSteps(name, kStepPrefix);
   if (usual.ok() && !usual->empty()) return StepPath(name, usual->back());
@@ -160,9 +160,10 @@ Status FindStep(RestoreSource& source) {
   return absl::OkStatus();
 }
 
-// Returns true if there is nothing to continue from, which is no error: no
-// directory, or one without committed steps. Former and unfinished steps and an
-// empty path are errors. Rank 0 only.
+// Returns true if there is nothing to continue from, which is not an error:
+// there is no directory, or it has no committed steps. Returns false for an
+// empty path, and for damaged or unfinished steps, which OpenIndex reports as
+// errors. Rank 0 only.
 StatusOr<bool> HoldsNothing(const std::string& path) {
   if (path.empty() || IsInProgress(GetLastName(WithoutSlashes(path)))) {
     return false;
@@ -180,8 +181,8 @@ StatusOr<bool> HoldsNothing(const std::string& path) {
   return steps.empty();
 }
 
-// Finds the identity of the save before anything is read. CheckUnchanged
-// detects if a later save replaces it. Rank 0 only.
+// Finds the identity of the save before anything is read. If a later save
+// replaces it, CheckUnchanged detects that. Rank 0 only.
 Status TakeIdentity(RestoreSource& source) {
   const bool is_flat = source.kind == RestoreSource::Kind::kFlatFile;
   BELAY_ASSIGN_OR_RETURN(
@@ -255,7 +256,7 @@ Status OpenFound(OpenedStep& opened, const RestoreFrame& frame) {
   }
   source.step = opened.saved.step;
   Status complete = CheckDataFiles(source.path, opened.saved);
-  // Checked before ranks allocate as much memory as the index says.
+  // Checked before ranks allocate the memory that the index asks for.
   if (complete.ok()) complete = CheckStoredChunks(source.path, opened.saved);
   if (!complete.ok()) BELAY_RETURN_IF_ERROR(IsUnchanged(source));
   return complete;
@@ -326,7 +327,7 @@ Agreed<> PinRestore(RestoreFrame& frame, RestoreSource& source) {
 
 namespace {
 
-// Agrees that every entry of the arguments matches a key of some rank.
+// Checks that every entry of the arguments matches a key of some rank.
 // Collective; agreed.
 Agreed<> CheckEntriesMatch(CommContext& context, const KeyPatterns& patterns,
                            const std::vector<std::string_view>& keys) {

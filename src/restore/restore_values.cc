@@ -1,6 +1,6 @@
-// Stages list and receive of a restore: lists stored and computed values, and
-// completes them when their arrays are read. Then the restores of values for
-// which the program has no memory.
+// The list and receive stages of a restore. They list stored and computed
+// values, and complete them when their arrays are read. Also restores values
+// for which the program provides no memory.
 #include "belay/values/restore_values.h"
 
 #include <iterator>
@@ -32,13 +32,13 @@ std::string NameComputed(const ComputedValue& value) {
   return Cat("compute \"", value.shard.key, "\": ", value.transform.ToString());
 }
 
-// Finds the forms of stored arrays in an answer.
+// Returns a function that finds the forms of stored arrays in an answer.
 auto FinderIn(const StoredAnswer& answer) {
   return [&answer](const std::string& key) { return FindSource(answer, key); };
 }
 
-// Adds the reads for a value whose result has this form and fits. `shard` has
-// dense memory for the result.
+// Adds the reads for a value whose result has this form and fits. Requires that
+// `shard` has dense memory for the result.
 Status PlanValue(const ComputedValue& value, const Shard& shard,
                  const ArrayForm& form, const StoredAnswer& answer,
                  std::vector<TransformMove>& moves, HandlerListing& listing) {
@@ -67,7 +67,8 @@ Status PlanValue(const ComputedValue& value, const Shard& shard,
   return absl::OkStatus();
 }
 
-// Gives the shard dense memory for a result, from which FinishOne scatters it.
+// Gives the shard dense memory for a result. FinishOne scatters the result from
+// there.
 Status TakeDense(Shard& shard, std::optional<Tensor>& dense) {
   return CatchBadAlloc(Cat("\"", shard.key, "\": its elements"), [&] {
     dense.emplace(shard.dtype, shard.box.shape);
@@ -98,8 +99,8 @@ Status FinishOne(ComputedListing& computed, std::vector<LostValues>& lost) {
   return absl::OkStatus();
 }
 
-// Lists one value, or adds it to `mismatched` if it does not fit and may
-// differ.
+// Lists one value, or adds it to `mismatched` if it does not fit and the
+// options tolerate that.
 Status ListOne(const RestoreFrame& frame, ComputedValue value,
                const StoredAnswer& answer, ListedRestore& listed,
                std::vector<Conversion>& mismatched) {
@@ -137,7 +138,7 @@ Status ListOne(const RestoreFrame& frame, ComputedValue value,
   return absl::OkStatus();
 }
 
-// Each once, ascending.
+// Sorts the conversions and removes duplicates.
 void MakeDistinct(std::vector<Conversion>& all) {
   const auto order = [](const Conversion& one) {
     return std::tie(one.key, one.dtype, one.shape, one.stored_dtype,
@@ -149,7 +150,7 @@ void MakeDistinct(std::vector<Conversion>& all) {
 }
 
 // Resizes values that can take the length of their result, and adds the memory
-// that they gave up to `former`.
+// that they release to `former`.
 Status GiveComputedLengths(const StoredAnswer& answer,
                            std::vector<ComputedValue>& values,
                            std::vector<FormerElements>& former) {
@@ -254,7 +255,7 @@ Agreed<> ComputeTogether(RestoreFrame& frame, std::string_view path,
 
 constexpr std::string_view kOnTheirWay = "rows on their way";
 
-// Gets the rows of one window after the other. Collective; agreed.
+// Gets the rows window by window. Collective; agreed.
 Agreed<> FetchWindows(CommContext& context, std::vector<IdBlock>& blocks,
                       const WantedIds& wanted,
                       const std::vector<IdWindow>& windows) {
@@ -392,8 +393,8 @@ void LetAllBeAbsent(ValuesToRead& values) {
   for (ComputedValue& value : values.computed) value.may_be_absent = true;
 }
 
-// Lists the values, containers with their stored lengths. Adds values that do
-// not fit to `mismatched`.
+// Lists the values, after containers have been resized to their stored lengths.
+// Adds computed values that do not fit to `mismatched`.
 Status ListFitted(const RestoreFrame& frame, ValuesToRead values,
                   const StoredAnswer& answer, ListedRestore& listed,
                   std::vector<Conversion>& mismatched) {
@@ -410,7 +411,8 @@ Status ListFitted(const RestoreFrame& frame, ValuesToRead values,
   return ListComputed(frame, std::move(computed), answer, listed, mismatched);
 }
 
-// Lists what handlers want next; false if nothing. Collective; agreed.
+// Lists what handlers want next. Returns false if no rank's handlers want more.
+// Collective; agreed.
 Agreed<bool> ListMoreTogether(RestoreFrame& frame, HandlerListing& listing) {
   frame.stages.Enter("handlers");
   BELAY_ASSIGN_OR_RETURN_AGREED(
@@ -427,7 +429,7 @@ Agreed<bool> ListMoreTogether(RestoreFrame& frame, HandlerListing& listing) {
 // Collective; agreed.
 Agreed<AnyValues> FindKinds(CommContext& context,
                             const StatusOr<ValuesToRead>& values) {
-  // A rank with an error takes part, so that all ranks return it.
+  // A rank with an error takes part, so that all ranks return the error.
   std::vector<int64_t> any = {!values.ok(), 0, 0, 0, 0, 0};
   if (values.ok()) {
     const std::vector<Shard>& shards = values->shards;
@@ -522,7 +524,8 @@ namespace {
 
 constexpr char kMetadata[] = "the metadata of all values";
 
-// Allocates memory for this rank's values, and returns a State of it.
+// Allocates memory for this rank's values, and returns a State that refers to
+// it.
 StatusOr<State> MakeMemory(const std::vector<PlacedArray>& placed,
                            RestoredValues& values) {
   State state;
@@ -587,7 +590,7 @@ StatusOr<RestoredValues> RestoreValues(
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
   const RestoreSource source = MakeSource(dir, step);
   RestoreOptions allowing = options;
-  allowing.allow_dtype_cast = true;  // what differs was asked for
+  allowing.allow_dtype_cast = true;  // the caller chose the dtypes and shapes
   allowing.allow_shape_mismatch = true;
   RestoreFrame frame(comm, source.path, allowing);
   frame.may_read_nothing = true;

@@ -18,7 +18,7 @@ StatusOr<ExportLock> ExportLock::Take(const std::string& path, double seconds) {
     BELAY_ASSIGN_OR_RETURN(FileLock file, FileLock::Open(path, ""));
     const StatusOr<LockResult> result = file.Try();
     if (result.value_or(LockResult::kUnsupported) == LockResult::kUnsupported) {
-      // Another process may hold the lock of a file that was there.
+      // If the file existed before, another process may have locked it.
       if (file.is_new()) ::unlink(path.c_str());
       BELAY_RETURN_IF_ERROR(result.status());
       return ExportLock();
@@ -50,8 +50,7 @@ ExportLock& ExportLock::operator=(ExportLock&& other) noexcept {
   return *this;
 }
 
-// Removes the file while it is locked, so that it is not the file of another
-// export.
+// Removes the file while it is locked, so that no other export uses it.
 ExportLock::~ExportLock() {
   if (is_held() && file_.HasItsName()) ::unlink(path_.c_str());
 }

@@ -10,20 +10,20 @@
 
 namespace belay {
 
-// Lets one export of a name at a time look at its files and rename them.
+// Lets only one export of a name at a time list and rename its files.
 //
-// The lock is on a hidden file beside them, which only those who may write to
-// the directory can open, so that readers cannot hold up an export. The kernel
-// frees it when its holder ends.
+// The lock is on a hidden file in the same directory. Only processes that may
+// write to the directory can open this file, so readers cannot block an export.
+// The kernel releases the lock when its holder ends.
 //
-// Move only. The destructor removes the file and frees the lock.
+// Move only. The destructor removes the file and releases the lock.
 class ExportLock {
  public:
-  // Creates the file and takes the lock; waits for at most so many seconds.
-  // If the file system has no locks, nothing is held, and the result is OK.
-  // Passes the fault points "open" and "lock".
-  // Errors: FailedPrecondition - another one holds it all that time; those of
-  //   FileLock.
+  // Creates the file and takes the lock, waiting for at most `seconds`. If the
+  // file system does not support locks, succeeds without holding one. Passes
+  // the fault points "open" and "lock".
+  // Errors: FailedPrecondition - another export holds the lock all that time;
+  //   those of FileLock.
   static StatusOr<ExportLock> Take(const std::string& path, double seconds);
 
   ExportLock() = default;

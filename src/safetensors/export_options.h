@@ -1,4 +1,4 @@
-// The rows of ExportOptions, in the way of core/option_table.h.
+// The rows of ExportOptions, as described in core/option_table.h.
 
 #ifndef BELAY_SAFETENSORS_EXPORT_OPTIONS_H_
 #define BELAY_SAFETENSORS_EXPORT_OPTIONS_H_

@@ -30,8 +30,8 @@ int64_t ComputeShare(int64_t total, int64_t part, int64_t parts) {
   return total / parts * part + total % parts * part / parts;
 }
 
-// Returns the element of the tensor, which begins at byte `first`, at which to
-// cut it so that the cut is near byte `target`.
+// Returns the element at which to cut a tensor so that the cut is close to byte
+// `target`. The tensor begins at byte `first`.
 int64_t CutNear(const FileTensor& tensor, int64_t first, int64_t target) {
   const int64_t bytes = tensor.end - tensor.begin;
   const int64_t size = DTypeSize(tensor.dtype);
@@ -86,8 +86,8 @@ std::vector<std::vector<TensorRange>> EvenShares(
 
 namespace {
 
-// The most bytes that a header takes beside its tensors: its length, braces,
-// and spaces.
+// Upper bound of the bytes of a header besides its metadata and tensors: its
+// length, braces, and padding.
 constexpr int64_t kFrameBytes = 24;
 
 std::string MakeNumberedName(std::string_view stem, size_t number,
@@ -96,13 +96,13 @@ std::string MakeNumberedName(std::string_view stem, size_t number,
                          AbslView(kFileEnd));
 }
 
-// The most bytes that a header takes for a tensor: its offsets have no more
-// digits than the length of the file.
+// Returns the most bytes that a header needs for a tensor. The offsets have at
+// most as many digits as the length of the file.
 StatusOr<int64_t> MostHeaderBytes(FileTensor tensor, int64_t max_file_bytes) {
   tensor.end = std::max(tensor.end - tensor.begin, max_file_bytes);
   tensor.begin = tensor.end;
   BELAY_ASSIGN_OR_RETURN(const std::string text, TensorText(tensor));
-  return std::ssize(text) + 1;  // and a comma
+  return std::ssize(text) + 1;  // plus a comma
 }
 
 Status TooSmall(const std::string& what, int64_t header_bytes,
@@ -120,7 +120,7 @@ Status CheckHolds(int64_t frame_bytes, const FileTensor& tensor,
   if (max_file_bytes == 0 || frame_bytes + more <= max_file_bytes) {
     return absl::OkStatus();
   }
-  // In a longer file offsets may have more digits.
+  // In a longer file, offsets may have more digits.
   BELAY_ASSIGN_OR_RETURN(more, MostHeaderBytes(tensor, frame_bytes + more));
   return TooSmall(Cat("tensor \"", tensor.name, "\""), frame_bytes + more,
                   max_file_bytes);
@@ -178,7 +178,8 @@ Status LayOut(const Metadata& metadata, PlannedFile& file) {
   return absl::OkStatus();
 }
 
-// As Hugging Face writes it: the bytes of all tensors, and their files.
+// Returns the index in the format of Hugging Face: the total bytes of all
+// tensors, and the file of each tensor.
 StatusOr<std::string> IndexText(const std::vector<PlannedFile>& files) {
   std::map<std::string_view, std::string_view> file_of;
   int64_t total = 0;
@@ -256,7 +257,7 @@ bool IsNameOfExport(std::string_view name, std::string_view stem) {
 
 namespace {
 
-// Adds ranges of tensors to the part of one rank, window by window.
+// Adds ranges of tensors to one rank's part, window by window.
 class Windows {
  public:
   Windows(RankExport& part, int64_t max_bytes)
@@ -272,7 +273,7 @@ class Windows {
       int64_t elements = std::min(range.end - begin, room / size);
       const bool ends_here = begin + elements == range.end;
       if (!ends_here && elements < unit && room < max_bytes_) {
-        is_open_ = false;  // so that the next one takes whole rows
+        is_open_ = false;  // the next window takes whole rows
         continue;
       }
       if (!ends_here && elements >= unit) elements -= (begin + elements) % unit;
@@ -315,7 +316,8 @@ class Windows {
   bool is_open_ = false;
 };
 
-// Each file and each rank adds at most one window that is not full.
+// Limits the number of full windows. In addition, each file and each rank has
+// at most one window that is not full.
 Status CheckWindows(const FilePlan& files, int64_t max_bytes) {
   int64_t bytes = 0;
   for (const PlannedFile& file : files.files) {

@@ -44,23 +44,22 @@ using safetensors::Window;
 
 // --- Files ---
 
-// The files DIRECTORY/STEM.safetensors and so on of one export, which are
-// created under temporary names, and renamed once all are complete. Rank 0
-// only.
+// The files of one export, such as DIRECTORY/STEM.safetensors. They are created
+// under temporary names, and renamed once all are complete. Rank 0 only.
 struct ExportFiles {
   std::string directory = {};
   std::string stem = {};
-  bool makes_directory = false;  // if there is none
-  uint64_t nonce = 0;            // tells its files from those of another export
+  bool makes_directory = false;  // if it does not exist
+  uint64_t nonce = 0;            // distinguishes files of concurrent exports
   bool overwrite = false;
   bool durable = true;
-  double lock_seconds = 0;  // the longest wait for other exports
-  // In the order in which they are renamed: the index is the last.
+  double lock_seconds = 0;  // maximum wait for other exports
+  // In the order in which they are renamed. The index is last.
   std::vector<std::string> names = {};
   std::vector<std::string> old = {};  // of the export that is replaced
   size_t num_set_aside = 0;           // of `old`
-  size_t num_named = 0;               // of `names`, those that are renamed
-  ExportLock lock = {};               // from NameExport on
+  size_t num_named = 0;               // of `names`, already renamed
+  ExportLock lock = {};               // held from NameExport on
 
   std::string TemporaryPath(const std::string& name) const {
     return InProgressPath(FinalPath(name), nonce);
@@ -75,14 +74,16 @@ Status SyncPlace(const ExportFiles& files) {
   return SyncDirectory(files.directory);
 }
 
-// Removes `end` from the name; returns false if the name does not end with it.
+// Removes `end` from the end of `name`. Returns false if `name` does not end
+// with it.
 bool RemoveEnd(std::string_view& name, std::string_view end) {
   if (!name.ends_with(end)) return false;
   name.remove_suffix(end.size());
   return true;
 }
 
-// Nothing that is removed or renamed may be a directory.
+// Fails if `path` is a directory, because directories must not be removed or
+// renamed.
 Status CheckIsFile(const std::string& path) {
   const Status listed = ListDirectory(path).status();
   if (absl::IsInvalidArgument(listed) || absl::IsNotFound(listed)) {
@@ -93,8 +94,8 @@ Status CheckIsFile(const std::string& path) {
       "export \"%s\": there is a directory of that name", path));
 }
 
-// Renames the old index first, as the new one is renamed last: so no index ever
-// names files of another export.
+// Renames the files of the old export, the index first. The new index is
+// renamed last, so an index never names files of another export.
 Status SetAside(ExportFiles& files) {
   std::stable_partition(files.old.begin(), files.old.end(),
                         [](const std::string& name) {
@@ -108,7 +109,8 @@ Status SetAside(ExportFiles& files) {
   return files.old.empty() ? absl::OkStatus() : SyncPlace(files);
 }
 
-// Whoever begins an export of a name removes the files of those before it.
+// An export that begins removes the temporary files of earlier exports of the
+// same name, so this checks that ours still exist.
 Status CheckStillOurs(const ExportFiles& files) {
   for (const std::string& name : files.names) {
     const std::string path = files.TemporaryPath(name);
@@ -120,13 +122,14 @@ Status CheckStillOurs(const ExportFiles& files) {
   return absl::OkStatus();
 }
 
-// The paths of files of other exports of this name.
+// Paths of files of other exports of this name.
 struct Found {
-  std::vector<std::string> debris;  // of those that were killed, or still run
-  std::string set_aside;            // or ""
+  std::vector<std::string> debris;  // of exports that were killed or still run
+  std::string set_aside;            // of a replaced export; or ""
 };
 
-// Sets `files.old` to the names of a complete export, and returns the others.
+// Sets `files.old` to the file names of a complete export, and returns the
+// paths of other files.
 StatusOr<Found> Look(ExportFiles& files) {
   BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> all,
                          ListDirectory(files.directory));
@@ -162,8 +165,9 @@ Status CheckReplaceable(const ExportFiles& files) {
       files.FinalPath(files.old[0]), SetOption(&ExportOptions::overwrite)));
 }
 
-// Finds the directory and the stem in the argument `out` of ExportSafetensors.
-// Errors: InvalidArgument - there is no name in it.
+// Extracts the directory and the stem from the argument `out` of
+// ExportSafetensors.
+// Errors: InvalidArgument - `out` has no file name.
 Status ParsePlace(const std::string& out, ExportFiles& files) {
   const std::string path = WithoutSlashes(out);
   const std::string name = GetLastName(path);
@@ -184,7 +188,8 @@ Status ParsePlace(const std::string& out, ExportFiles& files) {
   return absl::OkStatus();
 }
 
-// A directory of steps, or a step, has no other files.
+// Fails if the directory is a step or has steps, because such directories must
+// not have other files.
 Status CheckHasNoSteps(const std::string& directory) {
   BELAY_ASSIGN_OR_RETURN(const bool is_step, IsStep(directory));
   bool has_steps = false;
@@ -213,17 +218,17 @@ Status PrepareDirectory(const ExportFiles& files) {
 }
 
 // Checks the directory, creates it if its parent exists, and removes debris of
-// an export of this name: of two concurrent ones the later one takes over.
+// exports of this name. Of two concurrent exports, the later one takes over.
 // Errors: AlreadyExists - there is an export of this name, and `overwrite` is
-//   false; FailedPrecondition - a directory has one of its names.
+//   false; FailedPrecondition - a directory has one of the names.
 Status BeginExport(ExportFiles& files) {
   BELAY_RETURN_IF_ERROR(PrepareDirectory(files));
-  // The files of an export that is renaming them now are not debris.
+  // Locked, because files that another export is renaming now are not debris.
   BELAY_ASSIGN_OR_RETURN(const ExportLock lock,
                          ExportLock::Take(LockPath(files), files.lock_seconds));
   BELAY_ASSIGN_OR_RETURN(const Found found, Look(files));
   BELAY_RETURN_IF_ERROR(CheckReplaceable(files));
-  // It is unknown which of the other files are complete.
+  // In this case, it is unknown which files are complete.
   if (!found.debris.empty() && !found.set_aside.empty()) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "export \"%s\": an earlier export was killed while it replaced this "
@@ -249,15 +254,15 @@ Status MakeExportFile(ExportFiles& files, const std::string& name,
   return file.Close();
 }
 
-// Renames all files; other exports of this name wait until FinishExport or
-// UndoExport, one of which must follow. Files that are replaced are set aside.
+// Renames all files. Replaced files are set aside. Other exports of this name
+// wait until FinishExport or UndoExport, one of which must be called next.
 // Errors: FailedPrecondition - another export of this name has taken over;
-//   AlreadyExists - as BeginExport.
+//   AlreadyExists - as for BeginExport.
 Status NameExport(ExportFiles& files) {
   BELAY_ASSIGN_OR_RETURN(files.lock,
                          ExportLock::Take(LockPath(files), files.lock_seconds));
   BELAY_RETURN_IF_ERROR(CheckStillOurs(files));
-  // Another export may have got its names meanwhile.
+  // Another export may have renamed its files since BeginExport.
   BELAY_RETURN_IF_ERROR(Look(files).status());
   BELAY_RETURN_IF_ERROR(CheckReplaceable(files));
   BELAY_RETURN_IF_ERROR(SetAside(files));
@@ -272,10 +277,10 @@ Status NameExport(ExportFiles& files) {
   return SyncPlace(files);
 }
 
-// Removes the files of this export, and restores those that were set aside;
-// best effort, so that no other error is hidden.
+// Removes the files of this export, and restores the files that were set aside.
+// Ignores errors, so that the original error is not hidden.
 void UndoExport(ExportFiles& files) {
-  // The index, which is the last one, goes first.
+  // The index, which is last, is removed first.
   for (size_t i = files.names.size(); i-- > 0;) {
     const std::string& name = files.names[i];
     const std::string path =
@@ -289,8 +294,8 @@ void UndoExport(ExportFiles& files) {
   files.lock = {};
 }
 
-// Removes files that were set aside, by this export or by one that was killed;
-// best effort.
+// Removes files that were set aside by this export or by one that was killed.
+// Ignores errors.
 void FinishExport(ExportFiles& files) {
   const ExportLock lock = std::move(files.lock);
   const StatusOr<std::vector<std::string>> names =
@@ -317,7 +322,7 @@ struct ExportFrame {
   const ExportOptions& options;
 };
 
-// The checkpoint that is exported. Rank 0 only.
+// The checkpoint to export. Rank 0 only.
 struct OpenedExport {
   std::string path;
   SavedCheckpoint saved;
@@ -339,7 +344,7 @@ struct PlannedExport {
   FilePlan plan;
   RestorePlan reading;
 };
-// The members that are equal on all ranks, without `filtered`.
+// The members that are equal on all ranks, except `filtered`.
 template <typename Archive>
 void Fields(Archive& archive, PlannedExport& planned) {
   ExportResult& result = planned.result;
@@ -348,7 +353,7 @@ void Fields(Archive& archive, PlannedExport& planned) {
           planned.file_names, planned.checks, planned.num_blocks);
 }
 
-// --- Stages list and open ---
+// --- List and open stages ---
 
 Status CheckArguments(const ExportFrame& frame, ExportFiles& files) {
   const std::string start = absl::StrFormat("export \"%s\"", frame.dir);
@@ -361,7 +366,7 @@ Status CheckArguments(const ExportFrame& frame, ExportFiles& files) {
   return ParsePlace(frame.out, files);
 }
 
-// All that must be the same on all ranks.
+// Returns everything that must be equal on all ranks.
 std::vector<CommonOption> CommonArguments(const ExportFrame& frame) {
   std::vector<CommonOption> common = {
       {"the directory", frame.dir},
@@ -381,7 +386,9 @@ StatusOr<OpenedExport> OpenOnRoot(const ExportFrame& frame) {
   } else {
     BELAY_ASSIGN_OR_RETURN(opened.path, ResolveStep(frame.dir));
   }
-  const StatusOr<uint64_t> identity = IndexIdentity(opened.path);  // first
+  const StatusOr<uint64_t> identity = IndexIdentity(opened.path);  // read
+                                                                   // before the
+                                                                   // index
   StatusOr<SavedCheckpoint> saved = ReadIndex(opened.path);
   if (absl::IsNotFound(saved.status())) {
     return NoSuchStep("export", opened.path);
@@ -407,7 +414,7 @@ Agreed<OpenedExport> Open(const ExportFrame& frame) {
   return *std::move(opened);
 }
 
-// --- Stage plan ---
+// --- Plan stage ---
 
 // Larger windows are not faster.
 constexpr int64_t kMaxWindowBytes = int64_t{16} << 20;
@@ -423,7 +430,7 @@ bool IsMetadata(const StoredArray& array) {
          std::string_view(array.key).starts_with(kSafetensorsMetadata);
 }
 
-// Reads a string of the checkpoint.
+// Reads a string from the checkpoint.
 StatusOr<std::string> ReadStoredText(const std::string& path,
                                      const SavedCheckpoint& saved,
                                      const ArrayEntry& entry, size_t number,
@@ -443,7 +450,7 @@ StatusOr<std::string> ReadStoredText(const std::string& path,
       });
 }
 
-// Returns the arrays that the expressions choose, without metadata.
+// Returns the arrays whose keys match the expressions, without metadata.
 StatusOr<std::vector<const StoredArray*>> ChooseArrays(
     const SavedCheckpoint& saved, const ExportOptions& options) {
   BELAY_ASSIGN_OR_RETURN(const KeyPatterns patterns,
@@ -461,8 +468,8 @@ StatusOr<std::vector<const StoredArray*>> ChooseArrays(
   return chosen;
 }
 
-// Chooses by the options, and reads the metadata from the step directory
-// `path`. Rank 0 only.
+// Selects tensors according to the options, and reads the metadata from the
+// step directory `path`. Rank 0 only.
 StatusOr<ExportSelection> SelectForExport(const std::string& path,
                                           const SavedCheckpoint& saved,
                                           const ExportOptions& options) {
@@ -502,7 +509,7 @@ StatusOr<ExportSelection> SelectForExport(const std::string& path,
   return selection;
 }
 
-// Sets what rank 0 sends to all ranks.
+// Sets the members that rank 0 sends to all ranks.
 void Describe(const ExportFrame& frame, const OpenedExport& opened,
               const ExportFiles& files, PlannedExport& planned) {
   ExportResult& result = planned.result;
@@ -527,8 +534,8 @@ void Describe(const ExportFrame& frame, const OpenedExport& opened,
   planned.num_blocks = planned.reading.num_blocks;
 }
 
-// Plans the files, and who reads and writes what; returns the part of each
-// rank. Rank 0 only.
+// Plans the files, and what each rank reads and writes. Returns each rank's
+// part. Rank 0 only.
 StatusOr<std::vector<RankExport>> PlanOnRoot(const ExportFrame& frame,
                                              const OpenedExport& opened,
                                              const ExportFiles& files,
@@ -555,8 +562,8 @@ StatusOr<std::vector<RankExport>> PlanOnRoot(const ExportFrame& frame,
   return parts;
 }
 
-// Rank 0 plans, and each rank gets its part. `files` are for their names.
-// Collective; agreed.
+// Rank 0 plans, and each rank gets its part. Only the names of `files` are
+// used. Collective; agreed.
 Agreed<PlannedExport> PlanTogether(const ExportFrame& frame,
                                    const OpenedExport& opened,
                                    const ExportFiles& files) {
@@ -592,7 +599,7 @@ Agreed<PlannedExport> PlanTogether(const ExportFrame& frame,
   return planned;
 }
 
-// --- Stage write ---
+// --- Write stage ---
 
 // The result of reading and writing on this rank.
 struct ExportedData {
@@ -602,7 +609,7 @@ struct ExportedData {
   int64_t io_calls = 0;
 };
 
-// Writes the files of this rank, one after the other.
+// Writes this rank's parts of files, one file after another.
 class FileToFill {
  public:
   FileToFill(const ExportOptions& options, const PlannedExport& planned)
@@ -672,7 +679,8 @@ std::vector<RankReads> GroupByWindow(const PlannedExport& planned) {
   return reads;
 }
 
-// Puts the shards of a window into memory, end to end as in the file.
+// Assigns contiguous memory to the shards of a window, in the order of the
+// file.
 Status PlaceShards(const Window& window, ReusableBytes& memory,
                    std::vector<Shard>& shards) {
   BELAY_RETURN_IF_ERROR(
@@ -691,7 +699,7 @@ Status PlaceShards(const Window& window, ReusableBytes& memory,
 
 // Reads this rank's windows, and writes each into its file.
 // Errors: FailedPrecondition - this rank does not see the files that rank 0 has
-//   made.
+//   created.
 StatusOr<ExportedData> WriteWindows(const ExportOptions& options,
                                     const PlannedExport& planned) {
   const std::vector<Window>& windows = planned.part.windows;
@@ -716,7 +724,7 @@ StatusOr<ExportedData> WriteWindows(const ExportOptions& options,
     data.covered.assign(planned.checks ? planned.num_blocks : 0, 0);
     return absl::OkStatus();
   }));
-  // The next windows may be of the same chunks.
+  // Files stay open, because the next windows may need the same chunks.
   OpenFiles kept(options.max_bytes_in_flight - largest);
   FileToFill file(options, planned);
   int64_t done = 0;
@@ -750,7 +758,8 @@ StatusOr<ExportedData> WriteWindows(const ExportOptions& options,
 
 // --- All stages ---
 
-// Whoever waits in vain gets an error before the deadline.
+// Returns the longest wait for a lock. It ends before the deadline, so that a
+// process that waits in vain gets an error.
 double LockSeconds(double deadline_seconds) {
   constexpr double kMax = 30;
   return deadline_seconds > 0 ? std::min(kMax, deadline_seconds / 2) : kMax;
@@ -768,7 +777,7 @@ Status ReserveOnRoot(const FilePlan& plan, ExportFiles& files) {
                         std::ssize(plan.index_text));
 }
 
-// The stages after which there may be files. Collective; agreed.
+// Runs the stages from reserve on, which create files. Collective; agreed.
 Agreed<> WriteFiles(const ExportFrame& frame, const OpenedExport& opened,
                     PlannedExport& planned, ExportFiles& files) {
   frame.stages.Enter("reserve");
@@ -798,8 +807,8 @@ Agreed<> WriteFiles(const ExportFrame& frame, const OpenedExport& opened,
   });
 }
 
-// After the commit errors no longer count: counters that cannot be combined
-// stay those of this rank. Collective.
+// Completes the result. Errors are ignored after the commit: if combining the
+// counters fails, the result has this rank's counters. Collective.
 void Report(const ExportFrame& frame, ExportResult& result) {
   TransferCounters& counters = result.counters;
   counters.files = std::ssize(result.files);
@@ -808,7 +817,7 @@ void Report(const ExportFrame& frame, ExportResult& result) {
   static_cast<void>(CombineCounters(frame.context, counters));
 }
 
-// All stages. Collective; agreed.
+// Runs all stages. Collective; agreed.
 Agreed<ExportResult> RunExport(const ExportFrame& frame) {
   ExportFiles files{
       .nonce = NewNonce(),
@@ -823,7 +832,7 @@ Agreed<ExportResult> RunExport(const ExportFrame& frame) {
   BELAY_ASSIGN_OR_RETURN_AGREED(PlannedExport planned,
                                 PlanTogether(frame, opened, files));
   Agreed<> written = WriteFiles(frame, opened, planned, files);
-  // Either all files have their names, or none is left.
+  // Either all files have their final names, or none remains.
   if (frame.context.is_root()) {
     written.status().ok() ? FinishExport(files) : UndoExport(files);
   }

@@ -113,16 +113,16 @@ StatusOr<std::string> HeaderText(const FileHeader& header) {
   return text;
 }
 
-// JSON is parsed event by event: a tree would take ten times the memory, and
-// would hide repeated names.
+// JSON is parsed event by event, because a tree would take ten times the memory
+// and would hide repeated names.
 
 namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxAxes = 32;  // as HDF5 has them
+constexpr size_t kMaxAxes = 32;  // as in HDF5
 
-// The members of one tensor, as far as they were parsed.
+// The members of one tensor that were parsed so far.
 struct Described {
   std::string name;
   std::optional<std::string> dtype;
@@ -130,7 +130,7 @@ struct Described {
   std::optional<Shape> offsets;
 };
 
-// Each event returns true for the JSON parser to go on.
+// Handles events of the JSON parser. Each event returns true to continue.
 class HeaderEvents {
  public:
   bool start_object(size_t) {
@@ -236,7 +236,7 @@ class HeaderEvents {
     return false;
   }
 
-  // The current position, for messages.
+  // Returns the current position, for messages.
   std::string Where() const {
     switch (place_) {
       case Place::kTensor:
@@ -371,7 +371,8 @@ StatusOr<FileTensor> Check(Described& tensor) {
       .end = offsets[1]};
 }
 
-// Checks that the tensors, ascending, fill the data.
+// Checks that the tensors fill the data. `tensors` must be in the order of
+// their offsets.
 Status CheckCover(const std::vector<FileTensor>& tensors, int64_t data_bytes) {
   int64_t covered = 0;
   std::string_view last;
@@ -405,7 +406,7 @@ StatusOr<FileHeader> ParseHeader(std::string_view text, int64_t data_bytes) {
     return absl::DataLossError(
         "the header does not begin with \"{\"; this is not a safetensors file");
   }
-  // The parser would stop at a NUL.
+  // The parser would stop at a NUL character.
   if (const size_t at = text.find('\0'); at != text.npos) {
     return absl::DataLossError(
         absl::StrFormat("the header is not JSON, at byte %d: a NUL", at));

@@ -28,7 +28,7 @@ std::vector<RankImport> PlanImport(std::vector<SourceTensors> files,
                         .offset = files[i].data_offset + tensor.begin});
       tensors.push_back(std::move(tensor));
     }
-    std::exchange(files[i].tensors, {});  // with its memory
+    std::exchange(files[i].tensors, {});  // also frees its memory
   }
   std::vector<RankImport> ranks(num_ranks);
   const std::vector<std::vector<TensorRange>> shares =
@@ -41,7 +41,7 @@ std::vector<RankImport> PlanImport(std::vector<SourceTensors> files,
       place.offset += range.begin * size;
       std::vector<Box> boxes =
           BoxesOfRange(WholeBox(tensor.shape), range.begin, range.end);
-      // A tensor without elements is listed, too.
+      // Tensors without elements are also listed.
       if (range.begin == range.end) boxes = {WholeBox(tensor.shape)};
       for (Box& box : boxes) {
         const int64_t bytes = NumElements(box.shape) * size;
@@ -66,7 +66,7 @@ namespace {
 
 using safetensors::FileTensor;
 
-// One import on one rank. Neither copied nor moved.
+// One import on one rank. Must not be copied or moved.
 struct ImportRun {
   const std::vector<std::string>& in;
   const ImportOptions& options;
@@ -75,25 +75,25 @@ struct ImportRun {
   safetensors::Metadata metadata = {};
   // This rank's part.
   int64_t part_bytes = 0;                 // without metadata
-  std::vector<int64_t> modified_ns = {};  // by file, as rank 0 sees it
+  std::vector<int64_t> modified_ns = {};  // per file, as seen by rank 0
   safetensors::RankImport part = {};
-  std::vector<MappedFile> files = {};  // only those that it reads are open
-  State state = {};                    // of the save
+  std::vector<MappedFile> files = {};  // open if this rank reads them
+  State state = {};                    // the state to save
   ImportResult result = {};
-  // Before the save.
+  // Costs before the save.
   int64_t messages = 0;
   std::vector<StageTime> stages = {};
 
   std::string Name() const { return in.empty() ? "" : in[0]; }
 };
-// The message of rank 0 to all ranks.
+// Rank 0's message to all ranks.
 template <typename Archive>
 void Fields(Archive& archive, ImportRun& run) {
   archive(run.result.files, run.modified_ns, run.result.num_tensors,
           run.result.num_texts, run.result.bytes, run.result.left_out);
 }
 
-// Stage list. Collective.
+// The list stage. Collective.
 Agreed<> Begin(CommContext& context, const ImportRun& run) {
   Status status = CheckSaveOptions(absl::StrFormat("import \"%s\"", run.Name()),
                                    run.options.save);
@@ -173,7 +173,7 @@ Status SelectForImport(ImportRun& run) {
   return absl::OkStatus();
 }
 
-// Opens the files, and plans the parts of the ranks. Rank 0 only.
+// Opens the files, and plans each rank's part. Rank 0 only.
 StatusOr<RootMessages> OpenOnRoot(ImportRun& run, int num_ranks) {
   BELAY_ASSIGN_OR_RETURN(run.opened, OpenSafetensors(run.in));
   BELAY_RETURN_IF_ERROR(MergeMetadata(run));
@@ -186,7 +186,7 @@ StatusOr<RootMessages> OpenOnRoot(ImportRun& run, int num_ranks) {
   }
   run.result.num_texts = std::ssize(run.metadata);
   RootMessages messages{.common = Encode(run)};
-  // There may be very many tensors, so each is only in one place at a time.
+  // There may be very many tensors, so they are moved instead of copied.
   std::vector<safetensors::SourceTensors> sources;
   for (SafetensorsFile& file : run.opened) {
     sources.push_back({file.data_offset, std::move(file.header.tensors)});
@@ -227,7 +227,8 @@ Status MapMine(ImportRun& run) {
   return absl::OkStatus();
 }
 
-// Lists what this rank saves. Borrows the files and, on rank 0, the metadata.
+// Lists the values that this rank saves. Borrows the files and, on rank 0, the
+// metadata.
 void ListMine(ImportRun& run) {
   const safetensors::RankImport part = std::exchange(run.part, {});
   for (size_t i = 0; i < part.shards.size(); ++i) {
@@ -247,7 +248,7 @@ void ListMine(ImportRun& run) {
   }
 }
 
-// Stage open: rank 0 reads the headers, and each rank gets its part.
+// The open stage: rank 0 reads the headers, and each rank gets its part.
 // Collective.
 Agreed<> Open(CommContext& context, ImportRun& run) {
   const auto open = [&] {
@@ -265,7 +266,8 @@ Agreed<> Open(CommContext& context, ImportRun& run) {
                }));
 }
 
-// The stages before the save, which has a deadline of its own. Collective.
+// Runs the stages before the save. The save has a separate deadline.
+// Collective.
 Agreed<> Prepare(const Comm& comm, ImportRun& run) {
   CommContext context{comm,
                       Deadline(comm, run.options.save.deadline_seconds,

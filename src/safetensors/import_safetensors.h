@@ -1,4 +1,5 @@
-// Imports: opens safetensors files, and divides their tensors among the ranks.
+// Opens safetensors files for an import, and divides their tensors among the
+// ranks.
 
 #ifndef BELAY_SAFETENSORS_IMPORT_SAFETENSORS_H_
 #define BELAY_SAFETENSORS_IMPORT_SAFETENSORS_H_
@@ -34,14 +35,14 @@ void Fields(Archive& archive, FilePlace& place) {
 
 struct RankImport {
   std::vector<ShardInfo> shards;
-  std::vector<FilePlace> places;  // by shard
+  std::vector<FilePlace> places;  // per shard
 };
 template <typename Archive>
 void Fields(Archive& archive, RankImport& part) {
   archive(part.shards, part.places);
 }
 
-// Gives every rank about the same number of bytes.
+// Divides the tensors so that every rank gets about the same number of bytes.
 std::vector<RankImport> PlanImport(std::vector<SourceTensors> files,
                                    int num_ranks);
 
@@ -53,18 +54,18 @@ struct SafetensorsFile {
   std::string path;
   int64_t bytes = 0;
   int64_t modified_ns = 0;
-  int64_t data_offset = 0;  // of the first byte behind the header
+  int64_t data_offset = 0;  // of the first byte after the header
   safetensors::FileHeader header;
 };
 
-// Reads the headers of all files at these paths: files, indexes and
-// directories, as ImportSafetensors says. Only these paths may be symbolic
-// links. Rank 0 only.
+// Reads the headers of all files at these paths, which may be files, indexes or
+// directories, as described at ImportSafetensors. Only the paths themselves may
+// be symbolic links. Rank 0 only.
 // Errors: those of ParseHeader, ParseIndex and PosixFile, with the path;
-//   NotFound - a directory has no safetensors file; InvalidArgument - it has
-//   several indexes, or a tensor is in two files; DataLoss - a file of a
-//   numbered series is missing, an index and the headers do not agree, or all
-//   headers together are above kMaxHeaderBytesOfAll.
+//   NotFound - a directory has no safetensors file; InvalidArgument - a
+//   directory has several indexes, or a tensor is in two files; DataLoss - a
+//   file of a numbered series is missing, an index and the headers do not
+//   agree, or all headers together exceed kMaxHeaderBytesOfAll.
 StatusOr<std::vector<SafetensorsFile>> OpenSafetensors(
     const std::vector<std::string>& paths);
 

@@ -1,6 +1,6 @@
 // Opens safetensors files: their index and their headers. JSON is parsed event
-// by event, because a tree of the whole index would take ten times the memory
-// of the file.
+// by event, because a tree of the whole index would take ten times as much
+// memory as the file.
 
 #include <algorithm>
 #include <deque>
@@ -29,16 +29,16 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kWeightMap = "weight_map";
-// Usual indexes have two levels.
+// Normal indexes have two levels.
 constexpr int kMaxLevels = 64;
 
-// A name that stays in its directory.
+// Returns true if the name cannot lead out of its directory.
 bool IsPlainName(std::string_view name) {
   return !name.empty() && name != "." && name != ".." &&
          name.find('/') == name.npos && name.find('\0') == name.npos;
 }
 
-// Each event returns true for the JSON parser to go on.
+// Handles events of the JSON parser. Each event returns true to continue.
 class IndexEvents {
  public:
   bool start_object(size_t) {
@@ -103,7 +103,7 @@ class IndexEvents {
     return Fail(absl::StrFormat("the name \"%s\" appears twice", name));
   }
 
-  // A value that is not a string.
+  // Handles a value that is not a string.
   bool Other(const char* kind) {
     if (!IsInMap()) return true;
     return Fail(
@@ -127,14 +127,14 @@ class IndexEvents {
   std::set<std::string> members_;
   bool has_map_ = false;
   FileOfTensor file_of_;
-  FileOfTensor::iterator at_;  // the tensor that was named last
+  FileOfTensor::iterator at_;  // the last tensor that was named
   Status status_;
 };
 
 }  // namespace
 
 StatusOr<FileOfTensor> ParseIndex(std::string_view text) {
-  // The parser would stop at a NUL.
+  // The parser would stop at a NUL character.
   if (const size_t at = text.find('\0'); at != text.npos) {
     return absl::DataLossError(
         absl::StrFormat("the index is not JSON, at byte %d: a NUL", at));
@@ -181,9 +181,9 @@ PosixFile::Mode ChooseOpenMode(Links links) {
                                    : PosixFile::Mode::kRead;
 }
 
-// Sums of all files opened so far. One file may have many names, so the size of
-// the files on disk is no bound. Limits and duplicates are checked at each
-// file, not after all of them.
+// Sums over all files opened so far. One file may have many names, so the size
+// of the files on disk is not a bound. Limits and duplicates are checked after
+// each file, not only at the end.
 class Headers {
  public:
   Status AddBytes(const std::string& path, int64_t length) {
@@ -197,7 +197,8 @@ class Headers {
                               kMaxHeaderBytesOfAll, bytes_)));
   }
 
-  // Counts the memory that the tensors take until they are saved.
+  // Adds the tensors of a file, and the memory that they take until they are
+  // saved.
   Status Add(const SafetensorsFile& file) {
     paths_.push_back(file.path);
     for (const FileTensor& tensor : file.header.tensors) {
@@ -224,8 +225,8 @@ class Headers {
   }
 
  private:
-  // Measured with 300,000 tensors with short and with long names. A header has
-  // at least 50 bytes for each.
+  // Measured with 300,000 tensors, with short and with long names. A header has
+  // at least 50 bytes per tensor.
   static constexpr int64_t kMemoryPerTensor = 1800;
   static constexpr int64_t kMemoryPerNameByte = 15;
 
@@ -306,7 +307,8 @@ StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
       CatchBadAlloc(Cat("the index \"", path, "\""),
                     [&] { return safetensors::ParseIndex(text); });
   if (!index.ok()) return NameFile(path, index.status());
-  std::vector<std::string_view> names;  // an index of 100 MB may have many
+  std::vector<std::string_view> names;  // views, because an index of 100 MB may
+                                        // have many
   names.reserve(index->size());
   for (const auto& [tensor, file] : *index) names.push_back(file);
   std::sort(names.begin(), names.end());
@@ -315,7 +317,7 @@ StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
   for (const std::string_view name : names) {
     StatusOr<SafetensorsFile> file = OpenFile(
         JoinPath(GetParent(path), std::string(name)), Links::kRefused, headers);
-    if (absl::IsNotFound(file.status())) {  // the index promises it
+    if (absl::IsNotFound(file.status())) {  // although the index names it
       return NameFile(
           path, absl::DataLossError(Cat("the file \"", name, "\" is missing")));
     }
@@ -327,7 +329,8 @@ StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
 }
 
 // Checks that all files of each numbered series exist. The index is written
-// last, so it cannot tell of a series that is still being written.
+// last, so while a series is being written there is no index to check it
+// against.
 Status CheckSeries(const std::string& path,
                    const std::vector<std::string>& names) {
   std::map<std::pair<std::string, int64_t>, int64_t> found;

@@ -45,8 +45,8 @@ LeftSaves& All() {
   return *all;
 }
 
-// Returns true if a step need not be saved any more: it or a later one exists,
-// or its run was deleted.
+// Returns true if a step no longer needs to be saved: that step or a later one
+// exists, or its run was deleted.
 bool IsNeedless(const std::string& path) {
   const std::string run = GetParent(path);
   const StatusOr<bool> has_run = Exists(run);
@@ -66,7 +66,7 @@ bool IsNeedless(const std::string& path) {
 Status FinishLeftSaves() {
   LeftSaves& all = All();
   Status status;
-  // No save begins any more.
+  // No new save can begin.
   const std::vector<BackgroundSaver*> savers = all.savers;
   for (BackgroundSaver* saver : savers) {
     if (!saver->is_pending() || !saver->is_own()) continue;
@@ -116,7 +116,7 @@ void OnFree(MPI_Comm comm, MPI_Comm_delete_attr_function* on_free,
   int key = MPI_KEYVAL_INVALID;
   MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free, &key, nullptr);
   MPI_Comm_set_attr(comm, key, attribute);
-  MPI_Comm_free_keyval(&key);  // goes with the attribute
+  MPI_Comm_free_keyval(&key);  // freed with the attribute
 }
 
 }  // namespace
@@ -146,15 +146,15 @@ void LetGo(std::unique_ptr<BackgroundSaver> saver) {
   if (is_finalized) return;
   LeftSaves& all = All();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  // Kept even if it is lost: perhaps only rank 0 knows, and all ranks must end
-  // it together.
+  // Kept even if the save is lost: perhaps only rank 0 knows that, and all
+  // ranks must end the save together.
   saver->Leave(saver->WhyLost());
   all.kept.push_back(std::move(saver));
 }
 
 namespace {
 
-// Returns true if the saver saves the same ranks to the same run.
+// Returns true if the saver saves to this run with the same ranks.
 bool IsOfSameRun(const BackgroundSaver& saver, const Comm& comm,
                  const std::string& run) {
   if (GetParent(saver.target().path) != run) return false;

@@ -40,7 +40,8 @@ Status Unwaited(const std::string& path, std::string_view why) {
           ", and ", why));
 }
 
-// Returns why a save must end before the call returns; "" if it need not.
+// Returns why a save must finish before the call returns; "" if it may run in
+// the background.
 std::string WhyInForeground(const RankPlan& plan, const SaveOptions& options) {
   if (plan.has_filters) {
     return "saved in the foreground: chunks with filters are written by all "
@@ -58,7 +59,7 @@ uint64_t FingerprintAsync(const AsyncOptions& options) {
   return Fingerprint(out.bytes());
 }
 
-// Returns options that reuse the plans of this saver. Nobody waits for short
+// Returns options that use this saver's plan cache. Nobody waits for short
 // writes, so ranks need not gather them.
 SaveOptions InBackground(const SaveOptions& options, PlanCache& cache) {
   SaveOptions changed = options;
@@ -76,14 +77,16 @@ BackgroundSaver::BackgroundSaver(const Comm& comm, const AsyncOptions& options)
       options_(options),
       is_root_(comm.rank() == 0),
       process_(::getpid()) {
-  // Touched memory counts even if unused, so this leaves room for runs.
+  // Touched memory counts towards the limit even if unused, so this leaves room
+  // for the list of runs.
   const int64_t most = options.max_staging_bytes;
   const int64_t bytes =
       std::min(options.initial_staging_bytes,
                most - most / (1 + static_cast<int64_t>(sizeof(SnapshotRun))));
   if (bytes <= 0) return;
   memory_ = std::make_shared<SnapshotMemory>();
-  // If there is none, the first save asks again and reports that.
+  // If the memory is not available, the first save tries again and reports the
+  // error.
   memory_->Reserve(bytes, true).IgnoreError();
 }
 
@@ -94,7 +97,7 @@ BackgroundSaver::~BackgroundSaver() {
   if (under_way_ == nullptr) return;
   under_way_->progress->is_cancelled = true;
   thread_.Hurry();
-  // The program may destroy the values now.
+  // After this destructor, the program may destroy the values.
   under_way_->WaitForCopy();
   // A commit that has begun must not be overtaken by another save of the step.
   if (under_way_->thread_work == SaveUnderWay::ThreadWork::kCommitting) {
@@ -195,18 +198,20 @@ void BackgroundSaver::Leave(const Status& lost) {
   if (under_way_ == nullptr) return;
   SaveUnderWay& save = *under_way_;
   if (save.lost.ok() && !lost.ok()) {
-    // Voted on, because other ranks may know no reason and still wait.
+    // All ranks vote on the failure, because the other ranks may not know of it
+    // and still wait.
     save.lost = lost;
     save.mine.failed = true;
     save.progress->is_cancelled = true;
     save.WaitForCopy();
     save.is_snapshot_due = false;
   }
-  // Never destroyed: their destructors may need what no longer exists then.
+  // Never destroyed: their destructors may need objects that no longer exist
+  // when MPI_Finalize runs.
   new OnEnd(std::exchange(save.on_end, nullptr));                // NOLINT
   new auto(std::exchange(save.options.before_commit, nullptr));  // NOLINT
   new auto(std::exchange(save.options.after_commit, nullptr));   // NOLINT
-  if (save.step->CallsProgram()) {  // otherwise the thread may use the step
+  if (save.step->CallsProgram()) {  // else the thread may be using the step
     new auto(std::exchange(save.step->before_commit, nullptr));  // NOLINT
     new auto(std::exchange(save.step->finalizers, {}));          // NOLINT
   }
@@ -256,8 +261,8 @@ bool BackgroundSaver::is_snapshot_due() const {
 
 const SaveTarget& BackgroundSaver::target() const { return under_way_->target; }
 
-// The snapshot of a save in the background: taken in the call, or by the thread
-// while the program continues.
+// The snapshot of a save in the background. It is taken in the call, or by the
+// thread while the program continues.
 
 namespace {
 
@@ -273,8 +278,8 @@ Status CopyValues(SaveUnderWay& save) {
   return status;
 }
 
-// Agrees on the result of copying, and warns of lost values: none yet if the
-// thread is to copy. Collective; agreed.
+// Agrees on the result of copying, and warns of lost values. There are none yet
+// if the thread is to copy. Collective; agreed.
 Agreed<> AgreeOnCopy(SaveFrame& frame, const Status& mine, SaveUnderWay& save) {
   if (StoresAllAsTheyAre(frame.options)) return Agree(frame.context, mine);
   std::vector<int64_t> has_lost = {AnyLost(save.written.losses) ? 1 : 0};
@@ -283,7 +288,8 @@ Agreed<> AgreeOnCopy(SaveFrame& frame, const Status& mine, SaveUnderWay& save) {
                         save.written);
 }
 
-// Copies in the thread, which does not own `save`: WaitForCopy protects it.
+// Copies in the thread. The thread does not own `save`; WaitForCopy keeps it
+// alive.
 Status CopyInThread(SaveUnderWay& save, FlushProgress& progress) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
@@ -328,7 +334,7 @@ Status BackgroundSaver::PrepareSnapshot(const SaveFrame& frame,
   return absl::OkStatus();
 }
 
-// Stage snapshot. Collective; agreed.
+// The snapshot stage. Collective; agreed.
 Agreed<> BackgroundSaver::FillSnapshot(SaveFrame& frame, IndexCreation& index,
                                        SaveUnderWay& save) {
   const RankPlan& plan = save.prepared.plan;
@@ -364,7 +370,7 @@ Agreed<> BackgroundSaver::FillSnapshot(SaveFrame& frame, IndexCreation& index,
   return XorToRoot(frame.context, save.written.registers);
 }
 
-// Called when all ranks have copied.
+// Called once all ranks have copied their values.
 void BackgroundSaver::EndSnapshot(SaveUnderWay& save) {
   save.copies.clear();
   ReleaseShards(save.prepared);
@@ -415,7 +421,7 @@ Agreed<> BackgroundSaver::WaitForSnapshot() {
   if (save.progress->copy_has_failed) thread_.Finish();
   const Status mine =
       save.progress->copy_has_failed ? thread_.result() : absl::OkStatus();
-  // End() watches another operation of this name.
+  // End() has a deadline with the same name; the number tells them apart.
   SaveFrame frame(comm(),
                   Deadline(comm(), save.options.deadline_seconds,
                            absl::StrFormat("save \"%s\"", save.target.path),
@@ -427,7 +433,8 @@ Agreed<> BackgroundSaver::WaitForSnapshot() {
     copied = XorToRoot(frame.context, save.written.registers);
   }
   if (!copied.ok()) {
-    // The thread may have written everything before it sees this.
+    // The thread may have written everything before it sees that the save is
+    // cancelled.
     save.progress->is_cancelled = true;
     save.is_snapshot_due = false;
     save.refused = copied.status();

@@ -33,9 +33,9 @@ enum class FlushPhase : uint8_t {
   kReadBack = 2,  // and compared
 };
 
-// One word of each rank, merged into one of all.
+// The vote of one rank, or the merged votes of all ranks.
 struct Vote {
-  FlushPhase phase = FlushPhase::kWriting;  // of all ranks: the least
+  FlushPhase phase = FlushPhase::kWriting;  // merged: the earliest
   bool failed = false;                      // any rank
   bool wants_read_back = false;             // rank 0
   bool committed = false;                   // rank 0
@@ -43,8 +43,8 @@ struct Vote {
   friend bool operator==(const Vote&, const Vote&) = default;
 };
 
-// A vote takes these bits of a word, from bit 0 on. Words merge by bitwise
-// "or", so other bits may have other uses.
+// A vote takes this many bits of a word, starting at bit 0. Words are merged by
+// bitwise "or", so the other bits are free for other uses.
 inline constexpr int kVoteBits = 5;
 
 uint64_t ToWord(const Vote& vote);
@@ -61,33 +61,34 @@ struct SaveUnderWay {
 
   SaveTarget target;
   SaveOptions options;  // `cache` is set, but may have expired
-  // The cache of the program, which may be destroyed meanwhile.
+  // The program's cache, which the program may destroy during the save.
   CachedPlan* cache = nullptr;
   std::weak_ptr<bool> cache_is_there;
   std::function<void(bool ok)> on_end;
-  PreparedSave prepared;  // the shards only until values are copied
+  PreparedSave prepared;  // has shards only until values are copied
   WrittenData written;
   StageCosts costs;  // of the calls so far
-  // The copying. With a lazy snapshot the thread does it, and does not use any
-  // of this after it has set FlushProgress::has_copied.
+  // The state of copying. With a lazy snapshot the thread copies, and uses none
+  // of these members after it has set FlushProgress::has_copied.
   std::vector<WriteJob> copies;
   Snapshot snapshot;
   WriteCounts counts;
-  // The thread copies or has copied, and the program has not waited for it yet.
+  // True if the thread takes the snapshot and the program has not waited for it
+  // yet.
   bool is_snapshot_due = false;
   // Shared with the thread. Only one of the two uses `step` at a time.
   std::shared_ptr<FlushJob> flush = std::make_shared<FlushJob>();
   std::shared_ptr<FlushProgress> progress = std::make_shared<FlushProgress>();
   std::shared_ptr<StepInProgress> step;
-  // Work of the thread, and vote of this rank.
+  // The thread's work, and this rank's vote.
   ThreadWork thread_work = ThreadWork::kNone;
   Vote mine;
   Status status;
-  Status refused;  // why all ranks give it up; equal on all ranks
-  Status lost;     // why this rank gives it up, which others do not know
+  Status refused;  // why all ranks give up; equal on all ranks
+  Status lost;     // why this rank gives up; others do not know
   StallWatch watch;
 
-  // Waits until the thread no longer uses the values of the program.
+  // Waits until the thread no longer uses the program's values.
   void WaitForCopy() const {
     if (is_snapshot_due) progress->has_copied.wait(false);
   }
@@ -95,19 +96,22 @@ struct SaveUnderWay {
 
 // A save whose last part runs in the background.
 //
-//   Begin: the stages of a save up to the first byte, then a snapshot
-//   WaitForSnapshot: the end of a snapshot that the thread takes
-//   Poll:  a vote of all ranks, begun by the last call; and what follows from
-//   it Wait:  the same, until the save has ended
-
+//   Begin: runs the stages of a save before the first write, and takes or
+//     starts the snapshot
+//   WaitForSnapshot: waits for a snapshot that the thread takes
+//   Poll: finishes the vote of all ranks that the last call began, acts on it,
+//     and begins the next vote
+//   Wait: does the same until the save has ended
+//
 // Move only. One save at a time. Borrows the Comm.
 class BackgroundSaver {
  public:
-  // Called once at the end of a save that was begun.
+  // Called once, at the end of each save that was begun.
   using OnEnd = std::function<void(bool ok)>;
 
   BackgroundSaver(const Comm& comm, const AsyncOptions& options);
-  // Gives up the save under way, unless rank 0 has begun to commit it.
+  // Gives up the save under way. If rank 0 has begun to commit it, waits for
+  // the commit.
   ~BackgroundSaver();
 
   // As AsyncSaver::Save. `on_end` may be empty. Collective; agreed. Requires
@@ -120,50 +124,53 @@ class BackgroundSaver {
   Agreed<std::optional<SaveResult>> Poll();
   Agreed<std::optional<SaveResult>> Wait();
 
-  // Waits before the next save. Gives the save up if the program has not waited
-  // for its snapshot: values have probably changed since. Collective; agreed.
-  // Errors: as for Wait; FailedPrecondition - it was given up.
+  // Waits for the save under way before the next one begins. Gives it up if the
+  // program has not waited for its snapshot, because its values have probably
+  // changed. Collective; agreed.
+  // Errors: as for Wait; FailedPrecondition - the save was given up.
   Agreed<std::optional<SaveResult>> WaitBeforeNext();
 
-  // The parts of Poll for a caller that exchanges a word of its own: this
-  // rank's vote on the save under way, and what follows from the vote of all
-  // ranks. Take is collective, and agreed.
+  // The two halves of Poll, for a caller that sends the vote in its own
+  // messages. MyVote returns this rank's vote on the save under way; Take acts
+  // on the merged votes of all ranks. Take is collective, and agreed.
   Vote MyVote();
   Agreed<std::optional<SaveResult>> Take(const Vote& all);
 
-  // Returns SaveJob::at_files of the last save that failed. Only rank 0's
-  // counts.
+  // Returns SaveJob::at_files of the last save that ended in the background.
+  // Meaningful on rank 0 only.
   bool failed_at_files() const { return failed_at_files_; }
 
   // Keeps a result that could not be returned, for the next Poll or Wait.
   void Keep(std::optional<SaveResult> result) { kept_ = std::move(result); }
 
-  // Frees the snapshot's memory. Requires that nothing is under way.
+  // Frees the snapshot's memory. Requires that no save is under way.
   void FreeMemory() { memory_.reset(); }
 
-  // Returns an error if what is under way cannot end without the program.
-  // Errors: FailedPrecondition - says why.
+  // Returns an error if the save under way cannot end without the program.
+  // Errors: FailedPrecondition - the message says why.
   Status WhyLost() const;
 
-  // From now on borrows nothing of the program: the save under way continues
-  // without it, or is given up if `lost` is an error. Only FinishLeft may be
-  // called then.
+  // Stops borrowing from the program: the save under way continues without it,
+  // or is given up if `lost` is an error. Afterwards only FinishLeft may be
+  // called.
   void Leave(const Status& lost);
 
   // Waits in MPI_Finalize for a save that nobody has waited for. Collective,
-  // without agreement. Its deadline ends the job. Calls no function of the
-  // program, which may no longer exist.
+  // without agreement. Ends the job if the deadline passes. Calls no functions
+  // of the program, because they may no longer exist.
   // Errors: those of Wait and WhyLost.
   Status FinishLeft();
 
   bool is_pending() const { return under_way_ != nullptr; }
-  // Returns true until WaitForSnapshot was called. Equal on all ranks.
+  // Returns true if the thread takes the snapshot and WaitForSnapshot has not
+  // been called. Equal on all ranks.
   bool is_snapshot_due() const;
   const Comm& comm() const { return *comm_; }
-  // False once somebody has freed its communicator. Requires a save.
+  // Returns false once its communicator has been freed. Requires that a save
+  // was begun in the background.
   bool is_comm_open() const { return *is_comm_open_; }
   bool is_root() const { return is_root_; }
-  // Returns false in a child process of the one that made it.
+  // Returns false in a child process of the process that made the saver.
   bool is_own() const;
   // Requires a save under way.
   const SaveTarget& target() const;
@@ -177,35 +184,36 @@ class BackgroundSaver {
                         SaveUnderWay& save);
   void EndSnapshot(SaveUnderWay& save);
   void StartFlush();
-  // Takes note of what the thread has finished since.
+  // Records what the thread has finished since the last call.
   void TakeResult();
-  // Begins what a vote of all ranks asks for.
+  // Begins the thread's next work if the merged votes ask for any.
   void StartNext(const Vote& all);
   // Rank 0 only.
   void BeginCommit(bool is_read_back);
-  // Takes the vote that was begun last. Collective.
+  // Finishes the vote under way and acts on its result. Collective.
   Agreed<std::optional<SaveResult>> FinishVote();
   // Ends the save that all ranks have finished. Collective.
   Agreed<std::optional<SaveResult>> End(const Vote& all);
   Agreed<> StartVote();
-  // Writes pieces in place of the thread while there are any and `goes_on`.
+  // Writes pieces in place of the thread while there are any and `goes_on`
+  // returns true.
   void Help(absl::FunctionRef<bool()> goes_on);
-  // Helps until a vote has ended.
+  // Helps the thread until the vote under way has ended.
   // Errors: Internal - MPI's text.
   Status HelpUntilVoted();
   // Ends the job if the thread is stuck.
   void CheckStalled();
 
   const Comm* comm_;
-  Comm alias_;  // of *comm_, from the first save on
+  Comm alias_;  // of *comm_; set by the first save
   std::shared_ptr<bool> is_comm_open_;
   AsyncOptions options_;
-  bool is_root_;     // for when the Comm no longer exists
-  int64_t process_;  // that made the saver
+  bool is_root_;     // kept in case the Comm no longer exists
+  int64_t process_;  // id of the process that made the saver
   PlanCache own_cache_;
   std::shared_ptr<SnapshotMemory> memory_;
   std::shared_ptr<NodeProgress> node_;
-  int64_t number_ = 0;  // of the saves
+  int64_t number_ = 0;  // of the last save
   bool failed_at_files_ = false;
   std::optional<SaveResult> kept_;
   WorkerThread thread_;
@@ -213,20 +221,20 @@ class BackgroundSaver {
   std::unique_ptr<SaveUnderWay> under_way_;
 };
 
-// Saves in the background that nobody has waited for when their saver or the
-// program ends. MPI_Finalize finishes them, so that the program does not lose
-// its newest step. If one cannot be finished, the job ends with an error.
+// Background saves that nobody has waited for when their saver or the program
+// ends. MPI_Finalize finishes them, so that the program does not lose its
+// newest step. If a save cannot be finished, the job ends with an error.
 
-// Registers a saver with MPI_Finalize when it begins its first save. The result
-// becomes false when its communicator is freed.
+// Registers a saver to be finished in MPI_Finalize. Called at its first save.
+// The returned flag becomes false when the saver's communicator is freed.
 std::shared_ptr<bool> RegisterSaver(BackgroundSaver& saver);
 
 // Undoes RegisterSaver.
 void ForgetSaver(const BackgroundSaver& saver);
 
-// Ends ownership of a saver. One with a save under way is kept until
-// MPI_Finalize, where all ranks finish it; any other is destroyed. Null does
-// nothing.
+// Takes over a saver that its owner no longer needs. A saver with a save under
+// way is kept until MPI_Finalize, where all ranks finish the save; any other
+// saver is destroyed. Does nothing if `saver` is null.
 void LetGo(std::unique_ptr<BackgroundSaver> saver);
 
 // A deleter that calls LetGo.
@@ -236,8 +244,8 @@ struct LetSaverGo {
   }
 };
 
-// Another save of these ranks begins in this run: gives up those of the same
-// ranks and run that were kept, so that memory does not grow.
+// Gives up the kept saves of the same ranks and run, so that memory does not
+// grow. Called when these ranks begin another save in this run.
 void GiveUpLeftSaves(const Comm& comm, const std::string& run);
 
 }  // namespace belay

@@ -1,4 +1,4 @@
-// The votes of a save in the background, and what they lead to.
+// The votes on a background save, and the actions that follow from them.
 #include <chrono>
 #include <optional>
 #include <string>
@@ -21,8 +21,8 @@
 namespace belay {
 namespace {
 
-// A phase is encoded by what is still missing, so that the bitwise OR of all
-// votes is the earliest phase.
+// A phase is encoded by the phases that are still missing, so that the bitwise
+// OR of all votes is the earliest phase.
 enum Bits : uint64_t {
   kNotWritten = 1,
   kNotReadBack = 2,
@@ -79,7 +79,8 @@ void MergeWords(void* in, void* in_out, int* count, MPI_Datatype*) {
   for (int i = 0; i < *count; ++i) into[i] |= from[i];
 }
 
-// Names the save: the program may have begun another one by now.
+// Adds the save's name to an error: the program may have begun another save by
+// now.
 Status OfBackground(const std::string& path, const Status& status) {
   if (absl::StartsWith(status.message(), "save \"")) return status;
   return Status(status.code(), Cat("save \"", path, "\" in the background: ",
@@ -135,14 +136,14 @@ void BackgroundSaver::BeginCommit(bool is_read_back) {
   const auto commit = [step = save.step, progress = save.progress, is_read_back,
                        files = save.prepared.plan.saved.files]() -> Status {
     BELAY_ASSIGN_OR_RETURN(const bool has_holes, HasHoles(step->target, files));
-    // Files that were read back are complete, whatever they look like.
+    // Files that were read back are complete even if they seem to have holes.
     progress->has_holes = has_holes && !is_read_back;
     if (progress->has_holes) return absl::OkStatus();
     BELAY_RETURN_IF_ERROR(CallFinalizers(*step));
     return CommitInPlace(*step);
   };
   if (!save.step->CallsProgram()) return thread_.Begin(commit);
-  // The program's functions run in its own thread.
+  // The program's functions must run in the program's thread.
   thread_.Hold(commit());
   TakeResult();
 }
@@ -185,7 +186,7 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::Wait() {
 void BackgroundSaver::Help(absl::FunctionRef<bool()> goes_on) {
   SaveUnderWay& save = *under_way_;
   if (!CanHelpFlush(*save.flush, *save.progress)) return;
-  // Nothing else notices if this thread gets stuck.
+  // Only this deadline notices if the calling thread gets stuck.
   Deadline deadline(comm(), save.options.deadline_seconds,
                     absl::StrFormat("save \"%s\"", save.target.path));
   deadline.Enter("flush");
@@ -254,8 +255,8 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   thread_.Hurry();
   while (!thread_.WaitFor(kNap)) CheckStalled();
   TakeResult();
-  // Poll may have started another vote after the one that brought us here:
-  // complete it.
+  // Poll may have started another vote after the one that led here: complete
+  // it.
   if (word_.is_started()) {
     const StatusOr<uint64_t> word =
         word_.Finish(comm(), under_way_->options.deadline_seconds, "save");
@@ -274,8 +275,8 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   frame.context.deadline.Enter("end");
   Agreed<> ended;
   if (all.failed) {
-    // All ranks have the same `refused`. Ranks that gave up because of others
-    // have no reason of their own.
+    // All ranks have the same `refused`. A rank that gave up because of another
+    // rank reports no error itself.
     Status mine = save->lost;
     if (!save->progress->has_given_up) mine.Update(save->status);
     const Agreed<> why = !save->refused.ok() ? SameOnAllRanks(save->refused)
@@ -302,7 +303,7 @@ Agreed<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
 
 void BackgroundSaver::CheckStalled() {
   SaveUnderWay& save = *under_way_;
-  // Going on to another task counts as progress, too.
+  // A change of the thread's work is also progress.
   const int64_t progress =
       node_->ticks() + static_cast<int64_t>(save.thread_work);
   const double limit = save.options.deadline_seconds;

@@ -16,9 +16,10 @@
 namespace belay {
 namespace {
 
-// A piece is moved at a time, and its writeback begins at once.
+// Most bytes of a piece. In a durable save, the writeback of a full piece
+// begins as soon as it is written.
 constexpr int64_t kPieceBytes = int64_t{4} << 20;
-// Runs of one piece. Each needs a call.
+// Most runs of a piece. Each run needs a call.
 constexpr size_t kMaxRuns = 256;
 
 }  // namespace
@@ -42,7 +43,7 @@ bool FlushPass::HasSource(const FlushJob& job) const {
   return metadata_ < job.metadata.size() || file_ < job.files.size();
 }
 
-// Returns the bytes of the next file, metadata first.
+// Returns the next source. All metadata comes before the data files.
 FlushPass::Source FlushPass::NextSource(const FlushJob& job) {
   if (metadata_ < job.metadata.size()) {
     const LaterWrite& write = job.metadata[metadata_];
@@ -254,7 +255,7 @@ Status GiveUp(const FlushJob& job, FlushProgress& progress,
       Cat("save \"", job.path, "\" in the background: ", why));
 }
 
-// Makes a pass, together with calls that wait for it.
+// Makes a pass. Calls that wait for the pass help with it.
 Status Make(FlushPass& pass, const FlushJob& job, FlushProgress& progress) {
   pass.Begin(job);
   while (!pass.IsDone(job)) {

@@ -91,7 +91,7 @@ int64_t NodeProgress::ticks() const {
 
 namespace {
 
-// Finds the place of this rank among those of its node. Collective; agreed.
+// Finds this rank's place among the ranks of its node. Collective; agreed.
 Agreed<NodePlace> PlaceOnNode(CommContext& context) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const int32_t node, NodeOfRank(context));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> nodes,

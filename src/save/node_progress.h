@@ -23,8 +23,9 @@ class StallWatch {
   using Time = std::chrono::steady_clock::time_point;
 
   // Returns true if `progress` has not changed for `limit` seconds (0: no
-  // limit), and not since a call one second ago either: a process that was
-  // suspended looks stuck at first.
+  // limit), and an earlier call at least one second ago has already found that.
+  // The second look is needed because a process that was suspended looks stuck
+  // at first.
   bool IsStuck(Time now, int64_t progress, double limit);
 
  private:
@@ -33,24 +34,28 @@ class StallWatch {
   std::optional<Time> suspected_at_;
 };
 
-// Progress of the ranks of a node with a save, in shared memory: one rank can
-// sync a file when all have written it, without a message, and a rank that
-// waits for the others sees that they make progress. Any thread may use it.
+// The progress that the ranks of a node have made in a save, in shared memory.
+// Without messages, one rank can tell when all ranks have written a file and
+// sync it, and a waiting rank can see that the others make progress.
+// Thread-safe.
 class NodeProgress {
  public:
-  // For all ranks of the node or, if the system has no shared memory, for this
-  // rank alone: the same choice on all ranks. Collective; agreed.
+  // Creates the progress of all ranks of the node or, if shared memory cannot
+  // be used, of this rank alone; the choice is equal on all ranks. Collective;
+  // agreed.
   // Errors: those of messages.
   static Agreed<NodeProgress> Create(CommContext& context);
 
-  // Returns one for each rank, for ranks that are threads of this process.
+  // Returns one NodeProgress per rank, for ranks that are threads of this
+  // process.
   static std::vector<NodeProgress> OfThreads(int32_t ranks);
 
   // Returns true if ranks share no memory. Equal on all ranks.
   bool is_alone() const { return is_alone_; }
 
-  // Reports that this rank has written its part of the save with this number,
-  // or has failed to if it is negative. Numbers ascend from 1.
+  // Reports that this rank has written its part of save `number` or, if
+  // `number` is negative, has failed to write its part of save -`number`. Saves
+  // are numbered from 1.
   void Tell(int64_t number);
 
   // Reports that this rank makes progress.
@@ -59,14 +64,14 @@ class NodeProgress {
   // Returns true if all ranks of the node have written their parts.
   bool AllReached(int64_t number) const;
 
-  // Returns true if any of them has failed to.
+  // Returns true if any rank of the node has failed to write its part.
   bool AnyFailed(int64_t number) const;
 
   // Returns the number of Tick calls of all ranks of the node.
   int64_t ticks() const;
 
  private:
-  // Ranks are processes, so only what needs no lock can be shared.
+  // Ranks are processes, so only lock-free members can be shared.
   struct Cell {
     std::atomic<int64_t> number{0};
     std::atomic<int64_t> ticks{0};

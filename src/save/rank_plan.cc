@@ -72,7 +72,7 @@ bool FindMovedElements(ListedShards& listed) {
 
 namespace {
 
-// The part of a plan that every rank gets, without its files and replicas.
+// The fields of a plan that every rank gets, except files and replicas.
 template <typename Archive>
 void Fields(Archive& archive, RankPlan& plan) {
   archive(plan.num_arrays, plan.num_files, plan.num_blocks, plan.rounds,
@@ -86,7 +86,8 @@ void Fields(Archive& archive, PlannedFile& file) {
   archive(file.name, file.is_creator, file.space, file.rounds);
 }
 
-// Returns the datasets of a file; a plan lists them ascending by file.
+// Returns the datasets of a file. A plan lists datasets in ascending order of
+// their files.
 std::span<const StoredDataset> DatasetsOfFile(const SavePlan& plan,
                                               int32_t file) {
   const auto begin = std::lower_bound(
@@ -129,7 +130,7 @@ int64_t MeanRunBytes(const SavePlan& plan) {
   return runs == 0 ? 0 : bytes / runs;
 }
 
-// A rank among those of its team on its node.
+// The ranks of one team on one node, as seen by one of them.
 struct Neighbours {
   bool is_first = false;
   int32_t ranks = 0;
@@ -140,7 +141,7 @@ std::vector<Neighbours> FindNeighbours(const std::vector<int32_t>& nodes,
   const auto place = [&](size_t rank) {
     return std::pair(plan.teams[rank], nodes[rank]);
   };
-  std::map<std::pair<int32_t, int32_t>, int32_t> ranks;  // of a team and a node
+  std::map<std::pair<int32_t, int32_t>, int32_t> ranks;  // per team and node
   std::vector<Neighbours> all(plan.ranks.size());
   for (size_t rank = 0; rank < all.size(); ++rank) {
     all[rank].is_first = ++ranks[place(rank)] == 1;
@@ -151,8 +152,9 @@ std::vector<Neighbours> FindNeighbours(const std::vector<int32_t>& nodes,
   return all;
 }
 
-// NFS clients write back whole pages that they have read, and with them the
-// bytes of other nodes. belay does not read what it writes, but MPI-IO may.
+// An NFS client writes back whole pages that it has read, and may overwrite
+// bytes of other nodes with old ones. belay does not read what it writes, but
+// MPI-IO may.
 void WarnOfNfs(const std::string& directory, const std::vector<int32_t>& nodes,
                SavePlan& plan) {
   const size_t num_nodes = std::set(nodes.begin(), nodes.end()).size();
@@ -167,8 +169,9 @@ void WarnOfNfs(const std::string& directory, const std::vector<int32_t>& nodes,
           " is safer there, and mostly faster"));
 }
 
-// Chooses when a file gets its space. HDF5 and MPI-IO do not return on all
-// ranks if the file system is full.
+// Chooses when space is allocated for a file. Files with several writers get it
+// in advance, because HDF5 and MPI-IO may hang on some ranks if the file system
+// is full.
 Space ChooseSpace(const StoredFile& file, const SavePlan& plan,
                   const SaveOptions& options) {
   if (file.num_writers == 1) return Space::kAsWritten;
@@ -236,8 +239,9 @@ void DecodePart(std::string_view bytes, RankPlan& plan) {
   }
 }
 
-// Returns the values of each rank. Equal lists are returned only for the first
-// rank that sent them, because the others add nothing.
+// Returns the values of each rank. If ranks have sent equal lists, only the
+// first of these ranks has values in the result, because the others add
+// nothing.
 std::vector<std::vector<ListedValue>> ListValuesByRank(
     const ListedRanks& listed) {
   std::vector<std::vector<ListedValue>> values;
@@ -276,14 +280,14 @@ void SwapTables(RankPlan& plan) {
   std::swap(plan.global.files, plan.saved.files);
 }
 
-// Puts the offsets that the creators found into plan and index. Returns the
-// striping of each file. Rank 0 only.
+// Adds the offsets that the files' creators found to the plan and the index.
+// Returns the striping of each file. Rank 0 only.
 std::vector<Striping> TakeOffsets(const std::vector<std::string>& skeletons,
                                   RankPlan& plan) {
   std::vector<Striping> stripings;
   SavePlan& global = plan.global;
   size_t next = 0;
-  // A rank sends its files in their order.
+  // Each rank sends its files in the order of the plan.
   std::vector<WireReader> readers(skeletons.begin(), skeletons.end());
   for (size_t file = 0; file < global.files.size(); ++file) {
     WireReader& in = readers[global.files[file].creator];
@@ -432,7 +436,7 @@ Agreed<> Place(CommContext& context, const std::vector<Striping>& stripings,
   BELAY_ASSIGN_OR_RETURN_AGREED(const RootMessage message,
                                 FromRootInParts(context, place));
   DecodeOrders(message.part, plan);
-  plan.global = {};  // its orders are with their ranks now
+  plan.global = {};  // each rank has its orders now
   plan.nodes = {};
   return {};
 }

@@ -21,7 +21,7 @@
 namespace belay {
 namespace {
 
-// Warns about keys of only some ranks, once for each set of keys.
+// Warns about keys that only some ranks have, once for each set of keys.
 void WarnOfKeysOfSome(const SaveFrame& frame, const std::string& text,
                       CachedPlan& cache) {
   if (text.empty() || !cache.warned_of.insert(text).second) return;
@@ -52,7 +52,7 @@ Agreed<> MakePlan(SaveFrame& frame, const SaveJob& job, CachedPlan& cache,
   return {};
 }
 
-// The stages that change what is on disk. Collective; agreed.
+// Runs the stages that change files on disk. Collective; agreed.
 Agreed<WrittenData> WriteStep(SaveFrame& frame, const SaveJob& job,
                               PreparedSave& save, StepInProgress& step) {
   IndexCreation index(frame, job.graph, save);

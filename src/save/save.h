@@ -19,30 +19,32 @@
 
 namespace belay {
 
-// The values to save, and where to.
+// The values to save, and where to save them.
 struct SaveJob {
   std::string path;  // of the committed directory
   int64_t step = 0;
   const State& state;
-  // Points to `state` if it is not needed after listing: its shards are moved
-  // out of it, because there may be very many. May be null.
+  // Points to `state` if the caller does not need it after listing. Its shards,
+  // of which there may be very many, are then moved instead of copied. May be
+  // null.
   State* spent = nullptr;
   // The graph whose attributes are the keys of `state`. Rank 0 only, or null.
   const ObjectGraph* graph = nullptr;
-  // Equal on all ranks, and for equal graphs; 0 without one.
+  // Equal on all ranks, and for equal graphs; 0 without a graph.
   uint64_t graph_fingerprint = 0;
-  // Row counts of arrays that are rows of ranks but not listed as such, as in a
-  // copy. Rank 0 only.
+  // Row counts of arrays that consist of the ranks' rows but are not listed as
+  // such, as in a copy. Rank 0 only.
   std::vector<KeyRows> rows = {};
-  // Store the layouts of `state` unchecked: in a copy they are those of the
-  // ranks that first saved it.
+  // Stores the layouts of `state` unchecked: in a copy, they describe the ranks
+  // that first saved the values.
   bool keeps_layouts = false;
   StageCosts before = {};  // costs of stages before this save
-  // Called with the bytes that this rank has just written; an error ends the
-  // save. May be empty.
+  // Called with the number of bytes that this rank has just written; an error
+  // ends the save. May be empty.
   std::function<Status(int64_t)> progress = nullptr;
-  // Set to true if the save has reached the file system, unless a function of
-  // the program fails then. Only rank 0's counts. May be null.
+  // Set when a save that has reached the file system ends: to false if it
+  // failed because values were lost or a function of the program failed,
+  // otherwise to true. Meaningful on rank 0 only. May be null.
   bool* at_files = nullptr;
 };
 
@@ -52,8 +54,9 @@ struct SaveJob {
 Agreed<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
                           const SaveOptions& options);
 
-// Returns a SaveJob::progress that calls `progress` with the sum of bytes, at
-// most `total`; empty if `progress` is empty. Borrows it.
+// Returns a SaveJob::progress that calls `progress` with the sum of bytes so
+// far, at most `total`. Returns an empty function if `progress` is empty.
+// Borrows `progress`.
 std::function<Status(int64_t)> ProgressUpTo(
     int64_t total,
     const std::function<void(int64_t done, int64_t total)>& progress);

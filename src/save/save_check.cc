@@ -1,5 +1,5 @@
-// Stages compare and verify of a save: whether replicas are equal, and whether
-// the data files hold what was written.
+// The compare and verify stages of a save. They check that replicas are equal,
+// and that the data files hold what was written.
 #include <cstdint>
 #include <iterator>
 #include <span>
@@ -24,7 +24,7 @@
 namespace belay {
 namespace {
 
-// Sends the sums of this rank's replicas to the ranks that compare them.
+// Packs the sums of this rank's replicas for the ranks that compare them.
 Status PackSums(const CommContext& context, const ReplicaCheck& replicas,
                 const std::vector<Shard>& shards, Messages& to) {
   std::vector<std::vector<ReplicaSum>> sums(
@@ -126,7 +126,8 @@ Agreed<> NameDifferentReplicas(SaveFrame& frame, const PreparedSave& save) {
   return Agree(context, mine);
 }
 
-// Stage verify of a save: sizes, holes, and on request every byte.
+// The verify stage of a save. It checks sizes, holes and, on request, every
+// byte.
 
 namespace {
 
@@ -151,8 +152,8 @@ StatusOr<std::vector<int64_t>> CheckMyFiles(const SaveTarget& target,
   return sizes;
 }
 
-// Reads back this rank's part of all files or, without `all`, what has passed
-// filters that may be lossy.
+// Reads back this rank's part of all files. If `all` is false, reads back only
+// filtered datasets, of files whose filters may be lossy.
 Status ReadBackMine(const SaveFrame& frame, const PreparedSave& save,
                     bool all) {
   for (const PlannedFile& file : save.plan.files) {
@@ -168,16 +169,16 @@ Status ReadBackMine(const SaveFrame& frame, const PreparedSave& save,
   return absl::OkStatus();
 }
 
-// Findings of any rank, equal on all ranks.
+// True if any rank has found it. Equal on all ranks.
 struct Found {
   bool holes = false;
   bool lost_values = false;
 };
 
-// Finds out whether any file has holes and any rank has lost values, and sets
-// `sizes` to those of this rank's files. Agrees on `mine`. A file system may
-// report only synced data as allocated: if there seem to be holes, all look
-// again once all have synced. Collective; agreed.
+// Finds out whether any file has holes and whether any rank has lost values.
+// Sets `sizes` to those of the files that this rank created. Agrees on `mine`.
+// A file system may report only synced data as allocated, so if there seem to
+// be holes, all ranks look again after all have synced. Collective; agreed.
 Agreed<Found> LookTogether(SaveFrame& frame, const RankPlan& plan,
                            const Status& mine, bool has_lost,
                            std::vector<int64_t>& sizes) {
@@ -208,7 +209,7 @@ Agreed<> TellLostValues(SaveFrame& frame, const PreparedSave& save, bool any,
   Agreed<std::vector<std::string>> warnings =
       TellLost(frame.context, Cat("save \"", frame.target.path, "\""), mine,
                frame.options.strict_dtype);
-  // A manager may tolerate a failure of the file system, but not this.
+  // A manager may tolerate a failure of the file system, but not lost values.
   step.program_failed = absl::IsFailedPrecondition(warnings.status());
   BELAY_RETURN_IF_AGREED(warnings);
   written.warnings = *std::move(warnings);
@@ -228,8 +229,8 @@ Agreed<> VerifyData(SaveFrame& frame, PreparedSave& save, StepInProgress& step,
   if (plan.has_filters) {
     BELAY_RETURN_IF_AGREED(GatherFileSizes(frame.context, sizes, plan));
   }
-  // If fewer bytes are allocated than were written, some are lost or the file
-  // system compresses: reading back tells which.
+  // If fewer bytes are allocated than were written, either some are lost or the
+  // file system compresses. Reading back shows which.
   const bool all = frame.options.read_back || found.holes;
   if (all || plan.has_filters) {
     BELAY_RETURN_IF_AGREED(

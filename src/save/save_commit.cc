@@ -1,4 +1,4 @@
-// Stages reserve and commit of a save: they create the step's directory and
+// The reserve and commit stages of a save. They create the step's directory and
 // files, write the index, rename the step, and clean up after a failure.
 #include <algorithm>
 #include <charconv>
@@ -39,7 +39,8 @@ using Phase = StepInProgress::Phase;
 
 constexpr char kSourceDate[] = "SOURCE_DATE_EPOCH";
 
-// Creates a file for a later save of the plan.
+// Creates a file from the skeleton of a reused plan. With `later`, its metadata
+// is added there, not written.
 Status CreateFromCache(const NewFile& file,
                        const std::shared_ptr<const Skeleton>& skeleton,
                        LaterWrites* later) {
@@ -55,8 +56,8 @@ Status CreateFromCache(const NewFile& file,
   return absl::OkStatus();
 }
 
-// Frees the descriptions of datasets, of which there may be very many. Only
-// collective writes of HDF5 need them once the files exist.
+// Frees the descriptions of datasets, of which there may be very many. Once the
+// files exist, only collective writes with HDF5 need them.
 void ForgetDatasets(const SaveFrame& frame, RankPlan& plan) {
   if (plan.has_filters || frame.options.transfer == Transfer::kHdf5) return;
   for (PlannedFile& file : plan.files) {
@@ -93,8 +94,8 @@ Status CreateMyFiles(const SaveFrame& frame, const StepInProgress& step,
   return absl::OkStatus();
 }
 
-// Returns the time for the index. The environment can set it so that equal
-// saves have equal bytes.
+// Returns the time to store in the index. An environment variable can set it,
+// to make equal saves have equal bytes.
 StatusOr<int64_t> TimeToStore(const SaveTarget& target) {
   const char* const value = std::getenv(kSourceDate);
   if (value == nullptr || *value == '\0') {
@@ -127,8 +128,8 @@ Status BeginOnRoot(const SaveFrame& frame, StepInProgress& step) {
   return absl::OkStatus();
 }
 
-// Returns the striping of the files that this rank has created. It matters only
-// if nodes share them.
+// Returns the striping of the files that this rank has created. Striping
+// matters only if nodes share a file.
 std::vector<Striping> FindStripings(const SaveFrame& frame,
                                     const RankPlan& plan) {
   std::vector<Striping> stripings;
@@ -164,7 +165,8 @@ Agreed<> Reserve(SaveFrame& frame, PreparedSave& save, IndexCreation& index,
   step.nonce = WireReader(nonce).Get<uint64_t>();
   const double patience =
       SharedDirectorySeconds(frame.options.deadline_seconds);
-  // Rank 0 has made the directory: if it does not see it, another save has it.
+  // Rank 0 has made the directory. If it cannot see the directory, another save
+  // has taken it.
   const StatusOr<bool> sees =
       WaitForStep(path, step.nonce, context.is_root() ? 0 : patience);
   Status status = sees.status();
@@ -188,7 +190,7 @@ Agreed<> Reserve(SaveFrame& frame, PreparedSave& save, IndexCreation& index,
 
 namespace {
 
-// Returns the graph as columns, with the stored dtypes of its values.
+// Returns the graph in its stored form, with the stored dtypes of its values.
 StatusOr<StoredGraph> GraphToStore(const ObjectGraph& live,
                                    const SaveOptions& options,
                                    SavedCheckpoint& saved) {
@@ -258,11 +260,11 @@ Status IndexCreation::Create(LaterWrites* later) {
   return WriteWhole(path, plan.index->bytes, /*durable=*/false);
 }
 
-// Stage commit of a save.
+// The commit stage of a save.
 
 namespace {
 
-// Calls a function of the program, whose error says `who` has failed.
+// Calls a function of the program. If it fails, names `who` in the error.
 Status CallProgram(StepInProgress& step, const std::string& who,
                    absl::FunctionRef<Status()> call) {
   const Status status = CatchExceptions(call);
@@ -331,8 +333,9 @@ Agreed<> CommitSave(SaveFrame& frame, const PreparedSave& save,
 
 namespace {
 
-// Finds out whether a save failed because another one has taken its directory
-// over or put files into it, or because the directory is gone. Rank 0 only.
+// Finds out whether a save failed because another save has taken over its
+// directory or put files into it, or because the directory is gone. Rank 0
+// only.
 Status FindRival(const StepInProgress& step, const Status& failure) {
   if (step.phase != Phase::kReserved) return absl::OkStatus();
   const std::string& path = step.target.path;
@@ -350,8 +353,8 @@ Status FindRival(const StepInProgress& step, const Status& failure) {
 void CleanUp(const StepInProgress& step, const Status& status) {
   const std::string& path = step.target.path;
   if (step.phase == Phase::kNone) return;
-  // Either all ranks believe in the step or none. Under the temporary name is
-  // the old step that a commit has replaced.
+  // Either all ranks take the step as committed or none does. The step that the
+  // commit has replaced is under the temporary name.
   if (!status.ok() && step.phase == Phase::kCommitted) {
     const Status undone = UndoCommit(path, step.nonce);
     if (!undone.ok()) {
@@ -361,7 +364,7 @@ void CleanUp(const StepInProgress& step, const Status& status) {
       return;
     }
   }
-  // Another save of this step may have taken the directory over.
+  // Another save of this step may have taken over the directory.
   if (step.phase < Phase::kOwned && !TakeStep(path, step.nonce).ok()) return;
   RemoveDebris(path, step.nonce);
 }
@@ -373,7 +376,7 @@ Agreed<> EndStep(SaveFrame& frame, const StepInProgress& step, Agreed<> ended,
   if (!ended.ok()) {
     Agreed<> rival =
         OnRoot(frame.context, [&] { return FindRival(step, ended.status()); });
-    // Other errors say only that ranks could not be asked.
+    // Other errors only mean that the ranks could not communicate.
     if (absl::IsFailedPrecondition(rival.status()) ||
         absl::IsNotFound(rival.status())) {
       ended = std::move(rival);

@@ -1,5 +1,5 @@
-// Stage list of a save: its values, its arguments, and whether the plan of the
-// last save holds.
+// The list stage of a save. It lists values, checks arguments, and finds out
+// whether the plan of the last save is still valid.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -23,7 +23,7 @@
 namespace belay {
 namespace {
 
-// Refuses names that mean something else.
+// Refuses empty paths and names that are reserved.
 Status CheckPath(const std::string& path) {
   if (path.empty()) {
     return absl::InvalidArgumentError(
@@ -45,7 +45,7 @@ Status CheckLayoutsOf(const SaveJob& job, const std::vector<Shard>& shards,
 
 Status CheckArguments(const SaveFrame& frame, const SaveJob& job) {
   if (!job.state.status().ok()) {
-    // A layout for another mesh may be why memory does not fit.
+    // If memory does not fit, the cause may be a layout for another mesh.
     BELAY_RETURN_IF_ERROR(
         CheckLayoutsOf(job, job.state.shards(), frame.context.size()));
     return job.state.status();
@@ -59,7 +59,7 @@ Status CheckArguments(const SaveFrame& frame, const SaveJob& job) {
   BELAY_RETURN_IF_ERROR(CheckPath(path));
   const std::string start = absl::StrFormat("save \"%s\"", GetParent(path));
   BELAY_RETURN_IF_ERROR(CheckSaveOptions(start, frame.options));
-  // Rank 0 asks for all ranks.
+  // Rank 0 checks on behalf of all ranks.
   if (frame.context.rank() != 0) return absl::OkStatus();
   return CheckFiltersCanBeRead(start, frame.options);
 }
@@ -99,7 +99,8 @@ Status ListValues(const SaveFrame& frame, const SaveJob& job,
         return job.spent != nullptr ? ListForSave(std::move(*job.spent), table)
                                     : ListForSave(job.state, table);
       }));
-  // With a graph ranks may have different objects; a copy divides all values.
+  // With a graph, ranks may have different objects. In a copy, all values are
+  // divided among ranks.
   if (job.graph_fingerprint == 0 && !job.keeps_layouts) {
     listed.on_all_ranks = FindOnAllRanks(save.listing.shards);
   }
@@ -111,7 +112,8 @@ Status ListValues(const SaveFrame& frame, const SaveJob& job,
                       frame.context.rank());
 }
 
-// Identifies the function of a policy: two may have the same description.
+// Identifies the function of a policy, because two policies may have the same
+// description.
 uint64_t HashFunction(const ShardingPolicy& policy) {
   return policy.group.target_type().hash_code();
 }
@@ -130,7 +132,7 @@ ListingOrigin FindOrigin(const SaveFrame& frame, const SaveJob& job,
           .setting = Fingerprint(setting.bytes())};
 }
 
-// Takes over the shards of the last save, if this one would list the same.
+// Reuses the shards of the last save if this save would list the same ones.
 bool TakeListing(std::optional<RankPlan>& last, PreparedSave& save) {
   if (!last || !last->listing || last->listing->origin != save.listed.origin) {
     return false;
@@ -153,12 +155,13 @@ uint64_t FingerprintStructure(const SaveFrame& frame, const SaveJob& job,
   structure.PutText(options);
   structure.Put(HashFunction(frame.options.sharding_policy));
   structure.Put(job.graph_fingerprint);
-  structure.Put(frame.context.rank());  // the plan of rank 0 has more
+  structure.Put(frame.context.rank());  // rank 0's plan has more fields
   return Fingerprint(structure.bytes());
 }
 
-// Lists the values of this rank. If the plan of the last save holds here, sets
-// `fits`, and `replicas` to this rank's part of the sum of its replicas.
+// Lists the values of this rank. If the plan of the last save is still valid on
+// this rank, sets `fits` to true, and `replicas` to this rank's part of the sum
+// of replicas.
 Status ListLocally(const SaveFrame& frame, const SaveJob& job,
                    const std::string& options, std::optional<RankPlan>& last,
                    PreparedSave& save, bool& fits, uint64_t& replicas) {
@@ -170,7 +173,7 @@ Status ListLocally(const SaveFrame& frame, const SaveJob& job,
   }
   fits = last && last->fingerprint == save.plan.fingerprint;
   if (fits) {
-    // The sum costs nothing: it travels with what ranks must agree on anyway.
+    // The sum needs no message: it travels with the agreement on the structure.
     return CatchBadAlloc("the bytes of replicas", [&] {
       replicas = SumReplicas(frame.options, *last, listed.shards);
       return absl::OkStatus();

@@ -18,7 +18,7 @@ std::function<Status(int64_t)> ProgressUpTo(
     int64_t total, const std::function<void(int64_t, int64_t)>& progress) {
   if (!progress) return nullptr;
   return [&progress, total, done = int64_t{0}](int64_t bytes) mutable {
-    done = std::min(done + bytes, total);  // texts do not count
+    done = std::min(done + bytes, total);  // `total` does not include strings
     return CatchExceptions([&] {
       progress(done, total);
       return absl::OkStatus();
@@ -28,7 +28,8 @@ std::function<Status(int64_t)> ProgressUpTo(
 
 namespace {
 
-// Only MPI-IO knows the stripes to which it writes.
+// Returns true if stripes are counted. With MPI-IO they are not, because only
+// MPI-IO knows which stripes it writes.
 bool CountsStripes(const RankPlan& plan, const WrittenData& written) {
   return plan.stripes.striping.stripe_bytes > 0 &&
          (written.transfer == Transfer::kIndependent ||
@@ -59,7 +60,7 @@ Agreed<> CombineSaveCounters(CommContext& context, const RankPlan& plan,
                          StripeNumbers(plan, written.stripes));
 }
 
-// Adds that an operator has chosen the transfer, if so.
+// Adds to `note` that an operator has chosen the transfer, if one has.
 std::string WithOperator(const Comm& comm, std::string note) {
   const std::string& asked = comm.transfer_variable();
   if (asked.empty()) return note;
@@ -100,8 +101,8 @@ SaveResult EndSave(SaveFrame& frame, bool reuse, RankPlan plan,
   static_cast<void>(
       CombineSaveCounters(frame.context, plan, written, result.counters));
   CallAfterCommit(frame, result);
-  // With filters, the lengths of files differ in each save, and the result of a
-  // policy may differ unless it says what it depends on.
+  // With filters, file lengths differ in each save. The result of a sharding
+  // policy may also differ, unless it says what it depends on.
   if (frame.options.cache != nullptr && !plan.has_filters &&
       VouchesForItself(frame.options.sharding_policy)) {
     cache.plan = std::move(plan);

@@ -71,7 +71,8 @@ Status TakeBlocks(const CommContext& context,
   return absl::OkStatus();
 }
 
-// Returns the number of ids below `end` on all ranks, or -1. Collective.
+// Returns the number of non-negative ids below `end` on all ranks, or -1 on
+// failure. Collective.
 int64_t CountBelow(CommContext& context, const std::vector<int64_t>& ids,
                    int64_t end) {
   std::vector<int64_t> count = {std::lower_bound(ids.begin(), ids.end(), end) -
@@ -79,8 +80,8 @@ int64_t CountBelow(CommContext& context, const std::vector<int64_t>& ids,
   return SumAll(context, count).ok() ? count[0] : -1;
 }
 
-// Returns the least id of a key that no rank has, if every other id exists
-// once. Collective.
+// Returns the smallest id of a key that no rank has, assuming that every other
+// id exists once. Collective.
 std::optional<int64_t> FindMissing(CommContext& context,
                                    const SortedIds& sorted, int64_t total) {
   int64_t begin = 0, end = total;  // all before `begin` exist
@@ -100,8 +101,8 @@ std::optional<int64_t> FindMissing(CommContext& context,
   return exists ? std::nullopt : std::optional<int64_t>(begin);
 }
 
-// Adds to an agreed failure which id is missing, if another id is out of range
-// because of that. Collective; agreed.
+// Adds the missing id to an agreed failure, if an id is out of range because
+// another id is missing. Collective; agreed.
 Agreed<> NameMissing(CommContext& context, const std::vector<IdBlock>& blocks,
                      const Agreed<>& failure) {
   std::string own;
@@ -183,7 +184,7 @@ Agreed<> TakePlaces(SaveFrame& frame, PreparedSave& save) {
     BELAY_ASSIGN_OR_RETURN_AGREED(save.blocks,
                                   SortById(frame, plan.placements, shards));
   }
-  // Their stored length is that of all ranks together.
+  // The stored length of rows is the total over all ranks.
   if (plan.forms.empty()) return {};
   for (const RowPlacement& placement : plan.placements) {
     const auto shard = static_cast<size_t>(placement.shard);
@@ -196,8 +197,8 @@ Agreed<> TakePlaces(SaveFrame& frame, PreparedSave& save) {
 
 namespace {
 
-// Returns the handlers of that name with which rank 0 has listed values, or
-// that of the registry if it has listed none.
+// Returns the handlers of this name with which rank 0 has listed values, or the
+// registered handler if rank 0 has listed none with it.
 std::vector<TypeHandlerPtr> FindHandlers(const PreparedSave& save,
                                          const std::string& typestr) {
   std::vector<TypeHandlerPtr> handlers;

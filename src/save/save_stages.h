@@ -35,9 +35,9 @@ namespace belay {
 struct SaveTarget {
   std::string path;  // of the committed directory
   int64_t step = 0;
-  int64_t time = std::time(nullptr);  // of the call, by the clock of this rank
-  bool is_managed = false;  // by a manager, which has checked that all hosts
-                            // see the parent directory
+  int64_t time = std::time(nullptr);  // of the call, by this rank's clock
+  bool is_managed = false;  // called by a manager, which has checked that all
+                            // hosts see the parent directory
 
   static SaveTarget Of(const SaveJob& job) {
     return {.path = WithoutSlashes(job.path),
@@ -45,7 +45,7 @@ struct SaveTarget {
             .is_managed = job.at_files != nullptr};
   }
 
-  // The directory of the files until the commit.
+  // The directory that holds the files until the commit.
   std::string Directory() const { return InProgressPath(path); }
   std::string IndexPath() const { return JoinPath(Directory(), IndexName()); }
   std::string DataPath(const PlannedFile& file) const {
@@ -53,8 +53,8 @@ struct SaveTarget {
   }
 };
 
-// Arguments of every stage; no stage's result is in it. Neither copied nor
-// moved.
+// Arguments that every stage needs. Contains no results of stages. Must not be
+// copied or moved.
 struct SaveFrame {
   // Borrows `chosen`.
   SaveFrame(const Comm& comm, Deadline deadline, SaveTarget where,
@@ -75,69 +75,70 @@ struct SaveFrame {
 
 // --- list, plan, compare ---
 
-// The shards of this rank and its plan: all that is known before anything on
-// disk changes.
+// This rank's shards and plan: everything that is known before the save changes
+// anything on disk.
 struct PreparedSave {
   ListedShards listed;
   HandlerListing listing;  // handlers and memory that the shards borrow from
   std::vector<IdBlock> blocks;  // memory of shards with ids
-  bool reuse = false;  // `plan` is that of the last save; equal on all ranks
+  bool reuse = false;           // `plan` is the last save's; equal on all ranks
   RankPlan plan;
 };
 
 // Lists the values, checks that arguments are valid and equal on all ranks, and
-// makes the plan or takes that of the last save out of the cache, to which
-// EndSave returns it. If listing fails, the cache keeps it. Collective; agreed.
+// makes the plan or takes the last save's plan out of the cache. EndSave
+// returns the plan to the cache. If listing fails, the cache keeps the last
+// plan. Collective; agreed.
 // Errors: those of Save for arguments; those of handlers and of the planner.
 Agreed<PreparedSave> PrepareSave(SaveFrame& frame, const SaveJob& job,
                                  CachedPlan& cache);
 
-// The part of PrepareSave before the plan. Sets `reuse`, and then `plan` to
-// that of the last save, else its fingerprint and forms. Collective; agreed.
+// The part of PrepareSave before the plan. Sets `reuse`. If it is true, `plan`
+// is the last save's; otherwise only the plan's fingerprint and forms are set.
+// Collective; agreed.
 Agreed<PreparedSave> ListSave(SaveFrame& frame, const SaveJob& job,
                               CachedPlan& cache);
 
-// Finds the positions of rows in their arrays for a new plan. Adds on rank 0
-// how many rows of each key each rank has. Collective; agreed.
+// Finds the positions of rows in their arrays, for a new plan. On rank 0, adds
+// to `keys` how many rows of each key each rank has. Collective; agreed.
 // Errors: those of MergeRowCounts.
 Agreed<> PlaceRowsTogether(SaveFrame& frame, PreparedSave& save,
                            std::vector<KeyRows>& keys);
 
-// Moves shards that are rows to their positions, in each save. Collective;
-// agreed.
+// Moves shards that are rows to their positions. Called in every save.
+// Collective; agreed.
 // Errors: those of TakeIds, PackWindow, FillBlocks and CheckFilled.
 Agreed<> TakePlaces(SaveFrame& frame, PreparedSave& save);
 
-// Fails if replicas are not equal, for a new plan. Collective; agreed.
+// Fails if replicas are not equal. Called for new plans. Collective; agreed.
 // Errors: those of NameDifferentReplicas.
 Agreed<> CompareReplicas(SaveFrame& frame, const PreparedSave& save);
 
-// Returns this rank's part of a sum over all ranks that is 0 if all replicas
-// are equal, for a plan that is used again.
+// Returns this rank's part of a sum that is 0 over all ranks if all replicas
+// are equal. Called for reused plans.
 uint64_t SumReplicas(const SaveOptions& options, const RankPlan& plan,
                      const std::vector<Shard>& shards);
 
-// Names the replicas that differ, after a sum has shown that some do: a sum of
-// all values or, with a plan that is used again, of samples. Collective;
-// agreed.
-// Errors: InvalidArgument - ranks hold other values of the same box.
+// Names the replicas that differ, after their sum has shown that some do.
+// Collective; agreed.
+// Errors: InvalidArgument - ranks hold different values of the same box.
 Agreed<> NameDifferentReplicas(SaveFrame& frame, const PreparedSave& save);
 
-// Releases the shards once the values are no longer needed: to the plan, for
-// the next save, if that need not list them anew.
+// Releases the shards once the values are no longer needed. If the next save
+// need not list them anew, they move to the plan.
 void ReleaseShards(PreparedSave& save);
 
 // --- reserve ---
 
-// The step on disk: what rank 0 has done of it, which must be undone if the
-// save fails, and what it needs for the commit. Any thread may make the commit.
+// The step on disk: what rank 0 has done so far and must undo if the save
+// fails, and what the commit needs. Any thread may make the commit.
 struct StepInProgress {
   // Each phase includes the ones before.
   enum class Phase : uint8_t {
-    kNone,      // a step of another save may stand in its place
-    kBegun,     // no other step does
+    kNone,      // another save's step may be in its place
+    kBegun,     // no other save's step is in its place
     kReserved,  // rank 0 has made the directory in progress
-    kOwned,     // and taken it to commit it
+    kOwned,     // rank 0 has taken that directory to commit it
     kCommitted,
   };
 
@@ -147,7 +148,7 @@ struct StepInProgress {
         durable(frame.options.durable),
         before_commit(frame.options.before_commit) {}
 
-  // The commit calls functions of the program.
+  // Returns true if the commit calls functions of the program.
   bool CallsProgram() const {
     return !finalizers.empty() || before_commit != nullptr;
   }
@@ -159,50 +160,53 @@ struct StepInProgress {
   uint64_t nonce = 0;  // of the directory; equal on all ranks after Reserve
   // Rank 0 only.
   Phase phase = Phase::kNone;
-  bool program_failed = false;  // a function of the program, not a file system
+  bool program_failed = false;  // by an error other than the file system's
   int64_t time = 0;             // for the index
   std::string metadata;         // as MetadataText; empty: none
   std::vector<TypeHandlerPtr> finalizers;
   // Set by CompleteStep.
   std::shared_ptr<const IndexImage> index;
-  std::vector<uint32_t> checksums;  // one per block, or none
+  std::vector<uint32_t> checksums;  // one per block, or empty
 };
 
 class IndexCreation;
 
 // Makes the directory and all files with their metadata, completes a new plan,
-// and prepares the index. With `later`, metadata of a reused plan is added
-// there, not written. Collective; agreed.
+// and prepares the index. With `later`, the metadata of a reused plan is added
+// there instead of being written. Collective; agreed.
 // Errors: those of BeginStep, WaitForStep, AgreeOnSharedDirectory,
 //   CreateSkeleton, FindFinalizers and IndexCreation::Prepare.
 Agreed<> Reserve(SaveFrame& frame, PreparedSave& save, IndexCreation& index,
                  StepInProgress& step, LaterWrites* later = nullptr);
 
 // Finds the handlers that take part in the commit. Rank 0 only.
-// Errors: InvalidArgument - a rank has used one that rank 0 does not have.
+// Errors: InvalidArgument - a rank has used a handler that rank 0 does not
+//   have.
 Status FindFinalizers(const PreparedSave& save, StepInProgress& step);
 
 // --- write ---
 
-// Returns a function that is called when a file in the directory in progress
-// was opened by its name. It fails if another save may have made the file.
+// Returns a function to call after a file in the directory in progress was
+// opened by its name. The function fails if another save may have made the
+// file.
 std::function<Status()> OnceOpen(const StepInProgress& step);
 
-// Writes the index of a step, once: while others write data if rank 0 knows its
-// content by then, else before the commit. Rank 0 only.
+// Writes the index of a step, once. If rank 0 knows the content in time, it
+// writes the index while the other ranks write data, otherwise before the
+// commit. Rank 0 only.
 class IndexCreation {
  public:
-  // Borrows all of it; `graph` may be null.
+  // Borrows all arguments. `graph` may be null.
   IndexCreation(const SaveFrame& frame, const ObjectGraph* graph,
                 PreparedSave& save)
       : frame_(frame), graph_(graph), save_(save) {}
 
   // Assembles the part of a new index that does not depend on the data files,
-  // while other ranks create these. Rank 0 only.
+  // while other ranks create those files. Rank 0 only.
   // Errors: those of DraftIndex and CompileArgs.
   Status Prepare();
-  // Creates the index unless it exists. With `later`, bytes of a reused index
-  // are added there, not written. Rank 0 only.
+  // Creates the index unless it exists. With `later`, the bytes of a reused
+  // index are added there instead of being written. Rank 0 only.
   // Errors: those of Prepare and WriteWhole.
   Status Create(LaterWrites* later = nullptr);
   // Returns true if Create can and must be called before the data is written.
@@ -216,8 +220,8 @@ class IndexCreation {
   bool is_created_ = false;
 };
 
-// Returns true if all ranks of a file must carry out this transfer together.
-// Equal on all ranks of a save.
+// Returns true if all ranks that share a file must carry out this transfer
+// together. Equal on all ranks of a save.
 bool NeedsAllRanks(Transfer transfer, FileLayout layout);
 
 // Result of writing on this rank.
@@ -227,16 +231,16 @@ struct WrittenData {
   std::vector<uint32_t> registers;  // of all blocks; empty: no checksums
   TransferCounters counters;        // of this rank
   StripeCounts stripes;
-  std::vector<ConversionLosses> losses;  // by shard; empty: none is converted
+  std::vector<ConversionLosses> losses;  // per shard; empty: no conversions
   std::vector<std::string> warnings;     // about losses of all ranks
   Status status;  // of this rank, until VerifyData agrees on it
 
-  // Sets checksums and losses to none.
+  // Resets checksums and losses to their initial values.
   void Reset(const SaveFrame& frame, const PreparedSave& save);
 };
 
-// The datasets of a file that have no filters, or those that have. The latter
-// are written separately, after the others.
+// The datasets of a file without filters, or those with filters. Datasets with
+// filters are written separately, after the others.
 enum class DatasetPart : uint8_t { kPlain, kFiltered };
 
 // Returns the job of writing or reading back this rank's part of a file.
@@ -248,16 +252,16 @@ WriteJob DataFileJob(const SaveFrame& frame, const PreparedSave& save,
 StatusOr<FilesToSync> OpenFilesToSync(const SaveFrame& frame,
                                       const RankPlan& plan);
 
-// Writes all bytes into the data files. `progress` as in SaveJob. Collective;
-// agreed.
+// Writes all bytes into the data files. `progress` is that of SaveJob.
+// Collective; agreed.
 Agreed<WrittenData> WriteData(SaveFrame& frame, const PreparedSave& save,
                               const StepInProgress& step, IndexCreation& index,
                               const std::function<Status(int64_t)>& progress);
 
 // --- verify ---
 
-// Adds to `written` a warning for each key of which any rank has lost values,
-// if `any` says so, which must be equal on all ranks. Collective; agreed.
+// If `any` is true, adds to `written` a warning for each key of which any rank
+// has lost values. `any` must be equal on all ranks. Collective; agreed.
 // Errors: those of TellLost, which set step.program_failed.
 Agreed<> TellLostValues(SaveFrame& frame, const PreparedSave& save, bool any,
                         StepInProgress& step, WrittenData& written);
@@ -270,41 +274,42 @@ Agreed<> VerifyData(SaveFrame& frame, PreparedSave& save, StepInProgress& step,
 
 // --- commit ---
 
-// Gives a step its index and checksums. Rank 0 only.
+// Sets a step's index and checksums. Rank 0 only.
 void CompleteStep(const SaveOptions& options, const RankPlan& plan,
                   const WrittenData& written, StepInProgress& step);
 
-// Calls Finalize of the handlers of a step. Rank 0 only.
+// Calls Finalize of a step's handlers. Rank 0 only.
 // Errors: those of the handlers.
 Status CallFinalizers(StepInProgress& step);
 
-// Finishes the files of a step and gives it its name: the rest of the index,
-// metadata, before_commit, rename. No MPI and no HDF5. Rank 0 only.
+// Commits a step: writes the metadata and the rest of the index, calls
+// before_commit, and renames the directory. Calls neither MPI nor HDF5. Rank 0
+// only.
 // Errors: those of the file system, of CommitStep and of functions of the
 //   program.
 Status CommitInPlace(StepInProgress& step);
 
-// Creates the index if that was not done, and commits. Collective; agreed.
+// Creates the index if it does not exist yet, and commits. Collective; agreed.
 // Errors: those of IndexCreation::Create and CommitInPlace.
 Agreed<> CommitSave(SaveFrame& frame, const PreparedSave& save,
                     const WrittenData& written, IndexCreation& index,
                     StepInProgress& step);
 
-// Ends a step, successful or not: finds out whether another save has caused the
-// failure, and removes what is left on disk. Sets `at_files` as in SaveJob.
+// Ends a step, successful or not. Finds out whether another save has caused a
+// failure, and removes leftovers on disk. Sets `at_files` as in SaveJob.
 // Returns why the save failed. Collective; agreed.
 Agreed<> EndStep(SaveFrame& frame, const StepInProgress& step, Agreed<> ended,
                  bool* at_files);
 
 // --- report ---
 
-// Returns the result for the caller, calls after_commit, and returns the plan
-// to the cache. Counters that cannot be combined stay those of this rank.
-// Collective.
+// Makes the result for the caller, calls after_commit, and returns the plan to
+// the cache. If combining the counters fails, the result has those of this
+// rank. Collective.
 SaveResult EndSave(SaveFrame& frame, bool reuse, RankPlan plan,
                    WrittenData& written, CachedPlan& cache);
 
-// All stages from reserve on. Collective; agreed.
+// Runs all stages from reserve on. Collective; agreed.
 // Errors: those of the stages.
 Agreed<SaveResult> FinishSave(SaveFrame& frame, const SaveJob& job,
                               PreparedSave save, CachedPlan& cache);

@@ -1,4 +1,4 @@
-// Stage write of a save: all bytes into the data files.
+// The write stage of a save. It writes all bytes into the data files.
 #include <unistd.h>
 
 #include <algorithm>
@@ -82,7 +82,7 @@ WriteJob MakeJob(const Writing& writing, const PlannedFile& file,
   return job;
 }
 
-// Writes a file by one of the transfers that need all ranks of its team.
+// Writes a file with a transfer that needs all ranks of the file's team.
 // Collective.
 Agreed<> WriteOne(Transfer transfer, CommContext& context, const WriteJob& job,
                   MpiIoVerdict& verdict, WriteCounts& counts) {
@@ -95,7 +95,7 @@ Agreed<> WriteOne(Transfer transfer, CommContext& context, const WriteJob& job,
   return WriteCollectively(context, job, verdict, counts);
 }
 
-// Writes the files of a team one after the other, each with all its ranks.
+// Writes the files of a team one after another, each by all ranks of the team.
 // Collective.
 Agreed<> WriteTogether(CommContext& context, const Writing& writing,
                        DatasetPart part, MpiIoVerdict& verdict,
@@ -128,7 +128,7 @@ Agreed<> WriteWithTeam(const Comm& comm, const Writing& writing,
   return written;
 }
 
-// Writes the files of all teams at once. Collective.
+// Writes the files of all teams, which work in parallel. Collective.
 Agreed<> WritePerTeam(const Writing& writing, DatasetPart part,
                       MpiIoVerdict& verdict, WriteCounts& counts) {
   const int32_t number = writing.save.plan.team;
@@ -151,8 +151,8 @@ Status WriteAlone(const Writing& writing, WriteCounts& counts) {
   return absl::OkStatus();
 }
 
-// Syncs the files for all ranks of this node, which have written by now. MPI-IO
-// has synced what it wrote.
+// Syncs the files for all ranks of this node, which have all written. MPI-IO
+// has already synced what it wrote.
 Status SyncMyFiles(const Writing& writing, StatusOr<FilesToSync> files) {
   const bool by_posix = writing.written.transfer == Transfer::kIndependent ||
                         writing.written.transfer == Transfer::kTwoPhase;
@@ -160,8 +160,8 @@ Status SyncMyFiles(const Writing& writing, StatusOr<FilesToSync> files) {
   return by_posix ? files->SyncAll() : absl::OkStatus();
 }
 
-// Tries a transfer that needs all ranks. Sets `done` if MPI-IO was fit for it,
-// and `note` to the reason. Collective.
+// Tries a transfer that needs all ranks. Sets `done` to false if MPI-IO is not
+// safe to use, and `note` to the reason. Collective.
 Agreed<> TryTogether(const Writing& writing, DatasetPart part,
                      WriteCounts& counts, bool& done, std::string& note) {
   MpiIoVerdict verdict;
@@ -178,7 +178,7 @@ Agreed<> TryTogether(const Writing& writing, DatasetPart part,
   return {};
 }
 
-// Writes the datasets with filters by collective writes of HDF5. Collective.
+// Writes the datasets with filters, by collective HDF5 writes. Collective.
 Agreed<> WriteFiltered(const Writing& writing, WriteCounts& counts) {
   bool done = false;
   std::string note;

@@ -13,12 +13,13 @@
 namespace belay {
 namespace {
 
-// A tile that was read for its checksum is still in the cache of the core when
-// it is copied.
+// Small enough that a tile read for its checksum is still in the core's cache
+// when it is copied.
 constexpr int64_t kSnapshotTileBytes = int64_t{256} << 10;
 constexpr auto kRunBytes = static_cast<int64_t>(sizeof(SnapshotRun));
 
-// Appends parts of one file to the snapshot, and writes those without room.
+// Appends parts of one file to the snapshot. Parts that do not fit are written
+// to the file.
 class Copier {
  public:
   Copier(Snapshot& snapshot, SnapshotFile& file, const WriteJob& job)
@@ -27,8 +28,8 @@ class Copier {
   const StripeCounter& stripes() const { return stripes_; }
   int64_t write_calls() const { return written_ ? written_->write_calls() : 0; }
 
-  // Returns the room for a part, which then counts as copied; null if there is
-  // none.
+  // Returns room for a part, which is then counted as copied; null if there is
+  // no room.
   StatusOr<char*> Room(int64_t offset, int64_t bytes) {
     if (snapshot_.before_tile) BELAY_RETURN_IF_ERROR(snapshot_.before_tile());
     std::deque<SnapshotRun>& runs = file_.runs;

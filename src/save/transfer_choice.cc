@@ -37,14 +37,15 @@ Agreed<SaveOptions> WithOperatorTransfer(const Comm& comm,
 
 namespace {
 
-// Most ranges of stripes of a plan, in addition to one for each order.
+// Most stripe ranges counted for a plan, in addition to one per order.
 constexpr int64_t kMaxRanges = int64_t{1} << 21;
 
-// Gathering pays if nodes share more than one in this many stripes. With fewer,
-// few writes wait for a lock, but ranks would send most of their bytes.
+// Gathering pays off if nodes share more than one in this many stripes. If they
+// share fewer, few writes wait for a lock, while gathering would send most
+// bytes to other ranks.
 constexpr int64_t kSharedOneIn = 4;
 
-// "stripes of 1.0 MiB (Lustre)".
+// Returns a text such as "stripes of 1.0 MiB (Lustre)".
 std::string StripesText(const Striping& striping) {
   return Cat("stripes of ", BytesText(striping.stripe_bytes), " (",
              striping.is_hinted ? "striping_unit"
@@ -52,7 +53,7 @@ std::string StripesText(const Striping& striping) {
              ")");
 }
 
-// "37 of 40 stripes of 1.0 MiB (Lustre)".
+// Returns a text such as "37 of 40 stripes of 1.0 MiB (Lustre)".
 std::string SharedText(const PlannedStripes& stripes) {
   const StripeUse& use = stripes.by_nodes;
   return Cat(stripes.is_exact ? "" : "about ",
