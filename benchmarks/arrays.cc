@@ -20,7 +20,7 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The number in its array of element `i` of a piece, row-major.
+// Returns the row-major index in the array of element `i` of a piece.
 int64_t NumberOf(const Piece& piece, int64_t i) {
   int64_t number = 0, scale = 1;
   for (size_t axis = piece.global_shape.size(); axis-- > 0;) {
@@ -32,8 +32,8 @@ int64_t NumberOf(const Piece& piece, int64_t i) {
   return number;
 }
 
-// Calls visit(offset in the piece, word) for each element, of which as many
-// bytes of the word count as it has; they are those of its place in the array.
+// Calls visit(offset in the piece, word) for each element. The first bytes of
+// the word are the element's value, which depends on its index in the array.
 template <typename Visit>
 void ForEachWord(const Piece& piece, Visit visit) {
   const uint64_t seed = Mix(std::hash<std::string>{}(piece.key));

@@ -1,4 +1,5 @@
-// The values that are saved: arrays cut over the ranks, in one warm buffer.
+// The values that are saved: arrays partitioned over the ranks, in one warm
+// buffer.
 
 #ifndef BELAY_BENCHMARKS_ARRAYS_H_
 #define BELAY_BENCHMARKS_ARRAYS_H_
@@ -16,7 +17,7 @@
 
 namespace belay::bench {
 
-// What this rank holds of one array.
+// The part of an array that this rank holds.
 struct Piece {
   std::string key;
   DType dtype = DType::kF32;
@@ -30,33 +31,36 @@ struct Piece {
 struct Arrays {
   std::vector<Piece> pieces;
   std::vector<char> buffer;
-  // Bytes of all arrays, each element once.
+  // Bytes of all arrays, without replicas.
   int64_t unique_bytes = 0;
-  // What a rank hands to the plain baselines: unique_bytes / ranks.
+  // Bytes per rank in the plain baselines: unique_bytes / ranks.
   int64_t plain_bytes = 0;
 };
 
-// Adds a piece at the end of the buffer, which AllocateAndFill makes. Local.
+// Adds a piece at the end of the buffer, which AllocateAndFill allocates.
+// Local.
 void AddPiece(Arrays& arrays, Piece piece);
 
-// Allocates the buffer and fills every piece with bytes that depend on its key
-// and place in the array only, so that replicas and other cuts agree. Local.
+// Allocates the buffer and fills every piece with bytes that depend only on its
+// key and its position in the array, so that replicas and other partitions
+// agree. Local.
 void AllocateAndFill(Arrays& arrays, int num_ranks);
 
-// Checks that `buffer`, of the same pieces, holds those bytes. Local.
+// Checks that `buffer`, with the same pieces, holds those bytes. Local.
 // Errors: DataLoss - names the key and the first wrong byte.
 Status CheckContents(const Arrays& arrays, const std::vector<char>& buffer);
 
-// Returns a State over the pieces; their data lies in `buffer`. Local.
+// Returns a State over the pieces; their data is in `buffer`. Local.
 State MakeState(const Arrays& arrays, std::vector<char>& buffer);
 
-// `count` arrays [rows, columns], cut over the ranks along `axis`; the length
-// of that axis is rounded up to a multiple of the ranks. Local.
+// Makes `count` arrays [rows, columns], partitioned over the ranks along
+// `axis`; the length of that axis is rounded up to a multiple of the ranks.
+// Local.
 std::shared_ptr<Arrays> MakeMatrices(const Context& context, int64_t count,
                                      int64_t rows, int64_t columns, int axis,
                                      DType dtype = DType::kF32);
 
-// `count` f32 arrays [bytes / 4], cut evenly. Local.
+// Makes `count` f32 arrays [bytes / 4], partitioned evenly. Local.
 std::shared_ptr<Arrays> MakeVectors(const Context& context, int64_t count,
                                     int64_t bytes);
 

@@ -1,4 +1,4 @@
-// Saves in the background: how long the call takes, the commit, the wait.
+// Saves in the background: measures the call, the commit and the wait.
 
 #include <mpi.h>
 
@@ -36,7 +36,7 @@ std::shared_ptr<BackgroundSaver> MakeSaver(const std::string& name,
   saver.arrays = std::move(arrays);
   saver.dir = absl::StrCat(medium.dir, "/", name);
   saver.options.durable = medium.durable;
-  // Ranks do not write the same number of bytes.
+  // Ranks write different numbers of bytes.
   background->options.initial_staging_bytes =
       saver.arrays->plain_bytes + saver.arrays->plain_bytes / 8;
   return background;
@@ -59,12 +59,12 @@ void Take(const std::optional<SaveResult>& ended, Saver& saver) {
   ++saver.step;
 }
 
-// So that the check finds a step that is complete.
+// Waits for the save, so that the check finds a complete step.
 Status EndSave(BackgroundSaver& background) {
   StatusOr<std::optional<SaveResult>> ended = background.async->Wait();
   if (!ended.ok()) return ended.status();
   Take(*ended, background.saver);
-  // The next save is then a first one again.
+  // The next save is then again a first save.
   if (!background.kept) CreateSaver(background);
   return absl::OkStatus();
 }
@@ -95,7 +95,7 @@ Contender ContenderOf(const std::string& name,
               }};
 }
 
-// Begins a save, and computes and asks until it is committed.
+// Begins a save, then computes and polls until it is committed.
 Status SaveWhileComputing(BackgroundSaver& background, Computing& computing) {
   const Status begun = BeginSave(background);
   if (!begun.ok()) return begun;
@@ -117,7 +117,7 @@ Status SaveLazily(BackgroundSaver& background, Computing& computing,
   return background.async->WaitForSnapshot();
 }
 
-// Begins a save while another one is under way, which it waits for.
+// Begins a save while another one is in progress, for which it waits.
 Status SaveAfterOther(BackgroundSaver& background) {
   Saver& saver = background.saver;
   ++saver.step;
@@ -129,7 +129,7 @@ Status SaveAfterOther(BackgroundSaver& background) {
   return absl::OkStatus();
 }
 
-// Removes the step before the last one, and then the last one.
+// Removes the last two steps.
 Status CleanBoth(BackgroundSaver& background) {
   const Status before = RemoveLastStep(background.saver);
   return before.ok() ? CleanBackground(background) : before;
@@ -146,7 +146,8 @@ Computing::Computing(const Comm& comm, bool on_all_cores)
 
 void Computing::Compute() {
   if (!computes_) {
-    // The free core is free: a rank that polls all the time would take it.
+    // Sleep, to leave the free core free: a rank that polls all the time would
+    // use it.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return;
   }

@@ -22,7 +22,7 @@ std::string CountersText(const TransferCounters& counters) {
       counters.messages);
 }
 
-// " | plan 1.2 ms | write 20.3 ms"
+// Returns text such as " | plan 1.2 ms | write 20.3 ms".
 std::string StagesText(const TransferCounters& counters) {
   std::string text;
   for (const StageTime& time : counters.stages) {

@@ -1,4 +1,5 @@
-// The contenders that the workloads race: belay, plain calls, HDF5 by hand.
+// The contenders that the workloads compare: belay, plain calls, handwritten
+// HDF5 code.
 //
 // All of them keep the arrays alive and use the arrays' own buffer.
 
@@ -17,14 +18,14 @@ namespace belay::bench {
 
 // --- Plain calls (plain.cc) ---
 
-// memcpy of as many bytes per rank into memory that is warm.
+// memcpy of the same number of bytes per rank into warm memory.
 Contender MemoryCopy(std::shared_ptr<Arrays> arrays);
 
 // open, pwrite of one contiguous region per rank, close; one file for all.
 Contender PlainWrite(const Context& context, const Medium& medium,
                      std::shared_ptr<Arrays> arrays);
 
-// The same with a file for every rank.
+// The same with one file per rank.
 Contender PlainWriteOwnFile(const Context& context, const Medium& medium,
                             std::shared_ptr<Arrays> arrays);
 
@@ -36,26 +37,26 @@ StatusOr<Contender> PlainRead(const Context& context, const Medium& medium,
 
 // --- belay (belay_runs.cc, belay_async.cc) ---
 
-// belay::Save of a new step. The first step is restored into other buffers
-// and compared. With `cached` every save but the first reuses the plan.
+// belay::Save of a new step. The first step is restored into other buffers and
+// compared. With `cached`, every save except the first reuses the plan.
 Contender BelaySave(const std::string& name, const Context& context,
                     const Medium& medium, std::shared_ptr<Arrays> arrays,
                     SaveOptions options = {}, bool cached = false);
 
-// The call of AsyncSaver::Save alone. The end of each save is waited for
-// outside of the timed part; the first one is checked like that of BelaySave.
-// With `kept` the saver, its memory and its plan are kept between saves.
+// Only the call of AsyncSaver::Save. The wait for the end of each save is not
+// timed; the first step is checked as in BelaySave. With `kept`, the saver, its
+// memory and its plan are kept between saves.
 Contender BelayAsyncSave(const std::string& name, const Context& context,
                          const Medium& medium, std::shared_ptr<Arrays> arrays,
                          bool kept);
 
-// A computation on all cores but one, or on all, in pieces of some
-// milliseconds; ranks that have no core sleep for one.
+// A computation on all cores except one, or on all, in pieces of some
+// milliseconds; ranks without a core sleep.
 class Computing {
  public:
   explicit Computing(const Comm& comm, bool on_all_cores = false);
 
-  // One piece. Local.
+  // Computes one piece. Local.
   void Compute();
 
  private:
@@ -63,10 +64,10 @@ class Computing {
   std::vector<float> values_;
 };
 
-// Returns how many pieces take about so long. Collective.
+// Returns how many pieces take about `seconds`. Collective.
 int PiecesFor(const Comm& comm, Computing& computing, double seconds);
 
-// So many pieces, and nothing else.
+// Computes `pieces` pieces without a save.
 Contender ComputeOnly(const std::string& name,
                       std::shared_ptr<Computing> computing, int pieces);
 
@@ -76,20 +77,20 @@ Contender BelayAsyncCommit(const std::string& name, const Context& context,
                            const Medium& medium, std::shared_ptr<Arrays> arrays,
                            std::shared_ptr<Computing> computing);
 
-// The call of AsyncSaver::Save while the save before is being written, and all
-// cores have computed one piece since that has begun.
+// The call of AsyncSaver::Save while the previous save is being written, after
+// all cores have computed one piece since that save began.
 Contender BelayAsyncWait(const std::string& name, const Context& context,
                          const Medium& medium, std::shared_ptr<Arrays> arrays,
                          std::shared_ptr<Computing> computing);
 
-// A save that the thread copies while all ranks compute so many pieces, and the
-// wait for the copy after them.
+// A save whose values the thread copies while all ranks compute `pieces`
+// pieces, and the wait for the copy after them.
 Contender BelayLazySave(const std::string& name, const Context& context,
                         const Medium& medium, std::shared_ptr<Arrays> arrays,
                         std::shared_ptr<Computing> computing, int pieces);
 
-// Saves one step for any number of BelayRestore; `name` tells it from others.
-// Collective.
+// Saves one step for any number of BelayRestore; `name` distinguishes it from
+// others. Collective.
 // Errors: as belay::Save.
 StatusOr<std::string> SaveForRestore(const Context& context,
                                      const Medium& medium,

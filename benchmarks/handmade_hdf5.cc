@@ -1,4 +1,5 @@
-// What a user writes without belay: the parallel HDF5 tutorial, per variable.
+// What a user would write without belay: the parallel HDF5 tutorial, for each
+// variable.
 
 #include <hdf5.h>
 #include <mpi.h>

@@ -1,9 +1,10 @@
-// belay_bench: times belay against plain calls and against HDF5 by hand.
+// belay_bench: compares the times of belay, plain calls and handwritten HDF5
+// code.
 //
 //   mpirun -n 4 belay_bench [--json FILE] [--only PREFIX] ...
 //
-// Exit codes: 0 measured; 1 a failure or a wrong byte; 2 a bar was missed and
-// --strict is on.
+// Exit codes: 0 success; 1 a failure or a wrong byte; 2 a bar was missed with
+// --strict.
 
 #include <mpi.h>
 #include <signal.h>
@@ -29,7 +30,7 @@
 namespace belay::bench {
 namespace {
 
-// What a run keeps on the medium at most.
+// The maximum space that a run needs on the medium.
 constexpr double kNeededBytes = 3.0 * (1 << 30);
 // The process id follows.
 constexpr absl::string_view kFolderPrefix = "belay_bench.";
@@ -65,7 +66,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_flag("--strict", flags.strict, "exit with 2 if a bar is missed");
 }
 
-// A run that is killed cannot remove its files; in memory they cost dearly.
+// Lists leftovers of killed runs, which are costly if they are in memory.
 void NameRemains(const std::string& parent) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(parent, error)) {
@@ -80,7 +81,7 @@ void NameRemains(const std::string& parent) {
   }
 }
 
-// Makes a folder of our own in `parent`, with one name on all ranks.
+// Makes a new folder in `parent`, with the same name on all ranks.
 StatusOr<Medium> MakeMedium(const Context& context, const std::string& name,
                             const std::string& parent, bool durable) {
   int64_t pid = getpid();
@@ -143,7 +144,8 @@ void RemoveMedia(const Context& context, const std::vector<Medium>& media) {
   }
 }
 
-// The workloads with only those comparisons whose name starts with `prefix`.
+// Returns the workloads, with only those comparisons whose name starts with
+// `prefix`.
 std::vector<Workload> Select(const std::string& prefix) {
   std::vector<Workload> workloads = AllWorkloads();
   for (Workload& workload : workloads) {
@@ -241,7 +243,7 @@ int RunBench(const Flags& flags) {
   return comm->Close().ok() ? code : 1;
 }
 
-// Every rank reads the same command line; rank 0 prints help and complaints.
+// Every rank reads the same command line; rank 0 prints help and errors.
 int ParseAndRun(int argc, char** argv) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -51,7 +51,7 @@ void BM_CrcRegisterPortable(benchmark::State& state) {
 BENCHMARK(BM_CrcRegisterPortable)->Arg(1 << 20);
 
 // Sums a quarter of an array of 64 MiB: runs of the given length with gaps of
-// three times that length, as one of four ranks has them.
+// three times that length, as for one of four ranks.
 void BM_BlockSumStrided(benchmark::State& state) {
   constexpr int64_t kArrayBytes = int64_t{64} << 20;
   const int64_t run = state.range(0);
@@ -73,7 +73,7 @@ BENCHMARK(BM_BlockSumStrided)
     ->Arg(64 << 10)
     ->Arg(16 << 20);
 
-// Walks the runs of a quarter of the columns of a matrix with that many rows.
+// Visits the runs of a quarter of the columns of a matrix with `rows` rows.
 void BM_ForEachRun(benchmark::State& state) {
   const int64_t rows = state.range(0);
   const Shape shape = {rows, 4096};
@@ -89,7 +89,7 @@ void BM_ForEachRun(benchmark::State& state) {
 }
 BENCHMARK(BM_ForEachRun)->Arg(1)->Arg(1 << 16);
 
-// The same in four axes, where runs carry over several axes.
+// The same with four axes.
 void BM_ForEachRun4d(benchmark::State& state) {
   const Box whole = WholeBox({32, 32, 32, 32});
   const Box box = {.offset = {8, 8, 8, 8}, .shape = {16, 16, 16, 16}};

@@ -1,4 +1,4 @@
-// The bars' baselines: nothing but POSIX calls.
+// The baselines of the bars: only POSIX calls.
 
 #include <fcntl.h>
 #include <mpi.h>
@@ -20,8 +20,8 @@ Status SystemError(const char* call, const std::string& path) {
       absl::StrCat(call, " \"", path, "\": ", std::strerror(errno)));
 }
 
-// Calls `move` (pwrite or pread) until all bytes are through; one call moves
-// at most 2 GiB.
+// Calls `move` (pwrite or pread) until all bytes are moved; one call moves at
+// most 2 GiB.
 template <typename Move>
 bool MoveAll(Move move, int fd, char* data, int64_t bytes, int64_t offset) {
   while (bytes > 0) {

@@ -21,7 +21,7 @@ IMPORT_BAR = 2.0
 
 
 def measure(directory, model, repetitions):
-  """What a rank does: prints "NAME SECONDS..." on rank 0, as the peer."""
+  """The work of a rank: prints "NAME SECONDS..." on rank 0, as the peer."""
   import shutil
   import numpy
   from mpi4py import MPI

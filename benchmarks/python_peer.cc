@@ -1,5 +1,5 @@
-// What python_bench.py measures, in C++: saves and restores of the same arrays
-// with the same options, one line "NAME SECONDS..." for each.
+// The measurements of python_bench.py in C++: saves and restores of the same
+// arrays with the same options. Prints one line "NAME SECONDS..." for each.
 //
 //   mpirun -n 2 python_peer DIR MODEL.tsv REPETITIONS
 
@@ -43,8 +43,8 @@ Rows RowsOf(const belay::Comm& comm, const std::string& name,
   return rows;
 }
 
-// The tensors of a table of tests/data/models: name, dtype and shape come
-// first.
+// Reads the tensors of a table in tests/data/models, whose first columns are
+// name, dtype and shape.
 std::vector<Rows> ModelRows(const belay::Comm& comm, const std::string& file) {
   std::ifstream table(file);
   std::string line;

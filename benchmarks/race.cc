@@ -14,7 +14,7 @@
 namespace belay::bench {
 namespace {
 
-// What is measured of one run.
+// The measurements of one run.
 struct Turn {
   double seconds = 0;
   double planning_bytes = 0;
@@ -119,7 +119,8 @@ std::vector<double> PlanningBytes(const std::vector<Turn>& turns) {
   return bytes;
 }
 
-// The ratios of two lists, with what `shown` says of their medians.
+// Returns the ratio of two lists of values, with the text of `shown` for their
+// medians.
 Ratio RatioOf(const std::vector<double>& values,
               const std::vector<double>& base,
               absl::FunctionRef<std::string(double, double)> shown) {
@@ -134,7 +135,7 @@ Ratio RatioOf(const std::vector<double>& values,
           .detail = shown(Median(values), Median(base))};
 }
 
-// Of times, over those of the baseline or over a limit.
+// Returns the ratio of times to those of the baseline or to a limit.
 StatusOr<Ratio> CompareTimes(const Comparison& comparison,
                              const std::vector<Contender>& contenders,
                              const Turns& turns, size_t contender) {
@@ -153,7 +154,7 @@ StatusOr<Ratio> CompareTimes(const Comparison& comparison,
   });
 }
 
-// Of what was sent, over a limit.
+// Returns the ratio of the bytes sent to a limit.
 Ratio CompareBytes(const Comparison& comparison,
                    const std::vector<Turn>& turns) {
   const std::vector<double> limits(turns.size(), comparison.limit_bytes);
@@ -180,7 +181,7 @@ StatusOr<Ratio> Compare(const Comparison& comparison,
 
 void WaitForAll(MPI_Comm comm) {
   constexpr double kPollSeconds = 2e-4;
-  constexpr double kPartOfWait = 0.01;  // so precise is the time
+  constexpr double kPartOfWait = 0.01;  // precision of the time
   constexpr double kLongestNap = 1e-3;
   MPI_Request request = MPI_REQUEST_NULL;
   int error = MPI_Ibarrier(comm, &request);

@@ -1,11 +1,11 @@
-// Races: several ways to move the same bytes, timed in turns.
+// Races: compares several ways to move the same bytes, timed in turns.
 //
-// A workload makes contenders (belay with some options, plain pwrite, HDF5 by
-// hand) over the same warm buffers, and names the comparisons between them.
-// Every contender runs once per repetition, the order rotates, and a ratio is
-// taken between two runs of the same repetition: a slow moment of the machine
-// hits both. To add a workload, write a function that returns one and list it
-// in workloads.h.
+// A workload makes contenders (belay with some options, plain pwrite,
+// handwritten HDF5 code) over the same warm buffers, and names the comparisons
+// between them. Every contender runs once per repetition, in rotating order. A
+// ratio is taken between two runs of the same repetition, so a slow moment of
+// the machine affects both. To add a workload, write a function that returns
+// one and list it in workloads.h.
 
 #ifndef BELAY_BENCHMARKS_RACE_H_
 #define BELAY_BENCHMARKS_RACE_H_
@@ -27,18 +27,18 @@ namespace belay::bench {
 struct Medium {
   std::string name;
   std::string dir;
-  // Sync before the end of the timed part, belay and baseline alike.
+  // Sync before the end of the timed part, for both belay and the baseline.
   bool durable = false;
 };
 
 struct Context {
   const Comm* comm = nullptr;
   int reps = 7;
-  // Multiplies sizes or counts; bars hold for 1 only.
+  // Multiplies sizes or counts; bars apply only to 1.
   double scale = 1;
   // The TSV file of the model workloads.
   std::string model_file;
-  // Add the seconds per stage of belay's last run to the detail.
+  // Add the time of each stage of belay's last run to the detail.
   bool stages = false;
 };
 
@@ -49,29 +49,31 @@ struct Contender {
   std::function<Status()> run;    // timed
   std::function<Status()> check;  // untimed, after the first run; may be empty
   std::function<Status()> clean;  // untimed, after every run; may be empty
-  // What the last run did, in a few words; may be empty.
+  // Returns a short description of the last run; may be empty.
   std::function<std::string()> detail;
-  // What a rank sent in the last run so that it could be planned; may be empty.
+  // Returns the bytes that a rank sent for planning in the last run; may be
+  // empty.
   std::function<int64_t()> planning_bytes;
   std::function<Status()> prepare;  // untimed, before every run; may be empty
 };
 
-// A line of the table: time of `contender` over time of `baseline`, or, where
-// there is nothing to race against, over a limit; or bytes over a limit.
+// A line of the table: the time of `contender` divided by the time of
+// `baseline` or, if there is no baseline, by a limit; or bytes divided by a
+// limit.
 struct Comparison {
   std::string name;
   std::string contender;
-  std::string baseline;  // empty: the limit
+  std::string baseline;  // empty: use the limit
   std::optional<double> bar;
   double limit_ms = 0;
-  double limit_bytes = 0;  // more than 0: of planning_bytes, not of time
-  bool on_disk = false;    // the bar holds on disk, not in memory
+  double limit_bytes = 0;  // if above 0: limit of planning_bytes
+  bool on_disk = false;    // the bar applies on disk, not in memory
 };
 
 struct Workload {
   std::string title;
   std::vector<Comparison> comparisons;
-  // Without files it runs once, and on no medium.
+  // False: it runs once, without a medium.
   bool uses_files = true;
   // Makes buffers and contenders. May leave files in medium.dir, which is
   // cleared after the workload.
@@ -87,17 +89,17 @@ struct Ratio {
   std::string detail;
 };
 
-// Runs what the workload's comparisons need and returns one ratio for each.
-// The first repetition warms up, checks contents and is not counted.
-// Collective.
+// Runs the contenders that the workload's comparisons need, and returns one
+// ratio for each comparison. The first repetition warms up, checks contents and
+// is not counted. Collective.
 // Errors: any failure of a contender or a wrong byte, named on the rank that
 //   saw it; other ranks get Internal.
 StatusOr<std::vector<Ratio>> RunRace(const Context& context,
                                      const Medium& medium,
                                      const Workload& workload);
 
-// A barrier whose ranks sleep: where there are more ranks than cores, one that
-// polls takes the cores of those that still work. Collective.
+// A barrier in which ranks sleep. If there are more ranks than cores, polling
+// ranks would take the cores from those that still work. Collective.
 void WaitForAll(MPI_Comm comm);
 
 // Returns OK if all ranks pass OK, else an error on every rank. Collective.

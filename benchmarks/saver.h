@@ -1,4 +1,4 @@
-// What contenders that save share (belay_runs.cc).
+// Shared code of the contenders that save (belay_runs.cc).
 
 #ifndef BELAY_BENCHMARKS_SAVER_H_
 #define BELAY_BENCHMARKS_SAVER_H_
@@ -15,7 +15,7 @@
 
 namespace belay::bench {
 
-// What a contender that saves keeps between its runs.
+// Data that a saving contender keeps between its runs.
 struct Saver {
   const Comm* comm = nullptr;
   bool stages = false;
@@ -28,13 +28,13 @@ struct Saver {
   SaveResult last;
 };
 
-// Removes the step that was saved last. Collective.
+// Removes the last saved step. Collective.
 Status RemoveLastStep(const Saver& saver);
 
-// Restores that step into other memory, and compares. Collective.
+// Restores that step into other memory, and compares the values. Collective.
 Status RestoreElsewhere(const Saver& saver);
 
-// What the last save has done, in a few words. Local.
+// Returns a short description of the last save. Local.
 std::string SaveText(const Saver& saver);
 
 }  // namespace belay::bench

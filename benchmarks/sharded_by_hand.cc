@@ -7,7 +7,7 @@
 namespace belay::bench {
 namespace {
 
-// An update is [row, delta].
+// The size of an update, [row, delta].
 constexpr int64_t kUpdateBytes = kRowBytes + sizeof(int64_t);
 
 Status AllToAllV(const Comm& comm, const Side& to, Side& from) {
@@ -19,7 +19,7 @@ Status AllToAllV(const Comm& comm, const Side& to, Side& from) {
   return absl::InternalError("MPI_Alltoallv");
 }
 
-// The other side of `side`.
+// Returns the side that receives what `side` sends. Collective.
 Side Opposite(const Comm& comm, const Side& side) {
   Side other(comm.size());
   MPI_Alltoall(side.counts.data(), 1, MPI_INT, other.counts.data(), 1, MPI_INT,

@@ -1,6 +1,6 @@
-// What a program would write by hand to update and look up rows of the table,
-// for this one cut. It is given what belay has to find out: rows and requests
-// lie sorted by owner before the clock starts.
+// Handwritten code that updates and looks up rows of the table, for this one
+// partition. It starts with information that belay must compute first: rows and
+// requests are already sorted by owner before the timing starts.
 
 #ifndef BELAY_BENCHMARKS_SHARDED_BY_HAND_H_
 #define BELAY_BENCHMARKS_SHARDED_BY_HAND_H_
@@ -16,11 +16,11 @@
 
 namespace belay::bench {
 
-// Bytes for every rank and where they lie, as MPI_Alltoallv takes them.
+// Byte counts and offsets for every rank, as arguments of MPI_Alltoallv.
 struct Side {
   explicit Side(int size) : counts(size), offsets(size) {}
 
-  // Places what the counts say. Local.
+  // Computes the offsets from the counts. Local.
   void Lay() {
     int64_t end = 0;
     for (size_t rank = 0; rank < counts.size(); ++rank) {
@@ -39,9 +39,9 @@ struct Side {
 struct ByHand {
   explicit ByHand(int size) : to(size), from(size) {}
 
-  Side to;  // of other ranks; what stays here is in `kept`
+  Side to;  // for other ranks; local rows are in `kept`
   Side from;
-  Side rows_to{0};  // of lookups: the answers
+  Side rows_to{0};  // replies of lookups
   Side rows_from{0};
   std::vector<int64_t> kept;         // places in table->picked
   std::vector<std::byte> kept_rows;  // of lookups
@@ -50,17 +50,18 @@ struct ByHand {
 // Sorts the updates of this rank. Collective.
 std::shared_ptr<ByHand> SortUpdates(const Comm& comm, const Table& table);
 
-// One MPI_Alltoallv and the local loop. Collective.
+// Does one MPI_Alltoallv and the local loop. Collective.
 Status ScatterAddByHand(const Comm& comm, const Table& table, ByHand& sorted);
 
 // Sorts the requests of this rank. Collective.
 std::shared_ptr<ByHand> SortRequests(const Comm& comm, const Table& table);
 
-// One MPI_Alltoallv to ask, the local loop, and one to answer. Rows come in the
-// order of owners; a repeated one comes again. Collective.
+// Does one MPI_Alltoallv for requests, the local loop, and one MPI_Alltoallv
+// for replies. Rows arrive in the order of owners; repeated rows arrive
+// repeatedly. Collective.
 Status LookUpByHand(const Comm& comm, const Table& table, ByHand& sorted);
 
-// Which rows came, in their order. Local.
+// Returns the numbers of the received rows, in order. Local.
 std::vector<int64_t> RowsAskedFor(const ByHand& sorted);
 
 }  // namespace belay::bench

@@ -13,12 +13,12 @@ namespace {
 constexpr int64_t kRows = 1000000;
 constexpr int64_t kPicked = 100000;
 
-// What a row of the table holds at first. Sums of them are exact.
+// Returns an initial element of the table. Sums of the elements are exact.
 float Element(int64_t row, int64_t column) {
   return static_cast<float>((row * 5 + column) % 101);
 }
 
-// Rows that a rank picks.
+// Returns random rows for a rank.
 std::vector<int64_t> Pick(int64_t num_rows, int64_t count, int rank) {
   std::mt19937_64 random(rank + 1);
   std::vector<int64_t> rows(count);
@@ -35,7 +35,7 @@ void Fill(const Component& part) {
   }
 }
 
-// Row i adds i % 7 to all columns.
+// Update i adds i % 7 to all columns.
 float Delta(int64_t i) { return static_cast<float>(i % 7); }
 
 Status WrongValue(int64_t row, int64_t column, float expected, float found) {
@@ -65,7 +65,7 @@ StatusOr<std::shared_ptr<Table>> MakeTable(const Context& context) {
   return table;
 }
 
-// Compares rows that lie one after the other.
+// Compares consecutive rows.
 Status CheckRows(const std::vector<int64_t>& rows, const std::byte* bytes) {
   for (size_t i = 0; i < rows.size() * kColumns; ++i) {
     float found;

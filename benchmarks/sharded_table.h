@@ -1,4 +1,4 @@
-// A table of 1,000,000 rows of 64 f32, a part on each rank.
+// A table of 1,000,000 rows of 64 f32, partitioned over the ranks.
 
 #ifndef BELAY_BENCHMARKS_SHARDED_TABLE_H_
 #define BELAY_BENCHMARKS_SHARDED_TABLE_H_
@@ -35,12 +35,12 @@ struct Table {
   }
 };
 
-// Makes a table with values that depend on their place only, and picks 100,000
-// rows at random. Collective.
+// Makes a table with values that depend only on their position, and picks
+// 100,000 rows at random. Collective.
 // Errors: those of CreateShardedVariable.
 StatusOr<std::shared_ptr<Table>> MakeTable(const Context& context);
 
-// Checks rows that lie one after the other. Local.
+// Checks consecutive rows. Local.
 // Errors: DataLoss - names the first wrong value.
 Status CheckRows(const std::vector<int64_t>& rows, const std::byte* bytes);
 

@@ -41,7 +41,7 @@ nlohmann::json ToJson(const std::string& name, const Ratio& ratio,
 
 namespace {
 
-// Where the bar holds.
+// Returns the result to which the bar applies.
 const std::optional<Ratio>& Judged(const Line& line) {
   return line.on_disk ? line.disk : line.memory;
 }

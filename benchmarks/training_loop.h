@@ -1,4 +1,4 @@
-// A training that manager workloads slow down with saves.
+// A training that the manager workloads run with and without saves.
 
 #ifndef BELAY_BENCHMARKS_TRAINING_LOOP_H_
 #define BELAY_BENCHMARKS_TRAINING_LOOP_H_
@@ -24,7 +24,7 @@ inline constexpr int64_t kRowsOfLoop = 64;  // 6 MiB in all
 inline constexpr int64_t kStepsOfLoop = 2400;
 inline constexpr int64_t kRoundsOfStep = 60;  // some milliseconds
 
-// A model whose tensors are cut by rows over the ranks of `over`.
+// A model whose tensors are partitioned by rows over the ranks of `over`.
 struct LoopModel {
   LoopModel(const Comm& over, int64_t rows)
       : layout(
@@ -49,9 +49,9 @@ struct LoopModel {
   std::vector<std::vector<float>> tensors;
 };
 
-// A training whose steps compute and talk to all ranks, as trainings do.
+// A training whose steps compute and communicate with all ranks.
 struct TrainingLoop {
-  // Steps take as long with any number of rows.
+  // The duration of a step does not depend on `rows`.
   TrainingLoop(const Comm& over, int64_t num_steps, int64_t rows)
       : comm(over),
         steps(num_steps),
@@ -64,7 +64,7 @@ struct TrainingLoop {
     Update();
   }
 
-  // Reads the model only. Not inlined, so that all trainings run the same code.
+  // Only reads the model. Not inlined, so that all trainings run the same code.
   [[gnu::noinline]] void Compute() {
     gradient.assign(model.tensors[0].begin(), model.tensors[0].end());
     for (int64_t round = 0; round < rounds; ++round) {

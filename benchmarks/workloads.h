@@ -9,7 +9,8 @@
 
 namespace belay::bench {
 
-// 12 arrays of 1 GiB in all, cut by rows or by columns (workloads_large.cc).
+// 12 arrays, 1 GiB in total, partitioned by rows or by columns
+// (workloads_large.cc).
 Workload SaveRows();
 Workload RestoreRows();
 Workload SavePerTask();
@@ -17,7 +18,7 @@ Workload SaveColumns();
 Workload AsyncLarge();
 Workload RestoreColumns();
 
-// One replica per rank, read once for all (workloads_replicas.cc).
+// One replica per rank, read once for all ranks (workloads_replicas.cc).
 Workload SaveReplicas();
 Workload RestoreReplicas();
 
@@ -41,7 +42,7 @@ Workload Restore1000();
 Workload Restore10000();
 Workload AsyncSmall();
 
-// What ranks send before the next save (workloads_small.cc).
+// Bytes that ranks send to plan the next save (workloads_small.cc).
 Workload PlanningBytes10();
 Workload PlanningBytes1000();
 Workload PlanningBytes100000();
@@ -78,10 +79,10 @@ Workload ChooseChunks();
 // The objects of a large program, on one rank (workloads_graph.cc).
 Workload MergeObjectGraphs();
 
-// What a checkpoint of many arrays holds, on one rank (workloads_reader.cc).
+// Opening a checkpoint of many arrays, on one rank (workloads_reader.cc).
 Workload OpenReader();
 
-// What a manager adds to a restore, and to a training (workloads_manager.cc).
+// The cost of a manager in a restore, and in a training (workloads_manager.cc).
 Workload RestartRun();
 Workload TrainAtAdvisedInterval();
 Workload TrainWithSavesInTheBackground();

@@ -1,5 +1,4 @@
-// Large arrays with arguments of their own: stored as another dtype, and in
-// chunks.
+// Large arrays with save arguments: stored as another dtype, and in chunks.
 
 #include <cstdint>
 #include <cstring>
@@ -24,9 +23,10 @@ std::shared_ptr<Arrays> Rows(const Context& context, DType dtype) {
   return MakeMatrices(context, kArgsArrays, rows, kArgsColumns, 0, dtype);
 }
 
-// Numbers that bf16 holds exactly, so that what is restored can be compared.
+// Makes numbers that bf16 holds exactly, so that restored values can be
+// compared.
 std::shared_ptr<Arrays> RowsOfFewBits(const Context& context) {
-  constexpr uint32_t kKept = 0xBFFF0000;  // nor infinity, nor NaN
+  constexpr uint32_t kKept = 0xBFFF0000;  // no infinity, no NaN
   const auto arrays = Rows(context, DType::kF32);
   for (size_t i = 0; i + 4 <= arrays->buffer.size(); i += 4) {
     uint32_t bits = 0;

@@ -1,5 +1,6 @@
 // Choosing the chunks of many arrays, without their values: layers of a model,
-// cut in 8 by rows or by columns, with many lengths that have few divisors.
+// split into 8 parts by rows or by columns, with many lengths that have few
+// divisors.
 
 #include <cstdint>
 #include <memory>
@@ -20,14 +21,15 @@ constexpr int64_t kElementSize = 2;
 constexpr int64_t kChunksChunkBytes = int64_t{4} << 20;
 constexpr double kChunksLimitMs = 200;  // 2 us per array
 
-// The shards of 6 arrays per layer; no two layers have the same lengths.
+// Returns the shard of an array. There are 6 arrays per layer; no two layers
+// have the same lengths.
 Shape ShardOf(int64_t array) {
   const int64_t layer = array / 6;
   const int64_t hidden = 64 * (layer + 12);
   const std::vector<Shape> shards = {
-      {50257, hidden / kParts},       // an embedding, its columns cut
-      {3 * hidden / kParts, hidden},  // attention, its rows cut
-      {hidden, 4 * hidden / kParts},  // feed-forward, its columns cut
+      {50257, hidden / kParts},       // an embedding, split by columns
+      {3 * hidden / kParts, hidden},  // attention, split by rows
+      {hidden, 4 * hidden / kParts},  // feed-forward, split by columns
       {4 * hidden / kParts + 1, hidden + 1},
       {1009 + layer, 1013 + layer},
       {12345679 + layer}};
@@ -49,7 +51,8 @@ std::vector<ChunkRequest> Requests(int64_t count) {
   return requests;
 }
 
-// Each chunk has half of what is allowed or is its shard.
+// Checks that each chunk has at least half of the allowed size or is its whole
+// shard.
 Status CheckSizes(const std::vector<ChunkRequest>& requests,
                   const std::vector<Shape>& chunks) {
   for (size_t i = 0; i < requests.size(); ++i) {

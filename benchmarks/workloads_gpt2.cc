@@ -16,7 +16,8 @@
 namespace belay::bench {
 namespace {
 
-// Half of every axis keeps the shape of the model at 1 / 4 of its size.
+// At scale 1 every axis is halved, which keeps the structure of the model at
+// 1/4 of its size.
 int64_t DivisorOf(const Context& context) {
   return std::max<int64_t>(1, std::llround(2 / std::sqrt(context.scale)));
 }
@@ -67,8 +68,8 @@ Workload SaveGpt2() {
       }};
 }
 
-// What a trainer waits for, against what cannot be avoided and against a save
-// that it waits for until its end.
+// The time that a trainer waits for a save in the background, compared with the
+// unavoidable copy and with a save in the foreground.
 Workload AsyncGpt2() {
   return {.title =
               "save GPT-2 with AdamW in the background, until the call returns",
@@ -93,8 +94,8 @@ Workload AsyncGpt2() {
           }};
 }
 
-// What comes after the call: when the step is there, and what a trainer waits
-// for that lets the thread copy while it computes.
+// The time after the call: until the step is committed, and the wait of a
+// trainer that lets the thread copy while it computes.
 Workload AsyncGpt2AfterTheCall() {
   return {
       .title =
@@ -110,7 +111,7 @@ Workload AsyncGpt2AfterTheCall() {
             MakeGpt2(context, {.tp = tp, .dp = ranks / tp});
         if (!arrays.ok()) return arrays.status();
         auto computing = std::make_shared<Computing>(*context.comm);
-        // Longer than the copy takes, which could be hidden then.
+        // Longer than the copy takes, so it can be hidden.
         constexpr double kSecondsPerByte = 1e-9;
         const double seconds =
             kSecondsPerByte *
@@ -126,8 +127,8 @@ Workload AsyncGpt2AfterTheCall() {
       }};
 }
 
-// What a trainer waits for that saves more often than the disk can write, on
-// cores that are all busy.
+// The wait of a trainer that saves more often than the disk can write, with all
+// cores busy.
 Workload AsyncGpt2BeforeTheEnd() {
   return {
       .title =
@@ -174,8 +175,9 @@ Workload RestoreGpt2() {
           }};
 }
 
-// What is measured is what another cut costs: the same ranks want the same
-// values, from a checkpoint that was saved in their cut and from another.
+// Measures the cost of another partition: the same ranks restore the same
+// values from a checkpoint that was saved in their own partition, and from one
+// in another.
 Workload ReshardGpt2() {
   return {.title = "restore GPT-2 with AdamW from another cut",
           .comparisons = {{"reshard.fsdp.tp", "fsdp as tp2", "tp2", 1.3},

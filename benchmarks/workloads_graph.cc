@@ -21,7 +21,7 @@ constexpr int64_t kValues = 100000;
 constexpr int64_t kValuesOfLayer = 1000;
 constexpr double kGraphLimitMs = 500;  // 5 us per value
 
-// Layers of scalars; one rank has a value more than the other.
+// Layers of scalars; one rank has one value more than the other.
 struct Program {
   explicit Program(int64_t count) : values(count) {}
 

@@ -13,7 +13,8 @@ constexpr int64_t kLargeColumns = 4096;
 std::shared_ptr<Arrays> Large(const Context& context, int axis) {
   const int64_t rows = Scaled(
       context, kLargeBytes / kLargeArrays / (kLargeColumns * int64_t{4}));
-  // A multiple of the ranks, so that rows and columns are the same shapes.
+  // A multiple of the ranks, so that partitions by rows and by columns have the
+  // same shapes.
   const int64_t ranks = context.comm->size();
   const int64_t even_rows = (rows + ranks - 1) / ranks * ranks;
   return MakeMatrices(context, kLargeArrays, even_rows, kLargeColumns, axis);

@@ -1,5 +1,5 @@
-// What a manager costs: a restart beside a plain restore, and a training with
-// checkpoints beside one without.
+// The cost of a manager: a restart compared with a plain restore, and a
+// training with checkpoints compared with one without.
 
 #include <signal.h>
 
@@ -27,7 +27,7 @@ namespace {
 constexpr int64_t kLoopRows = 2048;  // of each: 192 MiB in all
 constexpr double kBudget = 0.035;
 
-// Fills a run by ranks that are one fewer. Collective.
+// Saves a run on one rank fewer. Collective.
 Status SaveByFewer(const Comm& comm, const std::string& dir, int64_t rows) {
   const int fewer = std::max(1, comm.size() - 1);
   StatusOr<Comm> part = comm.Split(comm.rank() < fewer ? 0 : -1);
@@ -76,7 +76,7 @@ Contender PlainRestore(std::shared_ptr<RunRestorer> restorer) {
           .check = [restorer] { return restorer->Check(); }};
 }
 
-// All that a job does in the library before its first step.
+// Does everything that a job does in the library before its first step.
 Status RestartOnce(RunRestorer& restorer) {
   auto manager = CheckpointManager::Create(
       restorer.checkpoint, restorer.dir,
@@ -96,7 +96,7 @@ Status TrainWithCheckpoints(TrainingLoop& loop) {
   loop.saves = 0;
   auto manager = CheckpointManager::Create(
       loop.checkpoint, absl::StrCat(loop.dir, "_", loop.runs),
-      // So many failures that the budget decides.
+      // Failures are so frequent that the budget determines the interval.
       {.save_policy = {.auto_interval =
                            AutoInterval{.mtbf_seconds = 1,
                                         .overhead_budget = kBudget}},
@@ -127,7 +127,8 @@ Contender WithCheckpoints(std::shared_ptr<TrainingLoop> loop) {
               }};
 }
 
-// A manager that is asked in each step, and the cheapest way to agree.
+// Compares a manager that is called in each step with the cheapest way to
+// agree.
 StatusOr<std::vector<Contender>> RaceCallsThatDoNothing(const Context& context,
                                                         const Medium& medium) {
   struct Asked {

@@ -33,7 +33,8 @@ std::string KeyOf(int64_t tensor) {
   return absl::StrCat("model.layers.", tensor, ".weight");
 }
 
-// `tensors` arrays, each cut by rows over the ranks. Whether a layout says so.
+// Makes `tensors` arrays, each partitioned by rows over the ranks. `laid_out`
+// says whether the shards have a layout.
 std::vector<RankShards> Rows(int64_t tensors, int ranks, bool laid_out) {
   const Shape shape = {kMovesRows, kMovesColumns};
   const Layout layout =
@@ -51,7 +52,7 @@ std::vector<RankShards> Rows(int64_t tensors, int ranks, bool laid_out) {
   return all;
 }
 
-// One array, cut into side x side boxes.
+// Makes one array, partitioned into side x side boxes.
 std::vector<RankShards> Grid(int64_t side) {
   std::vector<RankShards> all(side * side);
   for (int64_t rank = 0; rank < side * side; ++rank) {
@@ -64,8 +65,8 @@ std::vector<RankShards> Grid(int64_t side) {
   return all;
 }
 
-// A task for rank 0 alone; the others wait. `count` says what it found, which
-// `check` compares.
+// A task for rank 0; the other ranks wait. The task returns a count that is
+// compared with the expected one.
 struct Task {
   std::string unit;
   int64_t expected = 0;
@@ -112,7 +113,7 @@ HeldByKey ByKey(const std::vector<RankShards>& ranks) {
   return held;
 }
 
-// The exact cover check of all keys.
+// Does the exact cover check of all keys.
 Task Cover(std::vector<RankShards> ranks) {
   auto shards = std::make_shared<std::vector<RankShards>>(std::move(ranks));
   auto held = std::make_shared<HeldByKey>(ByKey(*shards));
@@ -129,14 +130,14 @@ Task Cover(std::vector<RankShards> ranks) {
           }};
 }
 
-// What a restore has to know of a checkpoint and of its ranks.
+// What a restore must know about a checkpoint and its ranks.
 struct Move {
   SavedCheckpoint saved;
   std::vector<RankShards> wanted;
-  ListedRanks listed;  // the same, as rank 0 has heard it
+  ListedRanks listed;  // the same, as received by rank 0
 };
 
-// A file for each rank, so that each saved box is a dataset.
+// Uses a file for each rank, so that each saved box is a dataset.
 std::shared_ptr<Move> MakeMove(int64_t tensors, bool laid_out) {
   SimulatedSave ignored;
   const SavePlan plan =
@@ -150,7 +151,7 @@ std::shared_ptr<Move> MakeMove(int64_t tensors, bool laid_out) {
   return move;
 }
 
-// Which saved boxes hold what each rank wants of each array.
+// Finds the saved boxes that hold what each rank wants of each array.
 Task FindPieces(int64_t tensors) {
   const std::shared_ptr<Move> move = MakeMove(tensors, true);
   std::vector<std::vector<Box>> wanted(tensors);
@@ -178,8 +179,9 @@ Task FindPieces(int64_t tensors) {
           }};
 }
 
-// Plans a restore: what rank 0 does for all, what it tells them, and what one
-// rank makes of that, which the others do at the same time.
+// Plans a restore: the work of rank 0 for all ranks, its messages to them, and
+// the work of one rank with its message (the other ranks do this at the same
+// time).
 Task PlanMove(int64_t tensors, bool laid_out) {
   constexpr int kRank = 1;  // it wants rows of two others
   const std::shared_ptr<Move> move = MakeMove(tensors, laid_out);
@@ -217,7 +219,7 @@ Task PlanLlama(const std::string& models) {
   SimulatedSave ignored;
   const auto listed =
       std::make_shared<ListedRanks>(TellRoot(states, ignored).value());
-  // A counter of steps for each of 128 ranks, beside the tensors.
+  // A step counter for each of 128 ranks, in addition to the tensors.
   return {.unit = "boxes",
           .expected = 31816 + 128,
           .count = [listed, boxes]() -> StatusOr<int64_t> {
@@ -227,7 +229,7 @@ Task PlanLlama(const std::string& models) {
           }};
 }
 
-// `limit_ms` is what it may take at full size.
+// `limit_ms` is the allowed time at full size.
 Workload OneTask(const std::string& title, const std::string& name,
                  double limit_ms, bool has_bar,
                  std::function<Task(const Context&)> make) {

@@ -1,5 +1,5 @@
 // Planning for a large model, without its values: Llama 3 70B, whose tensors
-// follow from the number of its layers and a few sizes.
+// are computed from the number of layers and a few sizes.
 
 #include <memory>
 #include <string>
@@ -70,7 +70,7 @@ Status CheckParameters(const Model& model) {
                                           " parameters, found ", found, ")"));
 }
 
-// Policy, cuts and validation, on rank 0 as in a save.
+// Runs policy, splits and validation on rank 0, as in a save.
 Contender Plan(const Context& context) {
   struct Run {
     Model model = Llama3With70B();

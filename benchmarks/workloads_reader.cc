@@ -1,4 +1,4 @@
-// Opening a checkpoint of many arrays and listing what it holds, on one rank.
+// Opening a checkpoint of many arrays and listing its contents, on one rank.
 
 #include <utility>
 

@@ -1,5 +1,6 @@
-// The same values on every rank: compared before they are saved, or not; and
-// one rank reads each byte for all, or each reads everything for itself.
+// The same values on every rank: saves with and without a comparison of the
+// replicas; restores in which one rank reads each byte for all, and in which
+// each rank reads everything itself.
 
 #include <memory>
 #include <optional>
@@ -34,7 +35,7 @@ std::shared_ptr<Arrays> Replicas(const Context& context) {
   return arrays;
 }
 
-// What was read is counted by the library.
+// Checks the number of bytes read, as counted by the library.
 Status CheckBytesRead(const Context& context, const std::string& dir,
                       const std::shared_ptr<Arrays>& arrays) {
   const State state = MakeState(*arrays, arrays->buffer);

@@ -1,4 +1,4 @@
-// Rows of a sharded variable against MPI by hand.
+// Rows of a sharded variable, compared with handwritten MPI code.
 
 #include <mpi.h>
 

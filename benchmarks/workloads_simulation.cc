@@ -24,7 +24,7 @@ namespace {
 
 using Particle = std::array<double, 6>;
 
-// A field of which each rank owns a box, in memory with ghost cells.
+// A field of which each rank owns a box, stored with ghost cells.
 struct Field {
   Shape global_shape;
   Box box;
@@ -36,7 +36,7 @@ struct Field {
   MemoryLayout Layout() const {
     return {.before = std::vector<int64_t>(held.size(), width)};
   }
-  // Copies what is owned to the packed memory, row by row.
+  // Copies the owned cells to the packed memory, row by row.
   void Pack() {
     const int64_t columns = box.shape.back();
     const int64_t rows = NumElements(box.shape) / columns;
@@ -47,8 +47,8 @@ struct Field {
       to += columns * static_cast<int64_t>(sizeof(double));
     }
   }
-  // Where the owned cells of a row begin, rows counted over all but the last
-  // axis.
+  // Returns the index of the first owned cell of a row; rows are counted over
+  // all axes except the last.
   int64_t FirstOfRow(int64_t row) const {
     int64_t place = width, stride = held.back();
     for (size_t axis = box.shape.size() - 1; axis-- > 0;) {
@@ -60,7 +60,8 @@ struct Field {
   }
 };
 
-// Each rank owns a box of this shape; the boxes follow along the first axis.
+// Makes a field in which each rank owns a box of this shape; the boxes are
+// consecutive along the first axis.
 std::shared_ptr<Field> MakeField(const Context& context, const Shape& owned) {
   auto field = std::make_shared<Field>();
   const int rank = context.comm->rank(), size = context.comm->size();
@@ -87,7 +88,7 @@ std::shared_ptr<Field> MakeField(const Context& context, const Shape& owned) {
   return field;
 }
 
-// A save of a state that borrows `kept`, each into the place of the last one.
+// Saves of a state that borrows `kept`; each save replaces the last one.
 struct Saving {
   const Comm* comm = nullptr;
   std::string dir;
@@ -138,7 +139,7 @@ Contender SaveInPlace(const Context& context, const Medium& medium,
           .clean = [saving] { return saving->Clean(); }};
 }
 
-// Packs first; then does what another contender does.
+// Packs first, then runs another contender.
 Contender PackAnd(const std::string& name, const std::shared_ptr<Field>& field,
                   Contender then) {
   then.name = name;
@@ -164,7 +165,7 @@ StatusOr<std::vector<Contender>> RaceField(const Context& context,
   return contenders;
 }
 
-// All particles, cut evenly over the ranks.
+// Makes all particles, partitioned evenly over the ranks.
 std::shared_ptr<Arrays> MakeParticles(const Context& context) {
   const int64_t each = Scaled(context, 10'000'000) / context.comm->size() + 1;
   auto arrays = std::make_shared<Arrays>();
@@ -200,7 +201,7 @@ StatusOr<std::vector<Contender>> RaceSaveOfParticles(const Context& context,
                                 PlainWrite(context, medium, arrays)};
 }
 
-// What all ranks but the last have saved, on all of them.
+// Restores on all ranks what all ranks except the last have saved.
 StatusOr<std::vector<Contender>> RaceRestoreOfParticles(const Context& context,
                                                         const Medium& medium) {
   const auto arrays = MakeParticles(context);
@@ -226,18 +227,18 @@ StatusOr<std::vector<Contender>> RaceRestoreOfParticles(const Context& context,
                     }};
   StatusOr<Contender> plain = PlainRead(context, medium, arrays);
   if (!plain.ok()) return plain.status();
-  // As many bytes as all but one rank have saved.
+  // The bytes that all ranks except one have saved.
   if (size > 1) arrays->plain_bytes = arrays->plain_bytes / size * (size - 1);
   return std::vector<Contender>{std::move(restore), *std::move(plain)};
 }
 
 using Cell = std::array<double, 4>;
 
-// A mesh whose cells are dealt out over the ranks in random order.
+// A mesh whose cells are distributed over the ranks in random order.
 struct Mesh {
   std::vector<int64_t> ids;  // of this rank
   std::vector<Cell> cells;
-  std::shared_ptr<Arrays> arrays;  // as many bytes, cut evenly
+  std::shared_ptr<Arrays> arrays;  // the same bytes, evenly
 };
 
 std::shared_ptr<Mesh> MakeMesh(const Context& context) {

@@ -7,7 +7,7 @@
 namespace belay::bench {
 namespace {
 
-constexpr double kMaxPlanningBytes = 64;  // of a rank
+constexpr double kMaxPlanningBytes = 64;  // per rank
 
 std::shared_ptr<Arrays> Thousand(const Context& context) {
   return MakeVectors(context, Scaled(context, 1000), 64 << 10);
@@ -25,8 +25,8 @@ std::vector<Contender> MakeSaves(const Context& context, const Medium& medium,
           HandmadeHdf5(context, medium, arrays)};
 }
 
-// The second and later saves of so many arrays of 64 bytes; what a rank sends
-// for that must not depend on their number.
+// The second and later saves of `count` arrays of 64 bytes; the bytes that a
+// rank sends for planning must not depend on their number.
 Workload PlanningBytes(const std::string& number, int64_t count) {
   return {.title = "agree on the structure of " + number + " arrays",
           .comparisons = {{.name = "plan.bytes.next." + number,

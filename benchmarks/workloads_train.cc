@@ -1,4 +1,4 @@
-// What saves in the background cost a training.
+// The cost of saves in the background for a training.
 
 #include <mpi.h>
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t kRowsPerRank = 640;  // 60 MiB
 
-// A loop that saves every so many steps.
+// A training loop with saves at an interval of steps.
 struct SavingLoop {
   std::shared_ptr<TrainingLoop> loop;
   std::string name = "waiting";
@@ -74,8 +74,8 @@ Contender TrainingWith(std::shared_ptr<SavingLoop> saving) {
               }};
 }
 
-// How many steps must lie between two saves, each of which the loop waits for,
-// so that they make it a fifth slower. Collective.
+// Returns the number of steps between two foreground saves at which saves make
+// the loop slower by a fifth. Collective.
 StatusOr<int64_t> StepsPerSave(SavingLoop waiting) {
   constexpr double kSlowdown = 0.2;
   constexpr int64_t kSteps = 480;
@@ -83,7 +83,7 @@ StatusOr<int64_t> StepsPerSave(SavingLoop waiting) {
   TrainingLoop& loop = *waiting.loop;
   const int64_t steps = std::exchange(loop.steps, kSteps);
   waiting.every = kEvery;
-  waiting.runs = -1000;                     // directories of its own
+  waiting.runs = -1000;                     // separate directories
   Status status = TrainWithSaves(waiting);  // warm
   const double start = MPI_Wtime();
   if (status.ok()) status = TrainWithSaves(waiting);
@@ -99,21 +99,22 @@ StatusOr<int64_t> StepsPerSave(SavingLoop waiting) {
 
 int NumCores() { return static_cast<int>(std::thread::hardware_concurrency()); }
 
-// Lets only the ranks of the loop run it; the others leave them their cores.
+// Runs the contender only on the ranks of the loop; the others leave the cores
+// to them.
 Contender OnRanksOf(const Comm& part, Contender contender) {
   if (part.size() == 0) contender.run = [] { return absl::OkStatus(); };
   return contender;
 }
 
-// The same training with saves of each kind, and without any, on one rank for
-// each of so many cores.
+// Compares the same training with saves of each kind and without saves, on one
+// rank per core.
 StatusOr<std::vector<Contender>> RaceTrainings(const Context& context,
                                                const Medium& medium,
                                                int cores) {
   const bool takes_part = context.comm->rank() < std::max(1, cores);
   StatusOr<Comm> split = context.comm->Split(takes_part ? 0 : -1);
   if (!split.ok()) return split.status();
-  // Of a process that ends soon.
+  // Leaked on purpose: the process ends soon.
   const Comm& part = *new Comm(*std::move(split));
   std::vector<Contender> contenders;
   std::shared_ptr<TrainingLoop> loop;
@@ -130,7 +131,7 @@ StatusOr<std::vector<Contender>> RaceTrainings(const Context& context,
     status = every.status();
     if (every.ok()) waiting->every = *every;
   }
-  WaitForAll(context.comm->raw());  // while it is measured how long saves take
+  WaitForAll(context.comm->raw());  // during the measurement of saves
   status = AllOk(*context.comm, status);
   if (!status.ok()) return status;
   auto background = std::make_shared<SavingLoop>(*waiting);

@@ -1,8 +1,9 @@
-// Saves one array that is cut by rows over the ranks, and reads it back.
+// Saves one array that is partitioned by rows over the ranks, and reads it
+// back.
 //
 //   mpirun -n 4 ./01_save_one_array run
 //
-// This is the whole library: describe the state once, Save, Restore.
+// This shows the whole library: describe the state once, Save, Restore.
 
 #include <mpi.h>
 
@@ -17,8 +18,8 @@
 
 namespace {
 
-// Every belay call that talks to the other ranks returns the same status on
-// all of them, so all ranks return early together and none is left waiting.
+// Every belay call that communicates returns the same status on all ranks, so
+// after an error all ranks return early together and none is left waiting.
 belay::Status SaveAndRestore(const std::string& dir) {
   belay::StatusOr<belay::Comm> comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
   if (!comm.ok()) return comm.status();

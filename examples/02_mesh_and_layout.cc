@@ -1,10 +1,10 @@
-// Cuts an array over a mesh of ranks, saves it, and reads it back in another
-// cut.
+// Partitions an array over a mesh of ranks, saves it, and reads it back in
+// another partition.
 //
 //   mpirun -n 8 ./02_mesh_and_layout run
 //
-// The mesh has three axes. The array is cut along two of them; ranks that
-// differ only in the third hold copies, of which belay writes one.
+// The mesh has three axes. The array is partitioned along two of them; ranks
+// that differ only in the third hold replicas, of which belay writes one.
 
 #include <mpi.h>
 
@@ -16,13 +16,13 @@
 
 namespace {
 
-// 10 rows and 7 columns divide by no mesh: uneven pieces are fine.
+// No mesh divides 10 rows and 7 columns evenly: uneven pieces are fine.
 const belay::Shape kShape = {10, 7};
 
-// What the element at row r and column c must be.
+// Returns the expected element at row r and column c.
 double Expected(int64_t r, int64_t c) { return 100.0 * r + c; }
 
-// The elements of `box`, dense and row-major.
+// Returns the elements of `box`, dense and row-major.
 std::vector<double> ValuesOf(const belay::Box& box) {
   std::vector<double> values;
   for (int64_t r = 0; r < box.shape[0]; ++r) {
@@ -39,7 +39,7 @@ belay::StatusOr<belay::Mesh> MakeMesh(int num_ranks) {
   return belay::Mesh::Create({{"x", dims[0]}, {"y", dims[1]}, {"z", dims[2]}});
 }
 
-// LocalBox is pure arithmetic: any rank can ask for any other's piece.
+// LocalBox is pure arithmetic: any rank can compute the piece of any other.
 void PrintLayout(const belay::Layout& layout) {
   std::printf("layout %s of an array %s\n", layout.ToString().c_str(),
               belay::ShapeText(kShape).c_str());
@@ -85,14 +85,14 @@ belay::Status Run(const std::string& dir) {
   const auto mesh = MakeMesh(comm->size());
   if (!mesh.ok()) return mesh.status();
 
-  // Rows over mesh axis x, columns over y; z holds copies.
+  // Rows over mesh axis x, columns over y, replicas along z.
   const auto grid = belay::Layout::Create(*mesh, {{"x"}, {"y"}});
   if (!grid.ok()) return grid.status();
   if (comm->rank() == 0) PrintLayout(*grid);
   belay::Status status = SaveLaidOut(*comm, dir, *grid);
   if (!status.ok()) return status;
 
-  // A file does not know how it was cut: read rows over all ranks, no copies.
+  // A restore may use any layout: read rows over all ranks, without replicas.
   const auto rows = belay::Layout::Create(*mesh, {{"x", "y", "z"}, {}});
   if (!rows.ok()) return rows.status();
   status = RestoreLaidOut(*comm, dir, *rows);

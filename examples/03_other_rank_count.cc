@@ -3,8 +3,8 @@
 //   mpirun -n 4 ./03_other_rank_count run save
 //   mpirun -n 3 ./03_other_rank_count run load
 //
-// The saving job cuts the array by rows, the loading job by columns. Neither
-// knows of the other.
+// The saving job partitions the array by rows, the loading job by columns.
+// Neither knows about the other.
 
 #include <mpi.h>
 
@@ -22,7 +22,7 @@ constexpr int64_t kStep = 7;
 
 int64_t Expected(int64_t row, int64_t column) { return row * 1000 + column; }
 
-// What one rank holds in either job.
+// The data of one rank in either job.
 struct Job {
   belay::Box box;
   std::vector<int64_t> table;  // the elements of box, dense and row-major
@@ -32,7 +32,7 @@ struct Job {
 };
 
 // Fills in `job` with this rank's piece of the table when array axis `axis` is
-// cut over all ranks.
+// partitioned over all ranks.
 belay::Status Describe(const belay::Comm& comm, int axis, Job& job) {
   const auto mesh = belay::Mesh::Create({{"ranks", comm.size()}});
   if (!mesh.ok()) return mesh.status();

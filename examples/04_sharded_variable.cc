@@ -1,4 +1,5 @@
-// Adds to rows of a table in pieces, saves it, restores it into other pieces.
+// Adds to rows of a table that is split into components, saves it, and restores
+// it into different components.
 //
 //   mpirun -n 4 ./04_sharded_variable run
 
@@ -15,12 +16,13 @@
 namespace {
 
 belay::Status SaveAndRestore(const belay::Comm& comm, const std::string& dir) {
-  // 1000 rows of 256 bytes, in as few components of at most 64 KiB as it takes.
+  // 1000 rows of 256 bytes, in the smallest number of components of at most 64
+  // KiB.
   auto table = belay::CreateShardedVariable(comm, "table", belay::DType::kF32,
                                             {1000, 64}, belay::MaxSize(65536));
   if (!table.ok()) return table.status();
   const std::vector<float> ones(2 * 64, 1.0f);
-  belay::Status added = belay::ScatterAdd(  // each rank, wherever the rows are
+  belay::Status added = belay::ScatterAdd(  // each rank, for rows on any rank
       comm, *table, belay::Tensor::Of<int64_t>({2}, {500, 0}),
       belay::Tensor::Of<float>({2, 64}, ones));
   if (!added.ok()) return added;

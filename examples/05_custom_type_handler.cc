@@ -1,10 +1,10 @@
-// Stores a type of its own: a sparse matrix, cut by rows over the ranks.
+// Stores a custom type: a sparse matrix, partitioned by rows over the ranks.
 //
 //   mpirun -n 4 ./05_custom_type_handler run save
 //   mpirun -n 3 ./05_custom_type_handler run load
 //
-// The loading job has other rows on each rank, and does not know how many
-// entries they have.
+// In the loading job, each rank has different rows, and does not know how many
+// entries these have.
 
 #include <mpi.h>
 
@@ -51,7 +51,7 @@ class SparseMatrixHandler : public belay::Handler<SparseMatrix> {
       return absl::FailedPreconditionError("no sparse matrix is stored");
     }
     m.num_entries = columns->shape[0];
-    // Where a row begins is the end of the one before.
+    // The start of a row is the end of the row before.
     if (m.first_row > 0) m.ends.insert(m.ends.begin(), 0);
     AddEnds(m, m.first_row > 0 ? m.first_row - 1 : 0, parts);
     return absl::OkStatus();
@@ -81,14 +81,14 @@ class SparseMatrixHandler : public belay::Handler<SparseMatrix> {
   }
 };
 
-// The matrix of the example: row i has i % 7 entries.
+// The matrix of this example: row i has i % 7 entries.
 constexpr int64_t kRows = 1000;
 
 int64_t EntriesBefore(int64_t row) {
   return row / 7 * 21 + (row % 7) * (row % 7 - 1) / 2;
 }
 
-// The rows of one rank, without their entries.
+// Returns the rows of one rank, without their entries.
 SparseMatrix RowsOf(const belay::Comm& comm) {
   SparseMatrix m;
   m.num_rows = kRows;

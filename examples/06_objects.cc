@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kSize = 64;
 
-// A dense layer whose rows are cut over the ranks.
+// A dense layer whose rows are partitioned over the ranks.
 struct Dense {
   Dense(const belay::Layout& cut, int rank)
       : layout(cut),
@@ -35,7 +35,7 @@ struct Dense {
   std::vector<float> kernel, bias;
 };
 
-// What Adam keeps for the kernels.
+// Adam's state for the kernels.
 struct Adam {
   explicit Adam(std::vector<Dense>& of)
       : layers(of),
@@ -90,7 +90,7 @@ belay::Status SaveAndRestore(const belay::Comm& comm, const std::string& dir) {
   auto saved = checkpoint.Save(dir, {.overwrite = true});
   if (!saved.ok()) return saved.status();
 
-  // A new program, which has no optimizer yet.
+  // A new program without an optimizer.
   std::vector<Dense> other(2, Dense(*layout, comm.rank()));
   random.seed(0);
   Adam* optimizer = nullptr;
@@ -104,7 +104,7 @@ belay::Status SaveAndRestore(const belay::Comm& comm, const std::string& dir) {
   if (!status.ok()) return status.status();
   if (comm.rank() == 0) std::printf("%s\n", status->ToString().c_str());
 
-  // Now it has one.
+  // Now it creates one.
   Adam late(other);
   optimizer = &late;
   status = later.RestoreDeferred();

@@ -1,15 +1,15 @@
 // Heat on a plate: a stencil with ghost cells, on any number of ranks.
 //
 //   mpirun -n 4 ./07_stencil run 200          # saves every 50 steps
-//   mpirun -n 3 ./07_stencil run 400          # goes on from step 200
+//   mpirun -n 3 ./07_stencil run 400          # continues from step 200
 //
 // Each rank owns some rows of the plate, with one row of ghost cells above and
-// below and one column at each side. What is saved is what is owned, one array
-// for all ranks. A restore fills the ghost cells as well, so that no exchange
-// is needed before the first step. The field is the same to the last bit,
-// however often the run was stopped, and on however many ranks it went on.
+// below and one column at each side. A checkpoint has the owned cells, as one
+// array for all ranks. A restore also fills the ghost cells, so no exchange is
+// needed before the first step. The field is the same to the last bit, however
+// often the run was stopped and on however many ranks it continued.
 //
-// A third argument kills the job in that step, without a word.
+// With a third argument, the job kills itself in that step, without a message.
 
 #include <mpi.h>
 
@@ -31,7 +31,7 @@ constexpr int64_t kColumns = 64;
 constexpr int64_t kWidth = kColumns + 2;  // with the ghost cells
 constexpr int64_t kSaveEvery = 50;
 
-// What one rank holds of the plate.
+// The part of the plate that one rank holds.
 struct Plate {
   belay::Box owned;         // of the whole plate
   std::vector<double> now;  // rows of kWidth, one more above and below
@@ -51,7 +51,7 @@ Plate Cut(int rank, int size) {
   return plate;
 }
 
-// A hot spot, away from the edges, which stay cold.
+// Starts with a hot spot away from the edges, which stay cold.
 void Start(Plate& plate) {
   for (int64_t i = 0; i < plate.rows(); ++i) {
     for (int64_t j = 0; j < kColumns; ++j) {
@@ -74,7 +74,7 @@ void Exchange(Plate& plate, int rank, int size) {
                MPI_STATUS_IGNORE);
 }
 
-// One step; uses the ghost cells as they are.
+// Does one step, with the current ghost cells.
 void Step(Plate& plate) {
   std::vector<double> next = plate.now;
   for (int64_t i = 0; i < plate.rows(); ++i) {
@@ -89,7 +89,7 @@ void Step(Plate& plate) {
   ++plate.step;
 }
 
-// A number that any other bit of the field would change.
+// Returns a number that changes if any bit of the field differs.
 uint64_t Digest(Plate& plate) {
   uint64_t sum = 0;
   for (int64_t i = 0; i < plate.rows(); ++i) {

@@ -1,15 +1,16 @@
 // Particles in a box, which move from rank to rank, on any number of ranks.
 //
 //   mpirun -n 4 ./08_particles run 200         # saves every 50 steps
-//   mpirun -n 3 ./08_particles run 400         # goes on from step 200
+//   mpirun -n 3 ./08_particles run 400         # continues from step 200
 //
-// Each rank owns the particles of a slab of the box: any number of them,
-// another one in each step. What is saved is one array of each quantity, the
-// particles of all ranks one behind the other. As many ranks as have saved get
-// their own back, other ranks an even part of all, and what they got goes to
-// the slabs in which it is.
+// Each rank owns the particles of a slab of the box: their number differs
+// between ranks and changes in each step. The checkpoint has one array for each
+// quantity, with the particles of all ranks one after another. If the number of
+// ranks is unchanged, each rank gets its own particles back. Otherwise each
+// gets an even part of all, and then sends the particles to the ranks that own
+// their slabs.
 //
-// A third argument kills the job in that step, without a word.
+// With a third argument, the job kills itself in that step, without a message.
 
 #include <mpi.h>
 
@@ -35,7 +36,7 @@ constexpr int64_t kParticles = 20000;
 constexpr int64_t kSaveEvery = 50;
 constexpr double kTime = 0.01;  // of a step
 
-// Those of one rank. Quantities of a particle stand at the same place.
+// The particles of one rank. All quantities of a particle have the same index.
 struct Particles {
   std::vector<int64_t> id;
   std::vector<Vector> position;  // each coordinate from 0 to before 1
@@ -43,12 +44,12 @@ struct Particles {
   int64_t step = 0;
 };
 
-// The rank in whose slab a place is.
+// Returns the rank whose slab contains a position.
 int OwnerOf(const Vector& position, int size) {
   return std::min(static_cast<int>(position[0] * size), size - 1);
 }
 
-// A number from 0 to 1 that looks random.
+// Returns a pseudorandom number from 0 to 1.
 double Noise(int64_t id, int which) {
   uint64_t bits = static_cast<uint64_t>(id) * 6 + static_cast<uint64_t>(which);
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
@@ -67,7 +68,7 @@ void Start(int rank, int size, Particles& mine) {
   }
 }
 
-// Moves all particles, which come back at the other side of the box.
+// Moves all particles; those that leave the box reenter on the other side.
 void Step(Particles& mine) {
   for (size_t i = 0; i < mine.id.size(); ++i) {
     for (size_t axis = 0; axis < 3; ++axis) {
@@ -80,14 +81,14 @@ void Step(Particles& mine) {
   ++mine.step;
 }
 
-// Particle by particle, as it travels.
+// A particle, packed for a message.
 struct Packed {
   int64_t id;
   Vector position;
   Vector velocity;
 };
 
-// Sends particles that have left the slab to the rank in whose slab they are.
+// Sends particles that have left the slab to the ranks that own their slabs.
 void Migrate(int rank, int size, Particles& mine) {
   std::vector<std::vector<Packed>> to(static_cast<size_t>(size));
   Particles stay{.step = mine.step};
@@ -126,14 +127,14 @@ void Migrate(int rank, int size, Particles& mine) {
     stay.position.push_back(one.position);
     stay.velocity.push_back(one.velocity);
   }
-  // In place: the State has borrowed these vectors.
+  // Assign in place: the State borrows these vectors.
   mine.id = std::move(stay.id);
   mine.position = std::move(stay.position);
   mine.velocity = std::move(stay.velocity);
 }
 
-// A number that any other bit of any particle would change, in whatever order
-// they stand.
+// Returns a number that changes if any bit of any particle differs, whatever
+// their order.
 uint64_t Digest(const Particles& mine) {
   uint64_t sum = 0;
   for (size_t i = 0; i < mine.id.size(); ++i) {
@@ -157,7 +158,7 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
   const int rank = comm->rank(), size = comm->size();
   Particles mine;
 
-  // Rows of three arrays that stand at the same place stay together.
+  // Rows at the same index of the three arrays stay together.
   belay::State state;
   state.AddRows("particles/id", mine.id);
   state.AddRows("particles/position", mine.position);
@@ -166,8 +167,9 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
 
   const auto restored = belay::Check(belay::RestoreLatest(*comm, dir, state));
   if (restored) {
-    // On as many ranks each has its own again; on others an even part of all,
-    // from which the particles go home as in any other step.
+    // If the number of ranks is unchanged, each rank has its own particles
+    // again. Otherwise it has an even part of all, and the particles migrate as
+    // in any step.
     Migrate(rank, size, mine);
     if (rank == 0) {
       std::printf("going on from step %lld on %d ranks\n",

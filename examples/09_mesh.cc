@@ -1,17 +1,18 @@
 // Sound on an unstructured mesh, on any number of ranks.
 //
 //   mpirun -n 4 ./09_mesh run 200             # saves every 50 steps
-//   mpirun -n 3 ./09_mesh run 400             # goes on from step 200
+//   mpirun -n 3 ./09_mesh run 400             # continues from step 200
 //
-// The number of a cell says nothing about where it is. A partitioner gives each
+// The number of a cell is unrelated to its position. A partitioner assigns each
 // rank the cells that it owns; their neighbors on other ranks are its ghost
-// cells. What is saved is what is owned: one array of each quantity, in the
-// order of the numbers. Each run partitions the mesh anew and restores, by
-// their numbers, the cells that it needs, ghost cells among them, so that no
+// cells. A checkpoint has the owned cells: one array for each quantity, in the
+// order of the cell numbers. Each run partitions the mesh again and restores
+// the cells that it needs by their numbers, including ghost cells, so no
 // exchange is needed before the first step. The result is the same to the last
-// bit, however often the run was stopped, and on however many ranks it went on.
+// bit, however often the run was stopped and on however many ranks it
+// continued.
 //
-// A third argument kills the job in that step, without a word.
+// With a third argument, the job kills itself in that step, without a message.
 
 #include <mpi.h>
 
@@ -48,8 +49,8 @@ struct Cell {
   std::vector<size_t> neighbors;  // their numbers, ascending
 };
 
-// All cells by their numbers, on every rank; other codes read them from a file.
-// The centers are the corners of triangles, and sides of these link neighbors.
+// Returns all cells by number, on every rank; a real code would read them from
+// a file. The centers are corners of triangles, whose sides connect neighbors.
 std::vector<Cell> MakeMesh() {
   std::mt19937 random(9);
   std::vector<size_t> number(kCells);
@@ -76,16 +77,16 @@ std::vector<Cell> MakeMesh() {
   return mesh;
 }
 
-// What one rank has of the mesh, all by numbers of cells.
+// The part of the mesh on one rank; all members hold cell numbers.
 struct Part {
   std::vector<size_t> owned;
   std::vector<size_t> local;               // `owned`, then the ghost cells
   std::vector<size_t> place;               // of each number in `local`
   std::map<int, std::set<size_t>> ghosts;  // by the rank that owns them
-  std::map<int, std::set<size_t>> sent;    // by the rank that asks for them
+  std::map<int, std::set<size_t>> sent;    // by the rank that needs them
 };
 
-// The partitioner: the rank in whose strip a cell is.
+// The partitioner: returns the rank whose strip contains the cell.
 int OwnerOf(const Cell& cell, int size) {
   return static_cast<int>(cell.center[0] / kSide * size);
 }
@@ -117,7 +118,7 @@ struct Sound {
   int64_t step = 0;
 };
 
-// A bang in a corner, and silence elsewhere.
+// Starts with a bang in a corner, and silence elsewhere.
 void Start(const std::vector<Cell>& mesh, const Part& part, Sound& sound) {
   for (const size_t id : part.local) {
     const Vector& at = mesh[id].center;
@@ -126,7 +127,7 @@ void Start(const std::vector<Cell>& mesh, const Part& part, Sound& sound) {
   }
 }
 
-// Appends the values of the ghost cells to those of the cells that are owned.
+// Appends the values of the ghost cells to those of the owned cells.
 template <typename T>
 void Exchange(const Part& part, std::vector<T>& values) {
   const auto bytes = [](const std::set<size_t>& ids) {
@@ -176,7 +177,7 @@ void Step(const std::vector<Cell>& mesh, const Part& part, Sound& sound) {
   sound = std::move(next);
 }
 
-// A number that any other bit of any cell would change.
+// Returns a number that changes if any bit of any cell differs.
 uint64_t Digest(const Part& part, const Sound& sound) {
   uint64_t sum = 0;
   for (size_t i = 0; i < part.owned.size(); ++i) {
@@ -199,8 +200,9 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
   const Part part = Cut(mesh, rank, size);
   Sound sound;
 
-  // The ids are read in each save and restore. A restore gives any cell to any
-  // ranks, so it fills ghost cells as well; a save takes each from one rank.
+  // Each save and restore reads the ids. In a restore, several ranks may
+  // request a cell, so it also fills ghost cells; in a save, each cell must
+  // come from one rank.
   std::vector<size_t> ids = part.local;
   belay::State state;
   state.AddRowsById("cells/pressure", ids, sound.pressure, {.count = kCells});

@@ -1,17 +1,18 @@
 // Conjugate gradients for a sparse system, on any number of ranks.
 //
 //   mpirun -n 4 ./10_conjugate_gradient run 200   # at most 200 iterations
-//   mpirun -n 3 ./10_conjugate_gradient run 2000  # goes on from iteration 200
+//   mpirun -n 3 ./10_conjugate_gradient run 2000  # continues from 200
 //
-// The system is the heat of a plate that conducts well here and badly there.
-// Each rank has the unknowns of some lines. A manager saves every 50
-// iterations, and keeps the newest two steps. What is saved is what an
-// iteration leaves to the next one: three vectors and a scalar. All else
-// follows from the problem, or each iteration makes it anew. The solution is
-// the same to the last bit, after as many iterations, however often the run was
-// stopped, and on however many ranks it went on.
+// The system describes the heat of a plate whose conductance varies from place
+// to place. Each rank has the unknowns of some lines. A manager saves every 50
+// iterations, and keeps the newest two steps. A checkpoint has what one
+// iteration passes to the next: three vectors and a scalar. Everything else
+// follows from the problem, or is computed again in each iteration. After the
+// same number of iterations, the solution is the same to the last bit, however
+// often the run was stopped and on however many ranks it continued.
 //
-// A third argument kills the job in that iteration, without a word.
+// With a third argument, the job kills itself in that iteration, without a
+// message.
 
 #include <mpi.h>
 
@@ -39,7 +40,7 @@ constexpr double kTolerance = 1e-10;
 
 using Values = std::vector<double>;
 
-// What one rank has.
+// The data of one rank.
 struct Solver {
   int64_t first = 0, lines = 0;  // of the plate
   // Saved:
@@ -48,16 +49,17 @@ struct Solver {
   Values p;          // the direction of the next iteration
   double rz = 0;     // r times the preconditioned r
   int64_t step = 0;  // iterations so far
-  // Not saved, because the problem says what they are:
+  // Not saved, because they follow from the problem:
   Values diagonal;      // of the matrix: the preconditioner
   double first_rz = 0;  // rz before the first iteration
   // Not saved, because each iteration fills them before it reads them:
   Values ap;            // the matrix times p
-  Values above, below;  // lines of p that the neighbors have
+  Values above, below;  // lines of p on the neighbors
 };
 
-// From 1 to 16: how well a place conducts to the next one in its line, or to
-// the one in the next line. Line -1 and column -1 are the edges of the plate.
+// Returns the conductance, from 1 to 16, from a place to the next one in its
+// line, or to the one in the next line. Line -1 and column -1 are the edges of
+// the plate.
 double Conductance(int64_t line, int64_t column, bool in_line) {
   auto bits = static_cast<uint64_t>((line + 1) * (kWidth + 1) + column + 1);
   bits = (2 * bits + (in_line ? 1 : 0)) * 0xbf58476d1ce4e5b9;
@@ -65,9 +67,10 @@ double Conductance(int64_t line, int64_t column, bool in_line) {
   return static_cast<double>(1 + (bits >> 60));
 }
 
-// The sum over all ranks of a[i] * b[i]: of each line first, to which the ranks
-// that do not have it add 0, and then of the lines in their order. It is the
-// same to the last bit on any number of ranks, as one sum of each rank is not.
+// Returns the sum of a[i] * b[i] over all ranks. It adds up each line first
+// (ranks that do not have the line contribute 0) and then the lines in order.
+// Unlike a sum of one partial sum per rank, the result is the same to the last
+// bit on any number of ranks.
 double Dot(const Solver& my, const Values& a, const Values& b) {
   Values lines(kLines);
   for (size_t i = 0; i < a.size(); ++i) {
@@ -78,7 +81,7 @@ double Dot(const Solver& my, const Values& a, const Values& b) {
   return std::accumulate(lines.begin(), lines.end(), 0.0);
 }
 
-// Gets the lines of p above and below. Those outside the plate stay 0.
+// Gets the lines of p above and below. Lines outside the plate stay 0.
 void Exchange(Solver& my, int rank, int size) {
   const int up = rank > 0 ? rank - 1 : MPI_PROC_NULL;
   const int down = rank + 1 < size ? rank + 1 : MPI_PROC_NULL;
@@ -89,7 +92,7 @@ void Exchange(Solver& my, int rank, int size) {
                MPI_DOUBLE, up, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-// ap = the matrix times p.
+// Computes ap = the matrix times p.
 void Multiply(Solver& my) {
   const auto at = [&](int64_t line, int64_t column) {
     const auto i = static_cast<size_t>(column);
@@ -111,14 +114,15 @@ void Multiply(Solver& my) {
   }
 }
 
-// The residual, preconditioned.
+// Returns the preconditioned residual.
 Values Precondition(const Solver& my) {
   Values z = my.r;
   for (size_t i = 0; i < z.size(); ++i) z[i] /= my.diagonal[i];
   return z;
 }
 
-// What comes before the first iteration: x is 0, and each place is heated.
+// Returns the data before the first iteration: x is 0, and each place is
+// heated.
 Solver Start(int rank, int size) {
   Solver my{.first = kLines * rank / size};
   my.lines = kLines * (rank + 1) / size - my.first;
@@ -157,7 +161,7 @@ void Iterate(Solver& my, int rank, int size) {
   ++my.step;
 }
 
-// A number that any other bit of the solution would change.
+// Returns a number that changes if any bit of the solution differs.
 uint64_t Digest(const Solver& my) {
   uint64_t sum = 0;
   auto place = static_cast<uint64_t>(my.first * kWidth);
@@ -196,9 +200,9 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
   while (my.step < steps && my.rz > kTolerance * kTolerance * my.first_rz) {
     if (my.step == die_at && rank == size - 1) std::raise(SIGKILL);
     Iterate(my, rank, size);
-    belay::Check(manager.Save(my.step));  // where the interval asks for it
+    belay::Check(manager.Save(my.step));  // if the interval requires it
   }
-  // The interval may have left out the end.
+  // The interval may have skipped the last iteration.
   if (manager.LatestStep() != my.step) {
     belay::Check(manager.Save(my.step, {.force = true}));
   }

@@ -1,14 +1,14 @@
-// Saves every step while the next one is computed, and goes on after a kill.
+// Saves every step while the next one is computed, and continues after a kill.
 //
-//   mpirun -n 4 ./11_background_saves run 20   # steps in all
-//   mpirun -n 3 ./11_background_saves run 40   # goes on from step 20
+//   mpirun -n 4 ./11_background_saves run 20   # total number of steps
+//   mpirun -n 3 ./11_background_saves run 40   # continues from step 20
 //
-// A table is cut by rows over the ranks. Each step changes every number of it,
-// at once after Save has returned: what is written is what was there then. At
-// the end each rank computes its rows again from the start, without a
-// checkpoint, and compares.
+// A table is partitioned by rows over the ranks. Each step changes every number
+// of the table as soon as Save has returned; the checkpoint has the values from
+// before. At the end each rank recomputes its rows from the start, without a
+// checkpoint, and compares them.
 //
-// A third argument kills the job in that step, without a word.
+// With a third argument, the job kills itself in that step, without a message.
 
 #include <mpi.h>
 
@@ -70,7 +70,7 @@ belay::Status Run(const std::string& dir, int64_t steps, int64_t kill_at) {
   while (rows.step < steps) {
     Advance(rows);
     if (rows.step == kill_at) raise(SIGKILL);
-    // Waits for the step before, copies the values, and returns.
+    // Waits for the previous step, copies the values, and returns.
     auto pending = saver.Save(dir, rows.step, state);
     if (!pending.ok()) return pending.status();
   }

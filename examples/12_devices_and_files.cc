@@ -6,9 +6,9 @@
 //   python3 read_merged_index.py run/step_00000001/index.h5
 //
 // Each rank is a task with two devices, and each device holds some rows of the
-// model. A policy of the program sorts the pieces of each task into groups, all
-// ranks write with collective HDF5 into files of each task, and rank 0 writes
-// the index, which merges the pieces and has the graph of the objects.
+// model. A custom policy sorts the pieces of each task into groups. All ranks
+// write with collective HDF5 to one file per task and group. Rank 0 writes the
+// index, which merges the pieces and has the object graph.
 
 #include <mpi.h>
 
@@ -29,7 +29,7 @@ namespace {
 constexpr int kDevices = 2;  // of each task
 constexpr int64_t kColumns = 3;
 
-// The rows of an array that one rank holds, each device a part of them.
+// The rows of an array that one rank holds, with a part on each device.
 struct Table {
   Table(int rank, int ranks, float first) {
     num_rows = int64_t{kDevices} * 2 * ranks;
@@ -44,7 +44,7 @@ struct Table {
 
   int64_t num_rows = 0;  // of all ranks
   std::vector<belay::Box> boxes;
-  std::vector<float> on_device[kDevices];  // copies of its memory
+  std::vector<float> on_device[kDevices];  // copies of device memory
 };
 
 // Lists one shard for each device, under the name of that device.
@@ -83,9 +83,9 @@ struct Model {
   double rate = 0.125;
 };
 
-// One group for each device of a node, and one for what lies on none: a task
-// writes them into a file each. It is called on rank 0, for one task after the
-// other, and prints what it gets.
+// Makes one group for each device of a node, and one for pieces on no device; a
+// task writes each group to its own file. It is called on rank 0, for one task
+// after another, and prints its input.
 belay::StatusOr<belay::Grouping> GroupByDevice(
     const std::vector<belay::ShardableTensor>& pieces) {
   std::map<std::pair<std::string, int>, belay::ShardGroup> groups;

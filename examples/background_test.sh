@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A program that saves in the background is killed in the middle of a save, and
-# goes on with other ranks from a step that is whole.
+# Checks that a program that saves in the background, and is killed in the
+# middle of a save, continues on another number of ranks from a complete step.
 #
 # usage: background_test.sh MPIRUN PROGRAM DIR
 set -euo pipefail

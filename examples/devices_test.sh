@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What 12_devices_and_files, `belay ls --shards` and h5py print of its step.
+# Checks what 12_devices_and_files, `belay ls --shards` and h5py print about its
+# step.
 #
 # usage: devices_test.sh EXPECTED MPIRUN PROGRAM BELAY DIR [PYTHON SCRIPT]
 set -euo pipefail

@@ -1,7 +1,7 @@
-"""Reads what 12_devices_and_files has saved: read_merged_index.py INDEX.
+"""Reads the step of 12_devices_and_files: read_merged_index.py INDEX.
 
-h5py alone: the index has each array whole, put together from the files of all
-tasks, and the graph of the objects as columns.
+Needs only h5py: in the index, each array is complete, assembled from the files
+of all tasks, and the object graph is stored as columns.
 """
 
 import sys

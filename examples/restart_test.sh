@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A program that was killed and went on with fewer ranks has the same result as
-# one that was never stopped: solver_test.sh in three runs.
+# Checks that a program that was killed and continued on fewer ranks has the
+# same result as one that was never stopped: a short version of solver_test.sh,
+# with three runs.
 #
 # usage: restart_test.sh MPIRUN PROGRAM DIR
 set -euo pipefail

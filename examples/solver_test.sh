@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A solver that was killed and went on with other ranks has the same result as
-# one that was never stopped.
+# Checks that a solver that was killed and continued on another number of ranks
+# has the same result as one that was never stopped.
 #
 # usage: solver_test.sh MPIRUN PROGRAM DIR
 set -euo pipefail
@@ -17,7 +17,7 @@ grep -q "going on from step 100 on 3 ranks" "$dir/again"
 grep -q "going on from step 150 on 1 rank" "$dir/last"
 last=$(tail -n 1 "$dir/last")
 [[ $last == "$whole" ]] || { echo "other results: $whole and $last"; exit 1; }
-# As many ranks as before go on as well.
+# Continuing on the same number of ranks also works.
 "$mpirun" 4 "$program" "$dir/same" 150 >"$dir/first"
 same=$("$mpirun" 4 "$program" "$dir/same" 200 | tail -n 1)
 [[ $same == "$whole" ]] || { echo "other results: $whole and $same"; exit 1; }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Returns the belay_dtype that stores a type of Fortran, 0 if there is none.
-// The type codes of some kinds may be equal, so this is no switch.
+// Returns the belay_dtype that stores a Fortran type; 0 if there is none. Not a
+// switch, because the type codes of some kinds may be equal.
 static int DTypeOf(CFI_type_t type, size_t bytes) {
   const struct {
     CFI_type_t type;
@@ -22,7 +22,7 @@ static int DTypeOf(CFI_type_t type, size_t bytes) {
   for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
     if (known[i].type == type) return known[i].dtype;
   }
-#ifdef CFI_type_Logical  // gfortran: other kinds of logical are whole numbers
+#ifdef CFI_type_Logical  // gfortran: other kinds of logical are integers
   if ((type & CFI_type_mask) == CFI_type_Logical) {
     return bytes == 2   ? BELAY_I16
            : bytes == 4 ? BELAY_I32

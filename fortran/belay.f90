@@ -9,8 +9,8 @@
 !       start=[1, first_row])
 !   call belay_save(comm, "run", step, state)
 !
-! Every subroutine that can fail has a last argument ierr. Without it an error
-! ends all ranks of the job with its text.
+! Every subroutine that can fail has an optional last argument ierr. Without it,
+! an error is printed and ends all ranks of the job.
 
 module belay
   use belay_base, except_finish => finish, except_handle => handle_of

@@ -8,8 +8,8 @@ module belay_base
   implicit none
   private
 
-  ! The objects of the module. NAME_create, or belay_reader_open, makes one, and
-  ! NAME_free or NAME_close frees it.
+  ! Handles of the module's objects. NAME_create, or belay_reader_open, creates
+  ! one, and NAME_free or NAME_close frees it.
   type, public :: belay_comm
     type(c_ptr) :: handle = c_null_ptr
   end type
@@ -17,7 +17,7 @@ module belay_base
     type(c_ptr) :: handle = c_null_ptr
   end type
 
-  ! The codes of errors.
+  ! Error codes.
   integer, parameter, public :: &
       belay_ok = 0, belay_cancelled = 1, belay_unknown = 2, &
       belay_invalid_argument = 3, belay_deadline_exceeded = 4, &
@@ -31,7 +31,7 @@ module belay_base
   ! The exit code of a program that has stopped in time, for its batch script.
   integer, parameter, public :: belay_stopped_exit_code = 85
 
-  ! As a result: no step. Real steps are not negative.
+  ! As a result: no step. Numbers of steps are never negative.
   integer(int64), parameter, public :: belay_no_step = -1
 
   public :: belay_error_message, belay_code_name, belay_version
@@ -40,7 +40,7 @@ module belay_base
       belay_options_free
   public :: finish, handle_of
 
-  ! Duplicates a communicator of mpi_f08, of the module mpi or of mpif.h.
+  ! Duplicates a communicator of module mpi_f08, module mpi or mpif.h.
   ! Collective.
   interface belay_comm_create
     module procedure comm_create_f08, comm_create_integer, &
@@ -55,7 +55,8 @@ module belay_base
 
 contains
 
-  ! Returns the text of the last error. Local. Says so if ids in it count from 0.
+  ! Returns the text of the last error. Local. If the text has ids, it adds that
+  ! these count from 0.
   function belay_error_message() result(text)
     character(len=:), allocatable :: text
     text = to_fortran(c_error_message())
@@ -77,8 +78,8 @@ contains
     text = to_fortran(c_version())
   end function
 
-  ! Gives the caller the code of an error. A caller that does not take it is
-  ! ended, with all ranks of its job.
+  ! Returns an error code to the caller in `ierr`. If that is absent, an error
+  ! ends all ranks of the job.
   subroutine finish(code, ierr)
     integer(c_int), intent(in) :: code
     integer, intent(out), optional :: ierr
@@ -135,7 +136,7 @@ contains
     call finish(c_comm_free(comm%handle), ierr)
   end subroutine
 
-  ! Creates options, all with their defaults. Local.
+  ! Creates options with their default values. Local.
   subroutine belay_options_create(options, ierr)
     type(belay_options), intent(out) :: options
     integer, intent(out), optional :: ierr

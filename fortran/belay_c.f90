@@ -388,14 +388,14 @@ module belay_c
 
 contains
 
-  ! Text of Fortran as C reads it, without blanks at its end.
+  ! Returns a Fortran text as a C string, without trailing blanks.
   pure function to_c(text) result(bytes)
     character(len=*), intent(in) :: text
     character(len=:, kind=c_char), allocatable :: bytes
     bytes = trim(text)//c_null_char
   end function
 
-  ! Text of C, up to its zero byte; "" for a null pointer.
+  ! Returns a C string as a Fortran text; "" for a null pointer.
   function to_fortran(text) result(copy)
     type(c_ptr), intent(in) :: text
     character(len=:), allocatable :: copy
@@ -418,7 +418,8 @@ contains
     end do
   end function
 
-  ! The number that the functions of C take for the newest step.
+  ! Returns `step` or, if it is absent, the number that selects the newest step
+  ! in C.
   pure function step_or_latest(step) result(number)
     integer(c_int64_t), intent(in), optional :: step
     integer(c_int64_t) :: number

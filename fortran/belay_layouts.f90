@@ -13,11 +13,11 @@ module belay_layouts
   public :: belay_layout_box, belay_layout_on_ranks
 
   ! As belay_add_piece, for an array `value` that holds ghost cells around the
-  ! piece, which a restore fills where they lie inside the array. Local. `start`
-  ! is the index of the first element of the piece itself. `ghosts` has the
-  ! number of ghost cells for each axis, before the piece and, unless
-  ! `ghosts_after` is given, after it. Ghost cells past one end of an axis that
-  ! is `periodic`, a logical of any kind, are filled from its other end. The
+  ! piece, which a restore fills if they are inside the array. Local. `start` is
+  ! the index of the first element of the piece itself. `ghosts` has the number
+  ! of ghost cells before the piece for each axis, and also after it unless
+  ! `ghosts_after` is given. If `periodic`, a logical of any kind, is true for
+  ! an axis, ghost cells beyond one end of it are filled from its other end. The
   ! integers are integer(4) or integer(8), with one number for each axis of
   ! `value`.
   interface belay_add_piece_with_ghosts
@@ -50,9 +50,9 @@ module belay_layouts
 
   ! Adds the piece that a rank holds of an array that is laid out on a mesh of
   ! ranks. Local. `layout` is a text such as "[-,x] on x=2,y=4": an array of two
-  ! axes in the order of Fortran, of which the second is cut over the mesh axis
-  ! x, on a mesh of 8 ranks, of which the last axis, y, varies fastest. "x+y"
-  ! cuts an axis over two mesh axes. `global_shape` is integer(4) or integer(8),
+  ! axes in Fortran order, the second of which is partitioned over the mesh axis
+  ! x, on a mesh of 8 ranks whose last axis, y, varies fastest. "x+y" partitions
+  ! an axis over two mesh axes. `global_shape` is integer(4) or integer(8),
   ! `rank` counts from 0.
   interface belay_add_laid_out
     subroutine add_laid_out_int32(state, key, value, layout, global_shape, rank, &
@@ -134,7 +134,7 @@ contains
     shape = int(lengths, int32)
   end subroutine
 
-  ! Returns the text of the same layout for another number of ranks. Local.
+  ! Returns the same layout for another number of ranks, as text. Local.
   ! "[-,x] on x=2,y=4" becomes "[-,x] on x=3,y=2" on 6 ranks.
   subroutine belay_layout_on_ranks(layout, ranks, text, ierr)
     character(len=*), intent(in) :: layout

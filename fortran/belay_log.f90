@@ -7,15 +7,15 @@ module belay_log
   implicit none
   private
 
-  ! Duration of each stage; a save or a restore is done; done, but needs
-  ! attention; failed, and the caller gets the same error.
+  ! Debug: duration of each stage. Info: a save or a restore is done. Warning:
+  ! done, but needs attention. Error: failed; the caller gets the same error.
   integer, parameter, public :: belay_log_debug = 0, belay_log_info = 1, &
       belay_log_warning = 2, belay_log_error = 3
 
   public :: belay_set_log
 
   abstract interface
-    ! Gets one message of one or more lines.
+    ! Receives one message of one or more lines.
     subroutine log_sink(level, message)
       integer, intent(in) :: level
       character(len=*), intent(in) :: message
@@ -39,10 +39,10 @@ module belay_log
 
 contains
 
-  ! Calls `sink(level, message)` with each message of the level `least`, by
-  ! default belay_log_info, and above. Local, for this process. Without `sink`,
-  ! the environment variable BELAY_LOG decides again. A sink must not be an
-  ! internal procedure, and must not call belay_set_log.
+  ! Makes belay call `sink(level, message)` with each message of level `least`
+  ! (default: belay_log_info) and above. Local, for this process. Without
+  ! `sink`, the environment variable BELAY_LOG decides again. A sink must not be
+  ! an internal procedure, and must not call belay_set_log.
   subroutine belay_set_log(sink, least, ierr)
     procedure(log_sink), optional :: sink
     integer, intent(in), optional :: least

@@ -27,14 +27,14 @@ module belay_readers
 
   ! Reads the box of an array that has the shape of `value` and begins at the
   ! index `start`, which counts from 1; without `start`, at the first element.
-  ! Local. The type of `value` must be the one that is stored. A scalar of type
-  ! character takes a string, cut or padded with blanks to its length.
+  ! Local. `value` must have the stored type. A scalar of type character gets a
+  ! string, truncated or padded with blanks to its length.
   interface belay_reader_read
     module procedure read_first, read_int32, read_int64
   end interface
 
   abstract interface
-    ! Gets the bytes that are done, and the bytes in all.
+    ! Receives the number of bytes done and the total number of bytes.
     subroutine verify_progress(done, total)
       import :: int64
       integer(int64), intent(in) :: done, total
@@ -108,7 +108,7 @@ contains
     call finish(c_reader_num_arrays(reader%handle, count), ierr)
   end subroutine
 
-  ! Returns the key of an array, of which the first has the index 1. Local.
+  ! Returns the key of the array with this index, which counts from 1. Local.
   subroutine belay_reader_key(reader, index, key, ierr)
     type(belay_reader), intent(in) :: reader
     integer(int64), intent(in) :: index
@@ -170,8 +170,8 @@ contains
 
   ! Reads every byte of a step, or of the newest step of a directory of steps,
   ! and compares it with its checksum. Local. Calls `progress(done, total)`, if
-  ! it is given, with bytes. Damage is belay_data_loss, with a line for each
-  ! place.
+  ! it is given, with numbers of bytes. If blocks or files are damaged, returns
+  ! belay_data_loss; the error text has a line for each.
   subroutine belay_verify(path, progress, ierr)
     character(len=*), intent(in) :: path
     procedure(verify_progress), optional :: progress

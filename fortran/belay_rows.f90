@@ -1,4 +1,4 @@
-! Rows: as many as each rank has.
+! Rows of arrays, of which each rank may have any number.
 
 module belay_rows
   use, intrinsic :: iso_c_binding
@@ -19,10 +19,10 @@ module belay_rows
   public :: belay_fields_create, belay_fields_add, belay_fields_free
   public :: belay_add_rows, belay_add_rows_by_id, belay_count_rows
 
-  ! Returns how many rows this rank gets of the rows of a key, in a step or,
-  ! without a number, in the newest one: to make room before a restore.
-  ! Collective. `dir`, `key` and `step` must be equal on all ranks. `count` is
-  ! integer(4), at most its largest number, or integer(8).
+  ! Returns how many rows of a key this rank will get from a step or, without a
+  ! number, from the newest one, so that the program can allocate memory before
+  ! a restore. Collective. `dir`, `key` and `step` must be equal on all ranks.
+  ! `count` is integer(8), or integer(4) if the number fits.
   interface belay_count_rows
     module procedure count_rows_int32, count_rows_int64
   end interface
@@ -48,8 +48,9 @@ module belay_rows
     ! Adds the rows of an array that this rank holds: the first `count` along
     ! the last axis of `value`. Local. `count` is an integer(4) or integer(8)
     ! that saves read and restores set; without it, all elements along the axis
-    ! are rows. Rows of a derived type need `fields`. Restored on as many ranks
-    ! as have saved, each gets its own back; on other numbers, an even part.
+    ! are rows. Rows of a derived type need `fields`. If the number of ranks is
+    ! the same as in the save, each rank gets its own rows back; otherwise each
+    ! gets an even part of all rows.
     subroutine belay_add_rows(state, key, value, count, fields, ierr) &
         bind(C, name="belay_fortran_add_rows")
       import
@@ -64,8 +65,8 @@ module belay_rows
     ! Adds rows with ids, such as the cells of an unstructured mesh: row i has
     ! the id ids(i). Local. `ids` are integer(4) or integer(8) and count from 1.
     ! In a save, the ids of all ranks must be 1, 2, ..., each once. A restore
-    ! gets the rows of the first `count` ids. If `total`, an integer(4) or
-    ! integer(8), is given, there must be as many rows on all ranks.
+    ! reads the rows of the first `count` ids. If `total`, an integer(4) or
+    ! integer(8), is given, it must be the total number of rows of all ranks.
     subroutine belay_add_rows_by_id(state, key, ids, value, count, total, &
         fields, ierr) bind(C, name="belay_fortran_add_rows_by_id")
       import
@@ -96,8 +97,9 @@ module belay_rows
 
 contains
 
-  ! Begins to list the components of a derived type. Local. `element` is any
-  ! element of that type, and must be allocated while components are added.
+  ! Creates an empty list of the stored components of a derived type. Local.
+  ! `element` is any element of that type, and must stay allocated while
+  ! components are added.
   subroutine belay_fields_create(element, fields, ierr)
     type(*), dimension(..), intent(in), target :: element
     type(belay_fields), intent(out) :: fields
@@ -105,9 +107,9 @@ contains
     call c_fields_create(element, fields, ierr)
   end subroutine
 
-  ! Adds a component of that element under a name: a number, an array, or one of
-  ! a derived type inside, such as p%velocity%x. Local. Components that are not
-  ! added are not stored.
+  ! Adds a component of that element under a name: a number, an array, or a
+  ! component of a nested derived type, such as p%velocity%x. Local. Components
+  ! that are not added are not stored.
   subroutine belay_fields_add(fields, name, component, ierr)
     type(belay_fields), intent(in) :: fields
     character(len=*), intent(in) :: name

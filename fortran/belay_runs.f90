@@ -63,8 +63,8 @@ contains
         saver%handle), ierr)
   end subroutine
 
-  ! Copies the values and returns; a thread writes them. Collective. Arguments
-  ! as for belay_save.
+  ! Copies the values and returns; a background thread writes them. Collective.
+  ! Arguments as for belay_save.
   subroutine belay_saver_save(saver, dir, step, state, options, ierr)
     type(belay_saver), intent(in) :: saver
     character(len=*), intent(in) :: dir
@@ -89,15 +89,15 @@ contains
     call finish(code, ierr)
   end subroutine
 
-  ! Waits for the save that is under way. Collective.
+  ! Waits for the save in progress, if there is one. Collective.
   subroutine belay_saver_wait(saver, ierr)
     type(belay_saver), intent(in) :: saver
     integer, intent(out), optional :: ierr
     call finish(c_saver_wait(saver%handle), ierr)
   end subroutine
 
-  ! With the option snapshot lazy: waits until the values are copied, before the
-  ! program changes them. Collective.
+  ! If the option snapshot is lazy, waits until the values are copied. Call it
+  ! before the program changes them. Collective.
   subroutine belay_saver_wait_for_snapshot(saver, ierr)
     type(belay_saver), intent(in) :: saver
     integer, intent(out), optional :: ierr
@@ -113,7 +113,7 @@ contains
     call finish(c_saver_committed_step(saver%handle, step), ierr)
   end subroutine
 
-  ! Waits, and frees the saver. Collective.
+  ! Waits for the save in progress and frees the saver. Collective.
   subroutine belay_saver_close(saver, ierr)
     type(belay_saver), intent(inout) :: saver
     integer, intent(out), optional :: ierr
@@ -134,7 +134,7 @@ contains
   end subroutine
 
   ! Restores the newest step that is not damaged. Collective. Returns
-  ! belay_no_step if there is none: initialize the values then.
+  ! belay_no_step if there is none; the program then initializes the values.
   subroutine belay_manager_restore_latest(manager, restored_step, options, ierr)
     type(belay_manager), intent(in) :: manager
     integer(int64), intent(out) :: restored_step
@@ -155,8 +155,9 @@ contains
         ierr)
   end subroutine
 
-  ! Sets should_save if the rules ask to save this step, or if the job must stop
-  ! and this is its last save. Collective. Call it in each step.
+  ! Sets should_save to .true. if the rules require a save of this step, or if
+  ! the job must stop and this is its last save. Collective. Call it in each
+  ! step.
   subroutine belay_manager_should_save(manager, step, should_save, ierr)
     type(belay_manager), intent(in) :: manager
     integer(int64), intent(in) :: step
@@ -169,7 +170,7 @@ contains
     call finish(code, ierr)
   end subroutine
 
-  ! Saves the step if the rules ask for it, or if `force` is true. Collective.
+  ! Saves the step if the rules require it, or if `force` is true. Collective.
   subroutine belay_manager_save(manager, step, force, saved, ierr)
     type(belay_manager), intent(in) :: manager
     integer(int64), intent(in) :: step
@@ -185,8 +186,8 @@ contains
     call finish(code, ierr)
   end subroutine
 
-  ! Sets should_stop if the ranks have agreed that the job must stop. Local. End
-  ! the program after the last save with exit code 85.
+  ! Sets should_stop to .true. if the ranks have agreed that the job must stop.
+  ! Local. After the last save, end the program with exit code 85.
   subroutine belay_manager_should_stop(manager, should_stop, ierr)
     type(belay_manager), intent(in) :: manager
     logical, intent(out) :: should_stop
@@ -222,8 +223,8 @@ contains
     call finish(c_manager_wait_for_snapshot(manager%handle), ierr)
   end subroutine
 
-  ! Sets a metric of the next step that is saved. Local. Only those of rank 0
-  ! count.
+  ! Sets a metric of the next step that is saved. Local. Only the metrics of
+  ! rank 0 are used.
   subroutine belay_manager_set_metric(manager, name, value, ierr)
     type(belay_manager), intent(in) :: manager
     character(len=*), intent(in) :: name
@@ -232,7 +233,8 @@ contains
     call finish(c_manager_set_metric(manager%handle, to_c(name), value), ierr)
   end subroutine
 
-  ! Waits, releases the run and frees the manager. Collective.
+  ! Waits for the save in the background, releases the run and frees the
+  ! manager. Collective.
   subroutine belay_manager_close(manager, ierr)
     type(belay_manager), intent(inout) :: manager
     integer, intent(out), optional :: ierr

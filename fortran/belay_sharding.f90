@@ -1,4 +1,4 @@
-! Sharding policies of the program.
+! Custom sharding policies.
 
 module belay_sharding
   use, intrinsic :: iso_c_binding
@@ -8,10 +8,10 @@ module belay_sharding
   implicit none
   private
 
-  ! A piece that a task will write, without its values. Axes and `start` are
-  ! those of Fortran; `dtype` is one such as belay_f64, `device` a text such as
-  ! "/job:train/replica:0/task:5/device:GPU:0", `node` the lowest rank that
-  ! shares memory with the task.
+  ! A piece that a task will write, without its values. Axes and `start` follow
+  ! Fortran's conventions. `dtype` is a value such as belay_f64, `device` a text
+  ! such as "/job:train/replica:0/task:5/device:GPU:0", and `node` the lowest
+  ! rank that shares memory with the task.
   type, public :: belay_shardable_tensor
     character(len=:), allocatable :: key, device
     integer :: dtype = 0
@@ -20,7 +20,7 @@ module belay_sharding
     integer :: node = 0
   end type
 
-  ! Into which groups a policy has put the pieces.
+  ! The groups into which a policy puts the pieces.
   type, public :: belay_grouping
     type(c_ptr) :: handle = c_null_ptr
   end type
@@ -38,8 +38,8 @@ module belay_sharding
   end type
 
   abstract interface
-    ! Puts each piece into one group with belay_grouping_add. Another `ierr`
-    ! than belay_ok, which it has before, ends the save on all ranks.
+    ! Puts each piece into one group with belay_grouping_add. `ierr` is belay_ok
+    ! on entry; any other value ends the save on all ranks.
     subroutine group_pieces(pieces, grouping, ierr)
       import :: belay_shardable_tensor, belay_grouping
       type(belay_shardable_tensor), intent(in) :: pieces(:)
@@ -48,14 +48,14 @@ module belay_sharding
     end subroutine
   end interface
 
-  ! More than any array has.
+  ! More axes than any array has.
   integer, parameter :: most_axes = 64
 
   public :: belay_options_set_sharding_policy, belay_grouping_add
 
-  ! Puts a piece into a group; both count from 1. Local. With `start` and
-  ! `shape` only that section of it, in the indices of the whole array: the
-  ! sections of a piece must tile it. No group may stay empty.
+  ! Puts a piece into a group; both count from 1. Local. If `start` and `shape`
+  ! are given, puts only that section of the piece, in indices of the whole
+  ! array; the sections of a piece must tile it. No group may stay empty.
   interface belay_grouping_add
     module procedure add_whole, add_int32, add_int64
   end interface
@@ -64,9 +64,9 @@ contains
 
   ! Sets the sharding policy of saves. Local. Rank 0 calls `group` once for each
   ! task that writes something. `description` names it in errors. `parameters`
-  ! is a text with all that the result depends on besides the pieces; without it
-  ! every save plans anew. `group` must not be an internal procedure, and must
-  ! not call MPI.
+  ! is a text that describes everything besides the pieces that the result
+  ! depends on; without it, every save plans again. `group` must not be an
+  ! internal procedure, and must not call MPI.
   subroutine belay_options_set_sharding_policy(options, description, group, &
       parameters, ierr)
     type(belay_options), intent(in) :: options
@@ -75,7 +75,8 @@ contains
     character(len=*), intent(in), optional :: parameters
     integer, intent(out), optional :: ierr
     type(c_ptr) :: context
-    ! The program's procedure itself, so that nothing is to be freed.
+    ! The address of the program's procedure itself, so nothing needs to be
+    ! freed.
     context = transfer(c_funloc(group), context)
     if (present(parameters)) then
       call finish(c_options_set_sharding_policy(options%handle, &
@@ -116,7 +117,7 @@ contains
     code = int(ierr, c_int)
   end function
 
-  ! Returns numbers of C, one for each axis, in the order of Fortran.
+  ! Returns numbers from C, one for each axis, in Fortran order.
   function axes(numbers, ndim) result(reversed)
     type(c_ptr), intent(in) :: numbers
     integer(c_int), intent(in) :: ndim
@@ -144,8 +145,8 @@ contains
         piece - 1_c_int64_t, for_c(start - 1), for_c(shape)), ierr)
   end subroutine
 
-  ! Returns numbers in the order of C. Zeros follow them, for axes that the
-  ! caller has left out: such a box tiles nothing.
+  ! Returns numbers in C order, followed by zeros for axes that the caller has
+  ! omitted; such a box tiles nothing.
   function for_c(numbers) result(reversed)
     integer(int64), intent(in) :: numbers(:)
     integer(c_int64_t) :: reversed(most_axes)

@@ -13,8 +13,9 @@ module belay_states
     type(c_ptr) :: handle = c_null_ptr
   end type
 
-  ! How a restore on another number of ranks treats per-rank values: as an error;
-  ! splits all values evenly, in rank order; gives all ranks those of rank 0.
+  ! How a restore on another number of ranks treats per-rank values. Error: it
+  ! fails. Even: it splits all values evenly, in rank order. First: it gives the
+  ! values of rank 0 to all ranks.
   integer, parameter, public :: belay_other_ranks_error = 0, &
       belay_other_ranks_even = 1, belay_other_ranks_first = 2
 
@@ -41,10 +42,10 @@ module belay_states
       integer(c_int), intent(out), optional :: ierr
     end subroutine
 
-    ! Adds a number or an array that every rank holds, but that may differ between
-    ! ranks, such as a time step that each of them has computed, perhaps with
-    ! another last bit. Local. A save stores the value of rank 0 and compares
-    ! nothing; a restore gives it to all ranks.
+    ! Adds a number or an array that every rank holds but that may differ
+    ! between ranks, such as a time step that each rank has computed with a
+    ! different rounding error. Local. A save stores the value of rank 0 and
+    ! compares nothing; a restore gives it to all ranks.
     subroutine belay_add_from_rank0(state, key, value, ierr) &
         bind(C, name="belay_fortran_add_from_rank0")
       import
@@ -54,8 +55,8 @@ module belay_states
       integer(c_int), intent(out), optional :: ierr
     end subroutine
 
-    ! Adds values that this rank has of its own; their number may differ between
-    ! ranks. Local. They are stored as one list, and must be contiguous.
+    ! Adds values that are separate on each rank; their number may differ
+    ! between ranks. Local. They are stored as one list, and must be contiguous.
     subroutine belay_add_per_rank(state, key, value, other_ranks, ierr) &
         bind(C, name="belay_fortran_add_per_rank")
       import
@@ -66,11 +67,11 @@ module belay_states
       integer(c_int), intent(out), optional :: ierr
     end subroutine
 
-    ! Changes where the values of a key are: after pointers were swapped, after
-    ! move_alloc, or after an array was allocated anew. Local. `value` is what
-    ! the call that added the key would get now: another type or shape than then
-    ! is an error, and so are rows. `piece` counts the calls that have added the
-    ! key, by default 1.
+    ! Changes the address of the values of a key: after pointers were swapped,
+    ! after move_alloc, or after an array was reallocated. Local. `value` is the
+    ! array that would now be passed to the call that added the key; a different
+    ! type or shape is an error, and so are rows. `piece` is the index of that
+    ! call among all calls for this key, by default 1.
     subroutine belay_set_address(state, key, value, piece, ierr) &
         bind(C, name="belay_fortran_set_address")
       import
@@ -82,10 +83,10 @@ module belay_states
     end subroutine
   end interface
 
-  ! Adds a piece of an array of the shape `global_shape` that is cut over the
-  ! ranks. Local. `start` is the index of the first element of the piece, in an
-  ! array whose indices begin with 1. Both are integer(4) or integer(8), with one
-  ! number for each axis of `value`.
+  ! Adds a piece of an array of shape `global_shape` that is partitioned over
+  ! the ranks. Local. `start` is the index of the first element of the piece, in
+  ! an array whose indices begin at 1. Both are integer(4) or integer(8), with
+  ! one number for each axis of `value`.
   interface belay_add_piece
     subroutine add_piece_int32(state, key, value, global_shape, start, ierr) &
         bind(C, name="belay_fortran_add_piece")
@@ -110,10 +111,10 @@ module belay_states
 
 contains
 
-  ! Creates an empty state. Local. It keeps the addresses of the values: saves
-  ! read there, and restores write there. Give the values the attribute target,
-  ! and keep them where they are until the state is freed, or say where they are
-  ! now with belay_set_address.
+  ! Creates an empty state. Local. A state keeps the addresses of the values:
+  ! saves read from them and restores write to them. Give the values the
+  ! attribute target, and do not move them until the state is freed, or pass new
+  ! addresses to belay_set_address.
   subroutine belay_state_create(state, ierr)
     type(belay_state), intent(out) :: state
     integer, intent(out), optional :: ierr
@@ -126,8 +127,8 @@ contains
     call c_state_free(state%handle)
   end subroutine
 
-  ! Removes all values from the list. Local. The program adds those that it has
-  ! now: for arrays that were allocated anew, and for values that come and go.
+  ! Removes all values from the list. Local. The program then adds its current
+  ! values: use this if arrays were reallocated, or if values come and go.
   subroutine belay_state_clear(state, ierr)
     type(belay_state), intent(in) :: state
     integer, intent(out), optional :: ierr
@@ -148,8 +149,8 @@ contains
   end subroutine
 
   ! Restores the values of the state from a step or, without a number, from the
-  ! newest one. Collective. `dir`, `step` and `options` (restore options) must be
-  ! equal on all ranks.
+  ! newest one. Collective. `dir`, `step` and `options` (restore options) must
+  ! be equal on all ranks.
   subroutine belay_restore(comm, dir, state, step, options, restored_step, ierr)
     type(belay_comm), intent(in) :: comm
     character(len=*), intent(in) :: dir
@@ -162,8 +163,8 @@ contains
         state%handle, handle_of(options), restored_step), ierr)
   end subroutine
 
-  ! Restores the newest step, if there is one, and otherwise leaves the values
-  ! as they are and returns belay_no_step. Collective. `dir` and `options`
+  ! Restores the newest step, if there is one; otherwise leaves the values
+  ! unchanged and returns belay_no_step. Collective. `dir` and `options`
   ! (restore options) must be equal on all ranks.
   subroutine belay_restore_latest(comm, dir, state, restored_step, &
       options, ierr)

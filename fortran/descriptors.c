@@ -5,7 +5,7 @@
 
 #include "arrays.h"
 
-// Programs that are linked with this library speak Fortran.
+// Programs that link this library are written in Fortran.
 __attribute__((constructor)) static void UseFortranAxes(void) {
   belay_use_fortran_axes();
 }
@@ -162,7 +162,7 @@ void belay_fortran_set_address(belay_state* const* state,
   belay_fortran_finish(code, ierr);
 }
 
-// Moves dense elements to where the array has them.
+// Copies dense elements to their places in the array.
 static void Spread(const struct array* array, size_t size, const char* from,
                    char* to) {
   int64_t index[kMaxAxes] = {0};

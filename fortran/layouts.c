@@ -1,4 +1,4 @@
-// Pieces with ghost cells, and layouts on a mesh, of Fortran arrays.
+// Pieces of Fortran arrays with ghost cells, and layouts on a mesh.
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,12 +6,12 @@
 #include "arrays.h"
 #include "descriptors.h"
 
-// Copies numbers of axes in reverse order.
+// Copies one number per axis in reverse order.
 static void Reverse(int ndim, const int64_t* from, int64_t* to) {
   for (int i = 0; i < ndim; ++i) to[i] = from[ndim - 1 - i];
 }
 
-// The numbers of belay_fortran_add_piece_with_ghosts.
+// The numeric arguments of belay_fortran_add_piece_with_ghosts.
 struct ghost_numbers {
   struct numbers global_shape, start, before, after, periodic;
 };
@@ -80,9 +80,9 @@ void belay_fortran_add_piece_with_ghosts(
   belay_fortran_finish(code, ierr);
 }
 
-// Returns the layout with its array axes in reverse order and `num_whole` more
-// that are whole, which the caller frees; null: no memory. What is no layout is
-// left to the library.
+// Returns the layout with its array axes in reverse order and `num_whole`
+// additional unpartitioned axes; null if there is no memory. The caller frees
+// it. Does not check the layout; the library does.
 static char* ReverseLayout(const char* layout, int num_whole) {
   const size_t length = strlen(layout);
   const char* const end = strchr(layout, ']');
@@ -94,7 +94,7 @@ static char* ReverseLayout(const char* layout, int num_whole) {
   char* to = reversed;
   *to++ = '[';
   for (const char* last = end; last > layout; --last) {
-    const char* first = last;  // of the names of an axis
+    const char* first = last;  // of the mesh axis names of one array axis
     while (first[-1] != ',' && first[-1] != '[') --first;
     if (to > reversed + 1) *to++ = ',';
     memcpy(to, first, (size_t)(last - first));
@@ -147,7 +147,7 @@ static int AddLaidOut(belay_state* state, const char* key, CFI_cdesc_t* value,
   Reverse(value->rank, global_shape.values, global);
   if (num_more > 0) global[value->rank] = array.shape[value->rank];
   const char* problem = NULL;
-  // Where there is no such box, belay_state_add_laid_out says why.
+  // If there is no such box, belay_state_add_laid_out reports why.
   if (belay_layout_box(reversed, array.ndim, global, rank, NULL, shape) ==
           BELAY_OK &&
       memcmp(shape, array.shape, (size_t)array.ndim * sizeof(shape[0])) != 0) {

@@ -1,4 +1,4 @@
-// Rows of Fortran arrays, which lie along the last axis.
+// Rows of Fortran arrays, which are along the last axis.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -7,8 +7,8 @@
 #include "arrays.h"
 #include "descriptors.h"
 
-// Takes an integer(4) or integer(8) of any rank. Returns what is wrong with it,
-// null if nothing.
+// Gets the address of an integer(4) or integer(8) with `rank` axes. Returns
+// what is wrong with it, or null.
 static const char* TakeIntegers(CFI_cdesc_t* value, int rank, int32_t** narrow,
                                 int64_t** wide) {
   const struct array array = belay_fortran_borrowed_array_of(value);
@@ -29,7 +29,8 @@ static const char* TakeIntegers(CFI_cdesc_t* value, int rank, int32_t** narrow,
   return NULL;
 }
 
-// Elements of a derived type: what belay stores of them, the fields say.
+// Describes elements of a derived type; `fields` says which components are
+// stored.
 static struct array StructsOf(const CFI_cdesc_t* value,
                               const struct belay_fortran_fields* fields) {
   struct array array = {BELAY_U8, value->rank, {0}, {0}, NULL};
@@ -54,7 +55,7 @@ static struct array StructsOf(const CFI_cdesc_t* value,
   return array;
 }
 
-// Describes rows. Returns what is wrong with them, null if nothing.
+// Describes rows. Returns what is wrong with them, or null.
 static const char* TakeRows(CFI_cdesc_t* value, CFI_cdesc_t* count,
                             const struct belay_fortran_fields* fields,
                             struct array* array, belay_rows* rows) {
@@ -99,8 +100,8 @@ void belay_fortran_add_rows(belay_state* const* state, const CFI_cdesc_t* key,
   belay_fortran_finish(code, ierr);
 }
 
-// Takes the number of all rows, if it is given. Returns what is wrong with it,
-// null if nothing.
+// Reads the total number of rows, if it is given. Returns what is wrong with
+// it, or null.
 static const char* TakeTotal(CFI_cdesc_t* given, int64_t* total) {
   int32_t* narrow = NULL;
   int64_t* wide = NULL;

@@ -13,10 +13,11 @@ namespace {
 
 constexpr size_t kLineWidth = 75;
 constexpr int64_t kEdge = 3;
-// An abbreviated array has at most that many elements.
+// The maximum number of printed elements of an abbreviated array.
 constexpr int64_t kMaxExcerpt = 4096;
-// It is read in so many parts, or at once if the box has so few bytes: where
-// chunks have passed filters, each part may need all of one.
+// An abbreviated array is read in at most kMaxCorners parts, or as a whole if
+// the box has at most kMaxAtOnce bytes: if chunks have filters, each part may
+// need to read a whole chunk.
 constexpr int64_t kMaxCorners = 64;
 constexpr int64_t kMaxAtOnce = int64_t{64} << 20;
 
@@ -32,7 +33,7 @@ Shape ExcerptShape(const Shape& shape, int64_t edge) {
   return excerpt;
 }
 
-// How many items of each end of an axis are printed, or 0: all.
+// Returns how many items at each end of an axis are printed; 0 means all.
 int64_t EdgeOf(const Shape& shape, int64_t max_elements) {
   if (NumElements(shape) <= max_elements) return 0;
   int64_t edge = kEdge;
@@ -49,7 +50,7 @@ Status TooManyAxes(const char* what, int64_t found, int64_t most) {
       what, most, found));
 }
 
-// A part of what was read of a box.
+// Returns a part of the values that were read of a box.
 StatusOr<Tensor> PartOf(const Tensor& whole, const Box& box, const Box& part) {
   Index index;
   for (size_t axis = 0; axis < box.shape.size(); ++axis) {
@@ -60,13 +61,13 @@ StatusOr<Tensor> PartOf(const Tensor& whole, const Box& box, const Box& part) {
   return GetItem(whole, index);
 }
 
-// A part of an excerpt, and where it lies in the box.
+// A part of an excerpt, and its position in the box.
 struct Corner {
   Box box;
   Index place;
 };
 
-// Every combination of the ends of the axes that are cut.
+// Returns every combination of the ends of the abbreviated axes.
 std::vector<Corner> CornersOf(const Box& box, int64_t edge) {
   std::vector<Corner> corners = {{box, {}}};
   for (size_t axis = 0; axis < box.shape.size(); ++axis) {
@@ -97,8 +98,8 @@ class Printer {
   explicit Printer(const Excerpt& excerpt)
       : excerpt_(excerpt), texts_(AlignedTexts(excerpt.values)) {}
 
-  // The rest of the array from `axis` on. Lines but the first begin with
-  // `indent` blanks; `width` columns are left for them.
+  // Returns the rest of the array from `axis` on. All lines except the first
+  // begin with `indent` blanks and have `width` more columns.
   std::string Print(size_t axis, size_t indent, size_t width) {
     if (axis + 1 == excerpt_.shape.size()) return PrintRow(axis, indent, width);
     const std::string between =
@@ -114,7 +115,7 @@ class Printer {
   }
 
  private:
-  // Whether something is left out before item `i`.
+  // True if items are omitted before item `i`.
   bool IsGap(size_t axis, int64_t i) const {
     return i == excerpt_.edge && IsCut(excerpt_.shape[axis], excerpt_.edge);
   }

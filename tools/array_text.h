@@ -14,24 +14,24 @@
 
 namespace belay::tools {
 
-// What is printed of an array: all of it, or only the first and the last items
+// The printed part of an array: all of it, or only the first and the last items
 // of each axis.
 struct Excerpt {
   Tensor values;
-  int64_t edge = 0;  // items at each end of an axis that is cut
-  Shape shape;       // of the whole
+  int64_t edge = 0;  // items at each end of an abbreviated axis
+  Shape shape;       // of the whole box
 };
 
-// Reads what is printed of a box: all if it has at most `max_elements`
-// elements, else 3 items at each end of every axis, or fewer where there are
-// many axes. `read` returns the values of a part of the box.
+// Reads the printed part of a box: all of it if it has at most `max_elements`
+// elements, else 3 items at each end of every axis, or fewer if there are many
+// axes. `read` returns the values of a part of the box.
 // Errors: those of `read`; FailedPrecondition - too many axes for that.
 StatusOr<Excerpt> ReadExcerpt(
     DType dtype, const Box& box, int64_t max_elements,
     const std::function<StatusOr<Tensor>(const Box&)>& read);
 
-// The lines of an array, "..." where something is left out; at most 75 columns
-// wide unless one item takes more.
+// Returns the lines of an array, with "..." for omitted items; at most 75
+// columns wide unless a single item is wider.
 std::string ArrayText(const Excerpt& excerpt);
 
 }  // namespace belay::tools

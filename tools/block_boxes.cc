@@ -6,7 +6,8 @@ namespace belay::tools {
 namespace {
 
 constexpr int64_t kBlockBytes = int64_t{1} << 20;
-// A part of more runs is taken as one run, from its first to its last element.
+// A part with more runs is treated as one run, from its first to its last
+// element.
 constexpr int64_t kMaxRuns = 4096;
 
 // Elements or blocks, row-major.
@@ -32,9 +33,9 @@ Shape IndexOf(int64_t position, const Shape& shape) {
   return index;
 }
 
-// The runs of elements that a box consists of, ascending.
+// Returns the runs of elements that a box consists of, ascending.
 std::vector<Range> RunsOf(const Box& part, const Shape& shape) {
-  // Axes from here on lie in one run.
+  // Axes from here on are in one run.
   size_t inner = shape.size();
   int64_t length = 1;
   while (inner > 0) {
@@ -63,7 +64,7 @@ std::vector<Range> RunsOf(const Box& part, const Shape& shape) {
   return found;
 }
 
-// Without overlaps; ranges that touch become one.
+// Returns the ranges without overlaps; adjacent ranges are merged.
 std::vector<Range> Joined(std::vector<Range> ranges) {
   std::ranges::sort(ranges, {}, &Range::begin);
   std::vector<Range> joined;
@@ -77,7 +78,7 @@ std::vector<Range> Joined(std::vector<Range> ranges) {
   return joined;
 }
 
-// The smallest box that holds these elements.
+// Returns the smallest box that holds these elements.
 Box BoxAround(const Range& elements, const Shape& shape) {
   Box box{.offset = IndexOf(elements.begin, shape), .shape = shape};
   const Shape last = IndexOf(elements.end - 1, shape);
@@ -121,7 +122,7 @@ BlockBoxes BoxesOfBlocks(const Shape& shape, int64_t element_bytes,
   };
   for (const Range& range : Joined(std::move(blocks))) {
     if (add(range)) continue;
-    // One by one, they may need less.
+    // Separate boxes for the blocks may need fewer bytes.
     for (int64_t block = range.begin; block < range.end; ++block) {
       if (bytes + kBlockBytes > most_bytes) {
         result.all = false;

@@ -1,5 +1,5 @@
-// Which boxes of an array have to be read to compare a part of it with its
-// checksums.
+// Finds the boxes of an array that must be read to compare a part of it with
+// its checksums.
 
 #ifndef BELAY_TOOLS_BLOCK_BOXES_H_
 #define BELAY_TOOLS_BLOCK_BOXES_H_
@@ -18,9 +18,9 @@ struct BlockBoxes {
 
 // Returns boxes that hold all blocks with elements of `parts`, which are boxes
 // of an array of that shape. A block is 1 MiB of the array's bytes, row-major;
-// its checksum can be compared only if all of it is read. A block that goes
-// over the end of a row needs a box of two rows. All boxes together have at
-// most `most_bytes`.
+// its checksum can be compared only if all of it is read. A block that crosses
+// the end of a row needs a box of two rows. All boxes together have at most
+// `most_bytes`.
 BlockBoxes BoxesOfBlocks(const Shape& shape, int64_t element_bytes,
                          const std::vector<Box>& parts, int64_t most_bytes);
 

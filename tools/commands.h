@@ -1,7 +1,6 @@
 // The sub-commands of `belay`. Each prints to stdout and returns an exit code:
-// 0 all is well, 1 damage or a difference was found, 2 the command could not be
-// carried out. With `json` it prints one object (docs/command.md) instead of
-// lines.
+// 0 on success, 1 if damage or a difference was found, 2 if the command failed.
+// With `json` it prints one object (docs/command.md) instead of lines.
 
 #ifndef BELAY_TOOLS_COMMANDS_H_
 #define BELAY_TOOLS_COMMANDS_H_
@@ -26,8 +25,8 @@ struct ListOptions {
   bool json = false;
 };
 
-// Prints a table of the arrays of a checkpoint or, with `shards`, of what each
-// data file holds.
+// Prints a table of the arrays of a checkpoint or, with `shards`, of the
+// contents of each data file.
 int List(const std::string& path, const ListOptions& options);
 
 // Prints a table of the steps of a directory.
@@ -44,9 +43,9 @@ struct VerifyOptions {
 int Verify(const std::string& path, const VerifyOptions& options);
 
 struct ShowOptions {
-  std::string box;  // as of BoxText, an axis may be "-"; empty: the whole array
+  std::string box;  // as in BoxText; an axis may be "-"; empty: all
   bool statistics = false;
-  int64_t max = 1000;  // what has more elements or bytes is abbreviated
+  int64_t max = 1000;  // abbreviate if there are more elements or bytes
   bool json = false;
 };
 
@@ -55,7 +54,7 @@ int Show(const std::string& path, const std::string& key,
          const ShowOptions& options);
 
 struct GraphOptions {
-  std::optional<int64_t> depth;  // so many levels below the root; unset: all
+  std::optional<int64_t> depth;  // number of levels below the root; unset: all
   bool values = true;            // false: only objects that hold something
   bool json = false;
 };
@@ -65,7 +64,7 @@ int Graph(const std::string& path, const GraphOptions& options);
 
 struct DiffOptions {
   bool keys_only = false;  // keys, dtypes and shapes, not the values
-  // Numbers may differ by that much; nothing: not in a bit.
+  // Maximum difference of numbers; unset: all bits must be equal.
   std::optional<double> tolerance;
   bool json = false;
 };
@@ -77,23 +76,24 @@ int Diff(const std::string& a, const std::string& b,
 struct PlanOptions {
   int ranks = 1;
   std::optional<int64_t> replicas;  // unset: every rank wants everything
-  std::string layout;               // as of Layout::ToString; empty: by rows
+  std::string layout;               // as in Layout::ToString; empty: by rows
   std::string read = "auto";        // or "each", or "once"
   std::optional<int64_t> primary_replica;
   int64_t max_bytes_in_flight = int64_t{256} << 20;
   bool json = false;
 };
 
-// Prints what a restore on so many ranks would read.
+// Prints what a restore on the given number of ranks would read.
 int Plan(const std::string& path, const PlanOptions& options);
 
-// Writes a step, -1 for the newest, as safetensors. `metadata` has texts
+// Writes a step (unset: the newest) as safetensors. `metadata` has entries
 // "NAME=TEXT". All ranks of an mpirun take part; rank 0 prints.
 int Export(const std::string& path, std::optional<int64_t> step,
            const std::string& out, const std::vector<std::string>& metadata,
            ExportOptions options, bool json = false);
 
-// Saves safetensors files as a step of a directory. Ranks as above.
+// Saves safetensors files as a step of a directory. Runs on all ranks, as
+// above.
 int Import(const std::string& in, const std::string& dir, int64_t step,
            ImportOptions options, bool json = false);
 
@@ -112,30 +112,32 @@ struct CopyArguments {
   bool json = false;
 };
 
-// Saves what a step holds as another one. Ranks as above.
+// Saves the values of a step as another step. Runs on all ranks, as above.
 int Copy(const CopyArguments& arguments);
 
 struct SimulateOptions {
-  std::string model;  // its name, or the path of its table
-  std::string from;   // a parallelism, as of ParseParallelism
+  std::string model;  // name, or path of its table
+  std::string from;   // a parallelism, as in ParseParallelism
   std::string to;     // another one; empty: only the save
   int64_t divide = 1;
   bool weights = false;          // without the state of an optimizer
   std::string files = "shared";  // or "node", or "task"
-  std::string read = "auto";     // as of PlanOptions
+  std::string read = "auto";     // as in PlanOptions
   int64_t ranks_per_node = 8;
   int64_t pad_vocabulary = 0;
   bool json = false;
 };
 
-// Prints what a save of a model would do, and a restore of it on other ranks.
+// Prints what a save of a model, and a restore of it with another parallelism,
+// would do.
 int Simulate(const SimulateOptions& options);
 
-// Who reads: "auto", "each" or "once". `command` begins the error.
+// Parses who reads: "auto", "each" or "once". Error messages begin with
+// `command`.
 StatusOr<ReadSharing> SharingOf(const std::string& command,
                                 const std::string& name);
 
-// What a command holds of an array at a time.
+// The part of an array that a command holds in memory at a time.
 inline constexpr int64_t kPieceBytes = int64_t{8} << 20;
 
 // Prints an error to stderr and returns 2.

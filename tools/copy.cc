@@ -11,7 +11,7 @@
 namespace belay::tools {
 namespace {
 
-// "KEYS=DTYPE" as an entry; the last "=" counts.
+// Parses "KEYS=DTYPE", split at the last "=".
 StatusOr<SaveArgsFor> DTypeEntry(const std::string& text) {
   const size_t at = text.rfind('=');
   if (at == text.npos) {

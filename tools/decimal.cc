@@ -13,16 +13,17 @@ namespace {
 
 // Room for every double with all its digits.
 constexpr int kTextBytes = 512;
-// Below, one or two digits tell neighbours apart, but round 448 to 450.
+// With fewer mantissa bits, one or two digits would distinguish neighbors, but
+// round 448 to 450.
 constexpr int kFewBits = 4;
 
-// Of digits, with a point or without; `exponent` is that of the first digit.
+// Parses digits with or without a point; `exponent` is that of the first digit.
 Decimal FromDigits(std::string_view text, int exponent) {
   Decimal decimal{.is_negative = text.starts_with('-')};
   for (char c : text) {
     if (c < '0' || c > '9') continue;
     if (c == '0' && decimal.digits.empty()) {
-      --exponent;  // a zero in front
+      --exponent;  // a leading zero
     } else {
       decimal.digits += c;
     }
@@ -32,7 +33,7 @@ Decimal FromDigits(std::string_view text, int exponent) {
   return decimal;
 }
 
-// Of text such as "-1.25e-07".
+// Parses text such as "-1.25e-07".
 Decimal FromScientific(std::string_view text) {
   const size_t e = text.find('e');
   std::string_view rest = text.substr(e + 1);
@@ -79,12 +80,12 @@ Decimal ShortestDecimal(uint32_t bits, const FloatFormat& format) {
   double above = Decode(magnitude + 1, format);
   if (!std::isfinite(above)) above = size + (size - below);
   for (int digits = 0; digits < 17; ++digits) {
-    // Where two decimals are equally near, the upper one may be the only one
-    // that counts: below a power of 2 the neighbour is nearer.
+    // If two decimals are equally near, only the upper one may read back as the
+    // number, because just below a power of 2 the neighbor is nearer.
     for (const double near : {size, std::nextafter(size, 2 * size)}) {
       const double read = ReadBack(ScientificDecimal(near, digits));
       const double low = (size + below) / 2, high = (size + above) / 2;
-      // What is halfway between two numbers is read as the even one.
+      // A decimal halfway between two numbers is read as the even one.
       const bool is_even = (bits & 1U) == 0;
       if ((low < read && read < high) ||
           (is_even && (read == low || read == high))) {

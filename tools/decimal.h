@@ -17,26 +17,27 @@ struct Decimal {
   int point = 0;
 };
 
-// The shortest digits that tell a finite number from its neighbours.
+// Return the shortest digits that distinguish a finite number from its
+// neighbors.
 Decimal ShortestDecimal(float value);
 Decimal ShortestDecimal(double value);
-// The same for a small float of these bits; one of 8 bits is not rounded.
+// The same for a small float with these bits; an 8-bit float is not rounded.
 Decimal ShortestDecimal(uint32_t bits, const FloatFormat& format);
 
-// Rounded to that many digits behind the point of the scientific form, or of
-// the number itself.
+// Return the number rounded to `digits` digits after the point, of the
+// scientific form or of the number itself.
 Decimal ScientificDecimal(double value, int digits);
 Decimal FixedDecimal(double value, int digits);
 
-// "12.5", "3.", "0.001".
+// Returns text such as "12.5", "3." or "0.001".
 std::string PositionalText(const Decimal& decimal, bool with_plus = false);
 
-// "1.25e-07" with that many digits behind the point, at least, "1.e-07" with
-// none.
+// Returns text such as "1.25e-07" with at least `digits` digits after the
+// point, or "1.e-07" with none.
 std::string ScientificText(const Decimal& decimal, int digits,
                            int exponent_digits, bool with_plus = false);
 
-// The digits of the exponent, at least 2.
+// Returns the number of digits of the exponent, at least 2.
 int ExponentDigits(const Decimal& decimal);
 
 }  // namespace belay::tools

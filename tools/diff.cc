@@ -23,12 +23,13 @@ struct DiffRun {
   int64_t total = 0;  // bytes to compare
   ProgressBar bar{true};
   int64_t done = 0;
-  // Keys that are only in one, whose structure or values differ, and others.
+  // Numbers of keys that are only in one checkpoint, that differ in structure
+  // or values, and that are equal.
   int64_t only_a = 0, only_b = 0, structures = 0, values = 0, equal = 0;
   Json found = Json::array();  // with `json`: an object for each line
 };
 
-// Tells a difference: as a line, or as an object of that kind.
+// Reports a difference: as a line, or as a JSON object of that kind.
 void Tell(DiffRun& run, const char* kind, const std::string& key, Json more,
           const std::string& line) {
   if (run.options.json) {
@@ -127,7 +128,7 @@ StatusOr<bool> CompareValues(DiffRun& run, const ArrayInfo& array) {
   return false;
 }
 
-// The same of each field of structs, whose bytes say nothing.
+// The same for each field of structs, whose raw bytes are meaningless.
 StatusOr<bool> CompareFields(DiffRun& run, const ArrayInfo& array) {
   const StatusOr<std::vector<ArrayInfo>> fields = FieldsOf(run.a, array);
   if (!fields.ok()) return fields.status();
@@ -154,7 +155,7 @@ Status CompareArray(DiffRun& run, const ArrayInfo& a, const ArrayInfo& b) {
   return absl::OkStatus();
 }
 
-// Walks through both lists, which are ascending by key.
+// Walks through both lists, which are sorted by key.
 Status CompareAll(DiffRun& run) {
   const std::vector<ArrayInfo>& in_a = run.a.info().arrays;
   const std::vector<ArrayInfo>& in_b = run.b.info().arrays;
@@ -175,15 +176,16 @@ Status CompareAll(DiffRun& run) {
   return absl::OkStatus();
 }
 
-// What needs no handler is an array, which was compared as that.
+// True if a handler stored the value. Other values are arrays, which are
+// compared as arrays.
 bool HasHandler(const ValueInfo& value) {
   return value.typestr != kScalarTypestr && value.typestr != kArrayTypestr &&
          value.typestr != kStringTypestr;
 }
 
-// A value without arrays that is only in one of them.
+// Counts a value without arrays that is in only one of the checkpoints.
 int64_t CountOnly(DiffRun& run, char side, const ValueInfo& value) {
-  if (!value.parts.empty()) return 0;  // its arrays were told
+  if (!value.parts.empty()) return 0;  // its arrays were reported
   Tell(run, side == 'A' ? "only_in_a" : "only_in_b", value.key,
        {{"type", TextJson(value.typestr)}},
        absl::StrFormat("only in %c: %s %s", side, QuotedText(value.key),
@@ -201,7 +203,8 @@ void CompareTypes(DiffRun& run, const ValueInfo& a, const ValueInfo& b) {
   ++run.structures;
 }
 
-// Compares what handlers have stored beside arrays, which CompareAll does.
+// Compares what handlers have stored besides arrays; CompareAll compares the
+// arrays.
 void CompareHandled(DiffRun& run) {
   const std::vector<ValueInfo> in_a = run.a.Values();
   const std::vector<ValueInfo> in_b = run.b.Values();

@@ -14,11 +14,11 @@ namespace {
 
 constexpr double kFar = std::numeric_limits<double>::infinity();
 
-// How far apart two numbers are.
+// Returns the distance of two numbers.
 template <typename T>
 double Distance(T a, T b) {
   if constexpr (kIsComplex<T>) {
-    // By its parts: a NaN or an infinity in one says nothing of the other.
+    // By parts: a NaN or an infinity in one part says nothing about the other.
     return std::hypot(Distance(a.real(), b.real()),
                       Distance(a.imag(), b.imag()));
   } else if constexpr (std::is_floating_point_v<T>) {
@@ -26,15 +26,15 @@ double Distance(T a, T b) {
     if (!std::isfinite(a) || !std::isfinite(b)) return kFar;
     return std::abs(static_cast<double>(a) - static_cast<double>(b));
   } else {
-    // Two integers of 64 bits may be farther apart than any of their type, but
-    // not than its unsigned twin counts to.
+    // The distance of two 64-bit integers may exceed their type, but fits into
+    // the unsigned type.
     const auto high = static_cast<uint64_t>(a < b ? b : a);
     const auto low = static_cast<uint64_t>(a < b ? a : b);
     return static_cast<double>(high - low);
   }
 }
 
-// Where element `i` of a box lies in the array.
+// Returns the position of element `i` of a box in the array.
 Shape PositionIn(const Box& box, int64_t i) {
   Shape position = box.offset;
   for (size_t axis = box.shape.size(); axis-- > 0;) {
@@ -44,7 +44,7 @@ Shape PositionIn(const Box& box, int64_t i) {
   return position;
 }
 
-// Compares pieces of a type, one after the other.
+// Compares pieces of one dtype, one after another.
 template <typename T>
 class Comparer {
  public:
@@ -94,8 +94,8 @@ StatusOr<Difference> CompareArrays(
         });
     if (!status.ok()) return status;
     if (comparer.found().elements == 0) return Difference();
-    // What differs may be damaged. Pieces cut through blocks, so those of `b`
-    // were not all checked above.
+    // Values may differ because of damage. Pieces end inside blocks, so not all
+    // blocks of `b` were verified above.
     const Status intact = b.ReadPieces(
         array.key, whole, kPieceBytes,
         [](const Box&, const Tensor&) { return absl::OkStatus(); });

@@ -12,20 +12,20 @@
 
 namespace belay::tools {
 
-// Elements that differ, and one of them: without a tolerance the first, else
-// the one with the largest difference.
+// Number of elements that differ, and one of them: without a tolerance the
+// first, else the one with the largest difference.
 struct Difference {
   int64_t elements = 0;
   Shape position;
   Tensor a, b;         // its values, of one element each
-  double largest = 0;  // how much they differ; with a tolerance only
+  double largest = 0;  // difference of `a` and `b`; only with a tolerance
 };
 
-// Compares an array of two checkpoints piece by piece. Without a tolerance two
-// elements differ if a bit does. With one, if they are farther apart than that;
-// two NaN are equal, and nothing is near a NaN or an infinity but itself.
-// `progress` gets the bytes of each piece.
-// Errors: those of reading; then nothing is said about the values.
+// Compares an array of two checkpoints piece by piece. Without a tolerance, two
+// elements differ if any bit differs. With one, they differ if their distance
+// exceeds it; two NaNs are equal, and a NaN or an infinity is near only itself.
+// `progress` gets the number of bytes of each piece.
+// Errors: those of reading; then the values may or may not differ.
 StatusOr<Difference> CompareArrays(
     const CheckpointReader& a, const CheckpointReader& b,
     const ArrayInfo& array, std::optional<double> tolerance,

@@ -1,4 +1,4 @@
-// The elements of a tensor by their C++ type.
+// Access to the elements of a tensor by their C++ type.
 
 #ifndef BELAY_TOOLS_ELEMENTS_H_
 #define BELAY_TOOLS_ELEMENTS_H_
@@ -68,7 +68,7 @@ template <typename T>
 inline constexpr bool kIsFloat =
     std::is_floating_point_v<T> || kIsSmallFloat<T>;
 
-// How the bits of a small float are cut.
+// The bit layout of a small float.
 struct FloatFormat {
   int exponent_bits = 0;
   int mantissa_bits = 0;
@@ -83,7 +83,7 @@ constexpr FloatFormat FormatOf() {
   return {4, 3, false};
 }
 
-// The number that the bits of a small float stand for.
+// Returns the number that the bits of a small float represent.
 inline double Decode(uint32_t bits, const FloatFormat& format) {
   const int mantissa_bits = format.mantissa_bits;
   const uint32_t top = (1U << format.exponent_bits) - 1;
@@ -106,7 +106,8 @@ inline double Decode(uint32_t bits, const FloatFormat& format) {
   return is_negative ? -value : value;
 }
 
-// A number as one that C++ can calculate with; small floats become double.
+// Converts a number to a type that C++ can calculate with; small floats become
+// double.
 template <typename T>
 auto Number(T value) {
   if constexpr (kIsSmallFloat<T>) {

@@ -1,4 +1,4 @@
-// Errors of the library in the words of the command.
+// Translates the library's errors to the flags of the command.
 
 #ifndef BELAY_TOOLS_FLAG_NAMES_H_
 #define BELAY_TOOLS_FLAG_NAMES_H_
@@ -7,8 +7,8 @@
 
 namespace belay::tools {
 
-// Returns the error of an export or an import with flags of the command where
-// it names options of the library. What stands in quotes stays as it is.
+// Returns the error of an export or an import, with names of the library's
+// options replaced by flags of the command. Quoted text is unchanged.
 Status WithFlagNames(const Status& status);
 
 }  // namespace belay::tools

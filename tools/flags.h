@@ -14,7 +14,7 @@
 
 namespace belay::tools {
 
-// What belay export and belay import are asked for.
+// The arguments of `belay export` and `belay import`.
 struct SafetensorsArguments {
   std::string from, to;
   std::vector<std::string> metadata;
@@ -24,7 +24,7 @@ struct SafetensorsArguments {
   ImportOptions import_options;
 };
 
-// `--step`, of commands that take a directory of steps.
+// Adds `--step` to a command that takes a directory of steps.
 void AddStepOption(CLI::App* command, std::optional<int64_t>& step);
 void AddShowOptions(CLI::App* show, std::string& key, ShowOptions& options);
 void AddDiffOptions(CLI::App* diff, std::string& a, std::string& b,

@@ -31,7 +31,7 @@ int64_t CountValues(const std::vector<ObjectInfo>& objects) {
   return values;
 }
 
-// Arrays that are in the checkpoint beside the objects.
+// Counts arrays in the checkpoint that belong to no object.
 int64_t CountOtherArrays(const std::vector<ObjectInfo>& objects,
                          const std::vector<ArrayInfo>& arrays) {
   std::set<std::string> keys;
@@ -48,7 +48,7 @@ int64_t CountOtherArrays(const std::vector<ObjectInfo>& objects,
   return static_cast<int64_t>(keys.size());
 }
 
-// The level of each object below the root, by which a path goes to it.
+// Returns the depth of each object below the root, along its path.
 std::vector<int64_t> LevelsOf(const std::vector<ObjectInfo>& objects) {
   std::vector<int64_t> levels;
   for (const ObjectInfo& object : objects) {
@@ -60,7 +60,7 @@ std::vector<int64_t> LevelsOf(const std::vector<ObjectInfo>& objects) {
 }
 
 Json ValueJson(const ObjectValue& value, const CheckpointReader& reader) {
-  // Looking for a key that is not there would look for similar ones.
+  // Find would search for similar keys if the key does not exist.
   const bool is_array = value.typestr.empty() && reader.Has(value.key);
   ArrayInfo array;
   if (is_array) array = *reader.Find(value.key);
@@ -144,7 +144,7 @@ int Graph(const std::string& path, const GraphOptions& options) {
                                           {.depth = options.depth,
                                            .values = options.values,
                                            .color = WantsColor()});
-  std::fwrite(tree.data(), 1, tree.size(), stdout);  // colours in it
+  std::fwrite(tree.data(), 1, tree.size(), stdout);  // may contain colors
   if (const int64_t others = CountOtherArrays(*objects, info.arrays)) {
     Print("\n%s %s to no object; list them with belay ls\n",
           CountText(others, "array"), others == 1 ? "belongs" : "belong");

@@ -26,7 +26,7 @@ Json NumberJson(T value) {
   }
 }
 
-// The elements from `next` on that lie in one item of the axis before `axis`.
+// Returns the elements from `next` on in one item of the axis before `axis`.
 Json ItemJson(const Tensor& tensor, size_t axis, int64_t& next) {
   if (axis == tensor.shape().size()) return ElementJson(tensor, next++);
   Json items = Json::array();
@@ -76,12 +76,12 @@ Json FormatJson(int major, int minor) {
 }
 
 void PrintJson(const Json& json) {
-  // ASCII: whatever a name holds, it does not speak to the terminal.
+  // ASCII, so that names cannot contain terminal escape sequences.
   Print("%s\n", json.dump(2, ' ', /*ensure_ascii=*/true));
 }
 
 void PrintError(const Status& status) {
-  const auto message = status.message();  // of Abseil's own view type
+  const auto message = status.message();  // Abseil's own string_view type
   PrintJson({{"error",
               {{"code", absl::StatusCodeToString(status.code())},
                {"message", PrintableText(std::string_view(message.data(),

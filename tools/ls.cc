@@ -47,13 +47,13 @@ void PrintTable(const CheckpointInfo& info) {
   }
 }
 
-// What needs no handler is an array.
+// True if a handler stored the value; other values are arrays.
 bool IsHandled(const ValueInfo& value) {
   return value.typestr != kScalarTypestr && value.typestr != kArrayTypestr &&
          value.typestr != kStringTypestr;
 }
 
-// The values that handlers have stored; nothing, if there are none.
+// Prints the values that handlers have stored, if there are any.
 void PrintValues(const std::vector<ValueInfo>& all) {
   std::vector<ValueInfo> values;
   size_t key_width = 5, type_width = 4;
@@ -72,7 +72,7 @@ void PrintValues(const std::vector<ValueInfo>& all) {
   }
 }
 
-// A line of the table of shards.
+// One line of the table of shards.
 struct ShardLine {
   std::string file;
   std::string group;
@@ -81,7 +81,8 @@ struct ShardLine {
   std::string device;
 };
 
-// A dataset as lines: one for each shard whose device is known, else one.
+// Adds the lines of a dataset: one for each shard if their devices are known,
+// else one.
 void AddLines(const StoredPiece& piece, const ArrayInfo& array,
               int64_t& boxes_left, std::vector<ShardLine>& lines) {
   const auto add = [&](const Box& box, const std::string& device) {
@@ -98,7 +99,7 @@ void AddLines(const StoredPiece& piece, const ArrayInfo& array,
   if (shards.empty()) add(piece.box, "shared");
 }
 
-// Ascending by key.
+// Returns the array of a piece; arrays are sorted by key.
 const ArrayInfo& ArrayOf(const StoredPiece& piece, const CheckpointInfo& info) {
   return *std::lower_bound(info.arrays.begin(), info.arrays.end(), piece.key,
                            [](const ArrayInfo& array, const std::string& key) {
@@ -202,10 +203,11 @@ Json PiecesJson(const CheckpointInfo& info) {
   return all;
 }
 
-// Null if it cannot be read.
+// Returns null if the metadata cannot be read.
 Json MetadataJson(const StatusOr<Metadata>& metadata) {
   if (!metadata.ok()) return Json();
-  // The names differ: there may be too many to compare each with all others.
+  // All names are distinct, and there may be too many to compare each with all
+  // others.
   Json::object_t all;
   for (const auto& [name, value] : *metadata) all.emplace_back(name, value);
   return all;
@@ -249,7 +251,7 @@ int List(const std::string& path, const ListOptions& options) {
   if (!step.ok()) return Fail(step.status(), options.json);
   const StatusOr<CheckpointReader> reader = CheckpointReader::Open(*step);
   if (!reader.ok()) return Fail(reader.status(), options.json);
-  // The arrays are well without it.
+  // The arrays can be listed without metadata.
   const StatusOr<Metadata> metadata = ReadMetadata(*step);
   if (!metadata.ok()) (void)Fail(metadata.status());
   const int code = metadata.ok() ? 0 : 1;
@@ -258,7 +260,7 @@ int List(const std::string& path, const ListOptions& options) {
     return code;
   }
   const CheckpointInfo* info = &reader->info();
-  // Shorter than the arrays where chunks pass filters.
+  // Files are smaller than the arrays if chunks have filters.
   const std::string compressed =
       info->file_bytes < info->bytes
           ? absl::StrCat(" of ", BytesText(info->file_bytes))

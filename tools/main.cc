@@ -21,7 +21,7 @@
 namespace belay::tools {
 namespace {
 
-// What all commands are asked for; each uses its own.
+// The arguments of all commands; each command uses its own.
 struct Arguments {
   std::string path, key, other;
   std::optional<int64_t> step;
@@ -37,7 +37,7 @@ struct Arguments {
   SimulateOptions simulate;
 };
 
-// A command; `run` returns the exit code.
+// Adds a command; `run` returns the exit code.
 template <typename Run>
 CLI::App* AddCommand(CLI::App& app, const char* name, const char* description,
                      Arguments& arguments, int& code, Run run) {
@@ -48,14 +48,14 @@ CLI::App* AddCommand(CLI::App& app, const char* name, const char* description,
   return command;
 }
 
-// `options` with the flag that all commands have.
+// Returns `options` with the flag --json, which all commands have.
 template <typename Options>
 Options WithJson(Options options, const Arguments& arguments) {
   options.json = arguments.json;
   return options;
 }
 
-// A command that looks at one checkpoint.
+// Adds a command that reads one checkpoint.
 template <typename Run>
 CLI::App* AddReader(CLI::App& app, const char* name, const char* description,
                     Arguments& arguments, int& code, Run run) {
@@ -172,7 +172,7 @@ void AddCopies(CLI::App& app, Arguments& arguments, int& code) {
       arguments.copy);
 }
 
-// What --help and the man page show of each command.
+// Adds the examples that --help and the man page show for each command.
 void AddExamples(CLI::App& app) {
   const std::pair<const char*, const char*> kExamples[] = {
       {"ls", "belay ls run\nbelay ls run --step 42 --shards"},
@@ -205,7 +205,7 @@ void AddExamples(CLI::App& app) {
   }
 }
 
-// Says which commands there are, and what was taken for none.
+// Prints the existing commands, and the argument that is not one of them.
 void PrintCommands(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> names;
   const auto all = [](const CLI::App*) { return true; };
@@ -218,8 +218,8 @@ void PrintCommands(const CLI::App& app, int argc, char** argv) {
   std::cerr << "The commands are " << absl::StrJoin(names, ", ") << ".\n";
 }
 
-// Whether one letter too many, too few or another one, or two that changed
-// places, make the one out of the other.
+// True if the two words differ by one letter inserted, deleted or replaced, or
+// by two letters swapped.
 bool IsSlip(std::string_view a, std::string_view b) {
   if (a.size() < b.size()) std::swap(a, b);
   size_t same = 0;
@@ -232,7 +232,7 @@ bool IsSlip(std::string_view a, std::string_view b) {
          rest.substr(2) == other.substr(2);
 }
 
-// What may be meant by the first flag that the command does not have.
+// Returns a guess of what is meant by the first unknown flag.
 std::string CloseFlag(const std::vector<std::string>& extras,
                       const CLI::App& app) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
@@ -249,7 +249,7 @@ std::string CloseFlag(const std::vector<std::string>& extras,
   return "";
 }
 
-// CLI11 lists what it did not expect from the last to the first.
+// CLI11 lists unexpected arguments from the last to the first.
 std::string ReasonOf(const CLI::ParseError& error, const CLI::App& app) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) {
     return error.what();
@@ -263,7 +263,7 @@ std::string ReasonOf(const CLI::ParseError& error, const CLI::App& app) {
   return reason + CloseFlag(extras, app);
 }
 
-// Says what is wrong with the arguments. Returns 2.
+// Prints what is wrong with the arguments. Returns 2.
 int Refuse(const CLI::ParseError& error, const CLI::App& app, int argc,
            char** argv) {
   const std::string reason = ReasonOf(error, app);
@@ -289,7 +289,7 @@ int Main(int argc, char** argv) {
   AddExamples(app);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {  // --help and --version too
+  } catch (const CLI::ParseError& error) {  // also --help and --version
     if (error.get_exit_code() == 0) return app.exit(error);
     return Refuse(error, app, argc, argv);
   } catch (const std::bad_alloc&) {
@@ -304,7 +304,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const int code = belay::tools::Main(argc, argv);
-  // What nobody could read has not been printed.
+  // Output that could not be written is an error.
   std::cout.flush();
   if (std::cout.good() && std::fflush(stdout) == 0 && !std::ferror(stdout)) {
     return code;

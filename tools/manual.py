@@ -15,11 +15,12 @@ import shutil
 import subprocess
 import sys
 
-_COLUMN = 30  # where --help begins its descriptions
-# What names a directory; other arguments may name files, as may these options.
+_COLUMN = 30  # column where --help begins descriptions
+# Arguments and options that name a directory; other arguments, and the options
+# in _FILES, may name files.
 _DIRECTORIES = ("DIR", "A", "B", "FROM", "--scratch")
 _FILES = ("--model",)
-# Options whose values only the error about a wrong one lists.
+# Options whose values are listed only in the error about an invalid one.
 _LISTED_IN_ERRORS = ("--files", "--model", "--read")
 _LINK = r"\[([^\]]+)\]\(([^()\s#]+)(?:#[^()\s]*)?\)"
 
@@ -29,17 +30,17 @@ class Item:
   """An argument, an option or a subcommand, as --help lists it."""
   names: list
   type: str  # "" for a flag
-  notes: str  # what values it accepts, its default
+  notes: str  # accepted values, default
   choices: list
   text: str
 
 
 @dataclasses.dataclass
 class Help:
-  """All that --help says."""
+  """The contents of --help."""
   summary: str
   usage: str
-  sections: dict  # a list of Items by the title of the section
+  sections: dict  # a list of Items for each section title
   examples: list  # lines
 
 
@@ -57,7 +58,7 @@ def _split(lines):
 
 
 def _notes(rest):
-  """Returns the words for what follows the type of an option."""
+  """Returns a text for what follows the type of an option."""
   words = []
   if match := re.search(r" Excludes: ([-\w ]+)", rest):
     rest = rest.replace(match.group(), "")
@@ -121,7 +122,7 @@ def ask(belay, *command):
 
 
 def values_in_errors(belay):
-  """Returns {option: values} of what errors of `belay simulate` list."""
+  """Returns {option: values} as listed in the errors of `belay simulate`."""
   found = {}
   for option in _LISTED_IN_ERRORS:
     arguments = {"--model": "moe-small", "--from": "dp=1", option: "?"}
@@ -139,13 +140,13 @@ def values_in_errors(belay):
 # --- what Markdown says, as troff
 
 def escape(text):
-  """Returns the text as troff prints it, whatever it begins with."""
+  """Returns the text escaped for troff, whatever it begins with."""
   text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
   return "\\&" + text if text.startswith(".") else text
 
 
 def _link(match):
-  """Returns what stands for a link: its text, and the page that it leads to."""
+  """Returns the replacement of a link: its text, and the page it leads to."""
   text, page = match.group(1), os.path.basename(match.group(2))
   return page if page == f"{text}.md" else f"{text}, {page}"
 
@@ -291,7 +292,7 @@ def completion(help_, subcommands, listed_values):
 
 
 def _value_action(item, listed_values):
-  """Returns what completes the value of an option, "" if nothing does."""
+  """Returns the completion of an option's value, "" if there is none."""
   choices = item.choices or listed_values.get(item.names[0], [])
   actions = [f"words='{' '.join(choices)}'"] if choices else []
   if item.names[0] in _DIRECTORIES:
@@ -302,7 +303,7 @@ def _value_action(item, listed_values):
 
 
 def _argument_action(item):
-  """Returns what completes an argument, "" if nothing special does."""
+  """Returns the completion of an argument, "" if there is no special one."""
   if item.names[0] == "KEY":
     return "kind='' keys=1"
   return "kind=-d" if item.names[0] in _DIRECTORIES else ""

@@ -1,4 +1,4 @@
-// What the commands that may run under mpirun have in common.
+// Shared code of the commands that may run under mpirun.
 
 #ifndef BELAY_TOOLS_MPI_SESSION_H_
 #define BELAY_TOOLS_MPI_SESSION_H_
@@ -16,7 +16,7 @@
 
 namespace belay::tools {
 
-// MPI for the time of one command; without mpirun there is one rank.
+// Initializes MPI for one command; without mpirun there is one rank.
 class MpiSession {
  public:
   MpiSession() {
@@ -31,7 +31,7 @@ class MpiSession {
 
   bool is_first() const { return is_first_; }
 
-  // Whether all ranks say so. Collective.
+  // Returns true if `is_fine` is true on all ranks. Collective.
   bool IsFineEverywhere(bool is_fine) const {
     StatusOr<Comm> all = Comm::Duplicate(MPI_COMM_WORLD);
     if (!all.ok()) return false;
@@ -46,7 +46,7 @@ class MpiSession {
 };
 
 // Calls `work` with a communicator and a bar that shows the progress of rank 0,
-// whose share is about that of every rank.
+// whose part is about as large as that of every other rank.
 template <typename Work>
 auto WithMpi(const MpiSession& mpi, Work work)
     -> decltype(work(std::declval<Comm&>(), std::declval<ProgressBar&>())) {
@@ -60,7 +60,7 @@ auto WithMpi(const MpiSession& mpi, Work work)
   return result;
 }
 
-// Prints what happened, on rank 0: all ranks have the same status. Returns the
+// Prints the outcome on rank 0; all ranks have the same status. Returns the
 // exit code.
 template <typename Result, typename PrintText, typename MakeJson>
 int Finish(const MpiSession& mpi, const StatusOr<Result>& result, bool json,

@@ -12,10 +12,10 @@
 namespace belay::tools {
 namespace {
 
-// Digits behind the point in an array.
+// Digits after the point in an array.
 constexpr int kPrecision = 8;
 
-// A floating point number that is to be printed.
+// A floating-point number to print.
 struct Real {
   double value = 0;
   Decimal shortest;  // if it is finite
@@ -38,7 +38,7 @@ std::string NonFiniteText(double value, bool with_plus = false) {
   return value < 0 ? "-inf" : with_plus ? "+inf" : "inf";
 }
 
-// Cut to 8 digits behind the point; those before it are exact.
+// Rounds to 8 digits after the point; those before it are exact.
 Decimal CutPositional(const Real& real) {
   const int behind =
       static_cast<int>(real.shortest.digits.size()) - real.shortest.point;
@@ -80,7 +80,8 @@ std::vector<std::string> ScientificTexts(const std::vector<Real>& reals,
       texts.push_back(NonFiniteText(real.value, with_plus));
       continue;
     }
-    // Digits of the number, not zeros, where the shortest are not enough.
+    // If the shortest digits are too few, take more digits of the number, not
+    // zeros.
     const auto count = static_cast<int>(digits);
     texts.push_back(ScientificText(ScientificDecimal(real.value, count), count,
                                    exponent_digits, with_plus));
@@ -122,7 +123,7 @@ std::vector<std::string> RealTexts(const std::vector<Real>& reals,
   return texts;
 }
 
-// Real and imaginary part as columns of their own.
+// Real and imaginary parts as separate columns.
 std::vector<std::string> ComplexTexts(const std::vector<Real>& reals,
                                       const std::vector<Real>& imaginaries) {
   std::vector<std::string> texts = RealTexts(reals);
@@ -134,7 +135,8 @@ std::vector<std::string> ComplexTexts(const std::vector<Real>& reals,
   return texts;
 }
 
-// Alone, without a bound on the digits. `zero` stands behind a whole number.
+// A single number, with any number of digits. `zero` is appended to a whole
+// number.
 std::string LoneText(const Real& real, std::string_view zero,
                      bool with_plus = false) {
   if (!std::isfinite(real.value)) return NonFiniteText(real.value, with_plus);

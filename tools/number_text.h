@@ -15,38 +15,39 @@
 
 namespace belay::tools {
 
-// One element, by the shortest digits that tell it from its neighbours: "0.1",
-// "1e-07", "True", "(1.5-2j)".
+// Returns one element with the shortest digits that distinguish it from its
+// neighbors: "0.1", "1e-07", "True", "(1.5-2j)".
 std::string ElementText(const Tensor& tensor, int64_t i);
 
-// All elements, each of the same width and with their points in one column;
-// at most 8 digits stand behind the point.
+// Returns all elements with the same width and aligned points, and at most 8
+// digits after the point.
 std::vector<std::string> AlignedTexts(const Tensor& tensor);
 
-// Seconds since 1970 as "2026-11-28 09:14:43Z".
+// Returns seconds since 1970 as "2026-11-28 09:14:43Z".
 std::string TimeText(int64_t seconds);
 
-// A double by its shortest digits.
+// Returns a double with its shortest digits.
 std::string RealText(double value);
 
-// The name as it is if it prints, else in quotes.
+// Returns the name unchanged if it is printable, else in quotes.
 std::string PrintableName(const std::string& name);
 
-// What a terminal may show of a message, its further lines indented: what a
-// file names cannot look like a line of the command.
+// Returns a message that is safe to print on a terminal. All lines after the
+// first are indented, so names from files cannot look like output of the
+// command.
 std::string IndentedText(std::string_view text);
 
-// Characters of a UTF-8 text that prints.
+// Returns the number of characters of a printable UTF-8 text.
 size_t WidthOf(std::string_view text);
 
-// Prints to stdout, as absl::PrintF, what a terminal may show of it.
+// Prints to stdout like absl::PrintF, but only what is safe on a terminal.
 template <typename... Args>
 void Print(const absl::FormatSpec<Args...>& format, const Args&... args) {
   const std::string text = PrintableText(absl::StrFormat(format, args...));
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-// With blanks at its end, so that it has that many characters at least.
+// Returns the text padded with blanks to at least `width` characters.
 std::string Padded(std::string text, size_t width);
 
 }  // namespace belay::tools

@@ -14,20 +14,20 @@ namespace {
 
 constexpr std::string_view kRoot = "(root)";
 
-// Follows a path from object to object. Names may hold dots, so that a path may
-// be read in several ways.
+// Follows a path from object to object. Names may contain dots, so a path may
+// have several meanings.
 class Walk {
  public:
   explicit Walk(const std::vector<ObjectInfo>& objects) : objects_(objects) {}
 
-  // The path ends at the object.
+  // Handles a path that ends at the object.
   void EndAt(int64_t number) {
     for (const ObjectValue& value : At(number).values) {
       if (value.name == kVariableValue) keys_.insert(value.key);
     }
   }
 
-  // `rest` is what is left of the path below an object.
+  // `rest` is the remaining path below the object.
   void From(int64_t number, std::string_view rest) {
     if (!seen_.emplace(number, rest.size()).second) return;
     const ObjectInfo& object = At(number);
@@ -58,7 +58,7 @@ class Walk {
   }
 
   const std::vector<ObjectInfo>& objects_;
-  // Objects, and how much of the path was left there.
+  // Visited objects, with the remaining length of the path.
   std::set<std::pair<int64_t, size_t>> seen_;
   std::set<std::string> keys_;
 };
@@ -75,7 +75,7 @@ std::vector<std::string> KeysAt(const std::vector<ObjectInfo>& objects,
     if (rest.empty()) walk.EndAt(0);
     if (rest.starts_with('.')) walk.From(0, rest.substr(1));
   }
-  for (size_t i = 1; i < objects.size(); ++i) {  // as messages name slots
+  for (size_t i = 1; i < objects.size(); ++i) {  // slots, as in messages
     if (objects[i].path == path) walk.EndAt(static_cast<int64_t>(i));
   }
   return walk.Keys();

@@ -1,4 +1,4 @@
-// Values of a checkpoint by the paths of the objects that hold them.
+// Finds values of a checkpoint by the paths of the objects that hold them.
 
 #ifndef BELAY_TOOLS_OBJECT_PATH_H_
 #define BELAY_TOOLS_OBJECT_PATH_H_
@@ -11,10 +11,11 @@
 
 namespace belay::tools {
 
-// The keys of the values that a path may mean, as belay graph shows them: of an
-// object that is a variable, "(root).model.w", or of a value of an object,
-// "(root).adam.rate". "(root)." may be left out, and any of the paths that lead
-// to an object will do. Names may hold dots, so there may be several.
+// Returns the keys of the values that a path may refer to. A path, as shown by
+// belay graph, leads to an object that is a variable, "(root).model.w", or to a
+// value of an object, "(root).adam.rate". "(root)." may be omitted, and any
+// path to the object is accepted. Names may contain dots, so there may be
+// several keys.
 std::vector<std::string> KeysAt(const std::vector<ObjectInfo>& objects,
                                 std::string_view path);
 

@@ -17,7 +17,7 @@ struct ValueTexts {
   std::string dtype, shape, layout;
 };
 
-// There may be very many.
+// A line of the tree. There may be very many.
 struct Row {
   int64_t level = 0;   // 0: the root
   std::string branch;  // "│  ├─ "
@@ -25,11 +25,11 @@ struct Row {
   std::string target;                 // of a reference: "-> (root).model"
   bool holds = false;                 // an object that is more than one value
   int64_t bytes = -1;                 // -1: of a reference
-  std::unique_ptr<ValueTexts> value;  // of one that is a value
-  int64_t more = 0;                   // rows below it that are left out
+  std::unique_ptr<ValueTexts> value;  // if it is a value
+  int64_t more = 0;                   // rows below it that are omitted
 };
 
-// What comes directly below an object.
+// An item directly below an object.
 struct Entry {
   std::string name;
   const ObjectValue* value = nullptr;  // of the object, or
@@ -57,7 +57,7 @@ class TreeMaker {
     return objects_[static_cast<size_t>(object)];
   }
 
-  // Whether an edge is the last one of the path of the object it leads to.
+  // True if an edge is the last one on the path of the object it leads to.
   bool IsPathOf(const ObjectChild& child, int64_t holder) const {
     const ObjectInfo& object = At(child.object);
     const std::string_view path = object.path;
@@ -89,7 +89,7 @@ class TreeMaker {
     }
   }
 
-  // Holders come before what they hold.
+  // Adds up sizes from the last object on: holders come before what they hold.
   void AddUpBytes() {
     bytes_.resize(objects_.size());
     for (size_t i = objects_.size(); i-- > 0;) {
@@ -109,7 +109,8 @@ class TreeMaker {
     return found == arrays_.end() || found->key != key ? nullptr : &*found;
   }
 
-  // Of one array, or of all that a handler has made of the value.
+  // Returns the bytes of one array, or of all arrays that a handler stored for
+  // the value.
   int64_t BytesOf(const ObjectValue& value) const {
     const ArrayInfo* array = Find(value.key);
     int64_t bytes = array == nullptr ? 0 : array->bytes;
@@ -124,7 +125,7 @@ class TreeMaker {
     return bytes;
   }
 
-  // The value, if the object is nothing else.
+  // Returns the value if the object consists of only one value, else null.
   const ObjectValue* OnlyValue(int64_t number) const {
     const ObjectInfo& object = At(number);
     return object.children.empty() && object.slots.empty() &&
@@ -134,8 +135,8 @@ class TreeMaker {
                : nullptr;
   }
 
-  // Of an object that is only referred to: many may refer to one whose path is
-  // long.
+  // Returns the path of an object for a reference, shortened because many
+  // references may have a long path.
   std::string ShownPath(int64_t object) const {
     constexpr size_t kMaxBytes = 256;
     const std::string& path = At(object).path;
@@ -216,13 +217,13 @@ class TreeMaker {
   const std::vector<ObjectInfo>& objects_;
   const std::vector<ArrayInfo>& arrays_;
   const bool values_;
-  std::vector<const void*> homes_;  // by object, the edge of its path
-  std::vector<int64_t> holders_;    // by object, where that edge begins
-  std::vector<int64_t> bytes_;      // by object, of all below it
+  std::vector<const void*> homes_;  // per object, the last edge of its path
+  std::vector<int64_t> holders_;    // per object, where that edge begins
+  std::vector<int64_t> bytes_;      // per object, of everything below it
   std::vector<Row> rows_;
 };
 
-// Without what is deeper; the rows above count it.
+// Removes rows below `depth`; the row above them shows their number.
 std::vector<Row> Shortened(std::vector<Row> rows, int64_t depth) {
   std::vector<Row> kept;
   for (Row& row : rows) {

@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kMaxPrinted = 16;
 
-// So many replicas, each cut by rows over as many ranks as it has.
+// Returns a layout with `replicas` replicas, each partitioned by rows over its
+// ranks.
 StatusOr<Layout> RowsOfReplicas(const PlanOptions& options, size_t ndim) {
   const int64_t replicas = options.replicas.value_or(options.ranks);
   if (replicas < 1 || options.ranks % replicas != 0) {
@@ -30,8 +31,8 @@ StatusOr<Layout> RowsOfReplicas(const PlanOptions& options, size_t ndim) {
   return Layout::Create(*std::move(mesh), std::move(axes));
 }
 
-// Plans with the layout that was given for all arrays that have as many axes;
-// what it does not fit is whole on all ranks.
+// Plans with the given layout for all arrays with the same number of axes;
+// every rank gets all other arrays in full.
 StatusOr<RestorePreview> Preview(const std::string& path,
                                  const PlanOptions& options) {
   StatusOr<ReadSharing> sharing = SharingOf("plan", options.read);

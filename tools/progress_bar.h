@@ -1,4 +1,4 @@
-// How far a long command is.
+// Shows the progress of a long command.
 
 #ifndef BELAY_TOOLS_PROGRESS_BAR_H_
 #define BELAY_TOOLS_PROGRESS_BAR_H_
@@ -7,7 +7,7 @@
 
 namespace belay::tools {
 
-// A bar on a terminal, nothing where stderr goes elsewhere.
+// A bar on a terminal; shows nothing if stderr is not a terminal.
 class ProgressBar {
  public:
   // `wanted`: false shows nothing at all.
@@ -15,7 +15,7 @@ class ProgressBar {
 
   void Show(int64_t done, int64_t total);
 
-  // Takes the bar away, so that other lines can be printed.
+  // Removes the bar, so that other lines can be printed.
   void Clear();
 
  private:

@@ -35,7 +35,7 @@ void PrintLeftOut(const std::vector<LeftOut>& all) {
   }
 }
 
-// What was compared with checksums.
+// Describes what was compared with checksums.
 std::string ChecksumText(const ExportResult& result) {
   if (result.blocks_verified == 0) return "no checksums";
   const std::string blocks = CountText(result.blocks_verified, "block");
@@ -44,7 +44,7 @@ std::string ChecksumText(const ExportResult& result) {
                          result.blocks_partial);
 }
 
-// Puts texts "NAME=TEXT" into the options.
+// Adds entries "NAME=TEXT" to the options.
 Status AddMetadata(const std::vector<std::string>& texts,
                    ExportOptions& options) {
   for (const std::string& text : texts) {

@@ -12,7 +12,7 @@
 namespace belay::tools {
 namespace {
 
-// No layout on more ranks is shown shard by shard.
+// Layouts on more ranks are not shown shard by shard.
 constexpr int kMaxRanks = 1 << 16;
 constexpr size_t kMaxDevices = 4;
 

@@ -1,4 +1,4 @@
-// Which tasks held the shards that a dataset consists of.
+// Finds the tasks that held the shards of a dataset.
 
 #ifndef BELAY_TOOLS_SHARD_DEVICES_H_
 #define BELAY_TOOLS_SHARD_DEVICES_H_
@@ -15,23 +15,25 @@ namespace belay::tools {
 
 struct HeldShard {
   Box box;  // of the array
-  // One for each replica, by task. Only what is stored: no job, no device type,
-  // and a replica only if there are several.
+  // One device for each replica, ordered by task. Only stored parts: no job, no
+  // device type, and a replica only if there are several.
   std::vector<DeviceSpec> devices;
 };
 
-// How many boxes of ranks one list of shards compares with datasets: a small
-// index may have very many datasets of arrays on very many ranks.
+// The maximum number of boxes of ranks that one list of shards compares with
+// datasets. Without a limit, a small index could describe very many datasets of
+// arrays on very many ranks.
 inline constexpr int64_t kMaxBoxes = int64_t{1} << 21;
 
 // Returns the shards of a dataset of `array`: all of it if one task wrote it,
-// else those of the layout that is stored; none if neither is, or if the layout
-// has more ranks than `boxes_left`, which it is taken from.
+// else those of the stored layout. Returns none if neither is stored, or if the
+// layout has more ranks than `boxes_left`. Subtracts the number of ranks from
+// `boxes_left`.
 std::vector<HeldShard> ShardsOf(const StoredPiece& piece,
                                 const ArrayInfo& array, int64_t& boxes_left);
 
-// "/task:0", or "/replica:0/task:0 /replica:1/task:4"; of more than four
-// replicas the first three, and how many others.
+// Returns text such as "/task:0" or "/replica:0/task:0 /replica:1/task:4"; for
+// more than four replicas, the first three and the number of the others.
 std::string DevicesText(const std::vector<DeviceSpec>& devices);
 
 }  // namespace belay::tools

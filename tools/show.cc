@@ -28,13 +28,13 @@ void PrintHead(const ArrayInfo& array, const std::string& rest) {
   }
 }
 
-// The box that the text means, "offset,length" or "-" for each axis.
+// Parses a box: "offset,length" or "-" for each axis.
 StatusOr<Box> ParseBox(const std::string& text, const ArrayInfo& array) {
   if (text.empty()) return WholeBox(array.shape);
   const StatusOr<SliceSpec> spec =
       ParseSliceSpec(absl::StrCat(absl::StrJoin(array.shape, " "), " ", text));
   if (spec.ok()) return spec->box;
-  // Its message begins with the text that was made of the user's.
+  // The message begins with a text that was made from the user's text.
   std::string cause(spec.status().message());
   if (const size_t at = cause.find("\": "); at != cause.npos) {
     cause.erase(0, at + 3);
@@ -57,7 +57,8 @@ struct PartOfArray {
   Box box;
 };
 
-// A field has the checksums of the structs that it is in.
+// Returns the array whose checksums cover `array`: for a field, that of the
+// structs.
 PartOfArray WithChecksums(const CheckpointReader& reader,
                           const ArrayInfo& array, const Box& box) {
   for (size_t dot = array.key.rfind('.');
@@ -76,8 +77,8 @@ PartOfArray WithChecksums(const CheckpointReader& reader,
 }
 
 // Compares the blocks that have elements of these parts with their checksums: a
-// read has done so only where it covers a block. Returns false if some blocks
-// were left out, which would take too long.
+// read verifies only the blocks that it covers in full. Returns false if some
+// blocks were skipped because they would take too long.
 // Errors: DataLoss - a checksum does not match.
 StatusOr<bool> CheckParts(const CheckpointReader& reader,
                           const ArrayInfo& array,
@@ -86,7 +87,7 @@ StatusOr<bool> CheckParts(const CheckpointReader& reader,
   std::vector<Box> wanted;
   ArrayInfo stored = array;
   for (const Box& part : parts) {
-    if (part == WholeBox(array.shape)) return true;  // it was read whole
+    if (part == WholeBox(array.shape)) return true;  // it was read in full
     PartOfArray found = WithChecksums(reader, array, part);
     stored = std::move(found.array);
     wanted.push_back(std::move(found.box));
@@ -109,7 +110,7 @@ void PrintIfUnchecked(bool is_checked) {
       "that\n");
 }
 
-// What is said of the array, before its values.
+// Returns the description of the array, which precedes its values.
 Json HeadJson(const CheckpointReader& reader, const ArrayInfo& array,
               const Json& box) {
   return {{"path", TextJson(reader.info().path)},
@@ -235,7 +236,7 @@ Status ShowArray(const CheckpointReader& reader, const ArrayInfo& array,
   return absl::OkStatus();
 }
 
-// The fields of structs one after the other, each as the array that it is.
+// Shows the fields of structs one after another, each as an array.
 Status ShowStructs(const CheckpointReader& reader, const ArrayInfo& array,
                    const ShowOptions& options) {
   PrintHead(array, "");
@@ -249,7 +250,7 @@ Status ShowStructs(const CheckpointReader& reader, const ArrayInfo& array,
   return absl::OkStatus();
 }
 
-// The bytes of structs say nothing but to a program.
+// Shows structs by their fields, because their bytes are meaningless to people.
 Status ShowAny(const CheckpointReader& reader, const ArrayInfo& array,
                const ShowOptions& options) {
   if (array.dtype == DType::kString) return ShowText(reader, array, options);
@@ -266,7 +267,8 @@ std::string QuotedList(const std::vector<std::string>& keys) {
                        });
 }
 
-// The array of that key, or the one that the value of that key consists of.
+// Returns the array with that key, or the only array of the value with that
+// key.
 StatusOr<ArrayInfo> FindArrayOfKey(const CheckpointReader& reader,
                                    const std::string& key) {
   StatusOr<ArrayInfo> array = reader.Find(key);
@@ -287,8 +289,8 @@ StatusOr<ArrayInfo> FindArrayOfKey(const CheckpointReader& reader,
   return array;
 }
 
-// The array of that key or, if there is none, the one value that has that path
-// in the objects.
+// Returns the array with that key or, if there is none, the only value with
+// that path in the objects.
 StatusOr<ArrayInfo> FindArray(const CheckpointReader& reader,
                               const std::string& name) {
   StatusOr<ArrayInfo> array = FindArrayOfKey(reader, name);
@@ -303,7 +305,7 @@ StatusOr<ArrayInfo> FindArray(const CheckpointReader& reader,
       QuotedText(name), QuotedList(keys)));
 }
 
-// Says as belay verify does that values are damaged. They are not shown.
+// Reports, like belay verify, that values are damaged. They are not shown.
 int ShowDamage(const CheckpointReader& reader, const std::string& key,
                const Status& status, bool json) {
   if (json) {

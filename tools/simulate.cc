@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where the models are: beside an installed command, or in the source.
+// Returns the folders with models: next to an installed command, or in the
+// source tree.
 std::vector<std::string> ModelFolders() {
   std::error_code ignored;
   const fs::path command = fs::read_symlink("/proc/self/exe", ignored);

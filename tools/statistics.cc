@@ -31,7 +31,7 @@ bool IsInfinite(T value) {
   }
 }
 
-// What numbers are ordered by.
+// Returns the value by which numbers are ordered.
 template <typename T>
 auto SizeOf(T value) {
   if constexpr (kIsComplex<T>) {
@@ -46,7 +46,7 @@ Tensor Scalar(T value) {
   return Tensor::Of<T>({}, {value});
 }
 
-// Sums elements of a type, small floats as double.
+// Sums up elements of one type; small floats as double.
 template <typename T>
 class Summary {
  public:
@@ -99,7 +99,7 @@ class Summary {
 
   Statistics statistics_;
   Size min_ = {}, max_ = {};
-  // Wider than every type, so that integers of 64 bits lose nothing at first.
+  // Wider than every element type, so that single 64-bit integers are exact.
   long double real_ = 0, imaginary_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Figures about all elements of a box.
+// Statistics of all elements of a box.
 
 #ifndef BELAY_TOOLS_STATISTICS_H_
 #define BELAY_TOOLS_STATISTICS_H_
@@ -10,8 +10,8 @@
 
 namespace belay::tools {
 
-// NaN and infinities count only as such. Of complex numbers, `min` and `max`
-// are those of the magnitude.
+// `min`, `max`, `mean` and `zeros` ignore NaNs and infinities. For complex
+// numbers, `min` and `max` refer to the magnitude.
 struct Statistics {
   int64_t elements = 0;
   int64_t finite = 0;
@@ -22,7 +22,7 @@ struct Statistics {
   int64_t infinities = 0;
 };
 
-// Reads a box piece by piece.
+// Computes the statistics of a box, which it reads piece by piece.
 StatusOr<Statistics> ReadStatistics(const CheckpointReader& reader,
                                     std::string_view key, const Box& box);
 

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The series that have a step in the directory.
+// Returns the prefixes of the step series in the directory.
 StatusOr<std::set<std::string>> PrefixesIn(const std::string& path) {
   std::set<std::string> prefixes;
   std::error_code error;

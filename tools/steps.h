@@ -1,4 +1,4 @@
-// The steps of a directory, of any series.
+// The steps of a directory, of all series.
 
 #ifndef BELAY_TOOLS_STEPS_H_
 #define BELAY_TOOLS_STEPS_H_
@@ -22,14 +22,14 @@ struct StepDirectory {
 // Errors: NotFound - no such directory, or no step in it.
 StatusOr<std::vector<StepDirectory>> StepsIn(const std::string& path);
 
-// Whether a step that cannot be read for this reason is damaged: another user,
-// or another version, may read what is not.
+// True if a step that cannot be read because of this error is damaged.
+// Otherwise another user or another version may be able to read it.
 bool IsDamage(const Status& failure);
 
-// Returns the directory of that step in a directory of steps, and `path` itself
+// Returns the directory of that step in a directory of steps, or `path` itself
 // if no step is given.
-// Errors: NotFound - no such directory or step; InvalidArgument - steps of that
-//   number in several series.
+// Errors: NotFound - no such directory or step; InvalidArgument - several
+//   series have a step with that number.
 StatusOr<std::string> FindStep(const std::string& path,
                                std::optional<int64_t> step);
 

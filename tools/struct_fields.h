@@ -1,4 +1,4 @@
-// Fields of arrays of structs, each as the array that it is.
+// The fields of arrays of structs, each as an array.
 
 #ifndef BELAY_TOOLS_STRUCT_FIELDS_H_
 #define BELAY_TOOLS_STRUCT_FIELDS_H_
@@ -11,7 +11,7 @@
 namespace belay::tools {
 
 // Returns the fields of an array in their order, as CheckpointReader::Find
-// finds them; none of an array of numbers.
+// finds them; none for an array of numbers.
 // Errors: those of Find.
 StatusOr<std::vector<ArrayInfo>> FieldsOf(const CheckpointReader& reader,
                                           const ArrayInfo& array);

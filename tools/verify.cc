@@ -95,11 +95,11 @@ StatusOr<Verified> VerifyStep(const std::string& step,
   return Verified{*std::move(info), *std::move(result)};
 }
 
-// A step whose index cannot be read hides no damage of the others.
+// Verifies all steps, even if the index of one cannot be read.
 int VerifyAll(const std::string& path, const VerifyOptions& options) {
   const StatusOr<std::vector<StepDirectory>> steps = StepsIn(path);
   if (!steps.ok()) return Fail(steps.status(), options.json);
-  int64_t damaged = 0, unreadable = 0;  // the first counts both
+  int64_t damaged = 0, unreadable = 0;  // `damaged` includes `unreadable`
   Json all = Json::array();
   for (const StepDirectory& step : *steps) {
     const StatusOr<Verified> verified =

@@ -1,14 +1,14 @@
-// Heat on a plate in C: restartable, on any number of ranks.
+// Heat on a plate in C; restartable on any number of ranks.
 //
 //   mpirun -n 4 ./c_heat run 200          # saves every 50 steps
-//   mpirun -n 3 ./c_heat run 400          # goes on from step 200
+//   mpirun -n 3 ./c_heat run 400          # continues from step 200
 //
 // Each rank owns some rows of the plate, in memory with one ghost cell on each
-// side. A step has what is owned, one array for all ranks. The field is the
-// same to the last bit, however often the run was stopped, and on however many
-// ranks it went on.
+// side. A step has only the owned rows, as one array for all ranks. The field
+// is the same to the last bit, however often the run was stopped and on however
+// many ranks it continued.
 //
-// A third argument kills the job in that step, without a word.
+// With a third argument, the job kills itself in that step, without a message.
 
 #include <mpi.h>
 #include <signal.h>
@@ -20,7 +20,7 @@
 
 enum { kRows = 96, kColumns = 64, kWidth = kColumns + 2 };
 
-// What one rank holds of the plate.
+// The part of the plate that one rank holds.
 struct plate {
   int64_t first_row;
   int64_t rows;
@@ -46,7 +46,7 @@ static struct plate Cut(int rank, int size) {
   return plate;
 }
 
-// A hot spot, away from the edges, which stay cold.
+// Starts with a hot spot away from the edges, which stay cold.
 static void Start(struct plate* plate) {
   for (int64_t i = 0; i < plate->rows; ++i) {
     for (int64_t j = 0; j < kColumns; ++j) {
@@ -68,7 +68,7 @@ static void Exchange(struct plate* plate, int rank, int size) {
                MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-// One step. The memory of `now` stays where it is: the state refers to it.
+// Does one step. The memory of `now` must not move: the state refers to it.
 static void Step(struct plate* plate) {
   double* const now = plate->now;
   for (int64_t i = 0; i < plate->rows; ++i) {
@@ -84,7 +84,7 @@ static void Step(struct plate* plate) {
   ++plate->step;
 }
 
-// A number that any other bit of the field would change.
+// Returns a number that changes if any bit of the field differs.
 static uint64_t Digest(const struct plate* plate) {
   uint64_t sum = 0;
   for (int64_t i = 0; i < plate->rows; ++i) {

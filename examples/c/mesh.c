@@ -1,15 +1,15 @@
-// Heat on an unstructured mesh in C: restartable, on any number of ranks.
+// Heat on an unstructured mesh in C; restartable on any number of ranks.
 //
 //   mpirun -n 4 ./c_mesh run 200     # saves every 50 steps
-//   mpirun -n 3 ./c_mesh run 400     # goes on from step 200
+//   mpirun -n 3 ./c_mesh run 400     # continues from step 200
 //
-// Cells have numbers from 1 on that say nothing of where they are. Each run
-// gives them to ranks anew. A rank saves its own cells, and restores these and
-// the neighbors of them that other ranks own. The values are the same to the
-// last bit, however often the run was stopped, and on however many ranks it
-// went on.
+// Cells have numbers from 1 on that are unrelated to their positions. Each run
+// distributes the cells over the ranks again. A rank saves its own cells. It
+// restores these and their neighbors on other ranks. The values are the same to
+// the last bit, however often the run was stopped and on however many ranks it
+// continued.
 //
-// A third argument kills the job in that step, without a word.
+// With a third argument, the job kills itself in that step, without a message.
 
 #include <mpi.h>
 #include <signal.h>
@@ -24,8 +24,8 @@ enum { kCells = 2500, kWidth = 50, kNeighbors = 4, kSaveEvery = 50 };
 
 static void Check(int code) { belay_check(code, __FILE__, __LINE__); }
 
-// Where a cell is along a line through all of them, and the cell at a place:
-// 1301 * 1201 is 1 modulo the number of cells.
+// Return the place of a cell along a line through all cells, and the cell at a
+// place: 1301 * 1201 is 1 modulo the number of cells.
 static int PlaceOf(int cell) { return (cell - 1) * 1301 % kCells; }
 static int CellAt(int place) {
   return (place + kCells) % kCells * 1201 % kCells + 1;
@@ -38,15 +38,16 @@ static int NeighborOf(int cell, int i) {
   return CellAt(PlaceOf(cell) + steps[i]);
 }
 
-// What a rank has of the mesh: its own cells, then their neighbors elsewhere.
+// The part of the mesh on one rank: its own cells, then their neighbors on
+// other ranks.
 struct part {
   int owned;
   int local;              // with the neighbors
   int count;              // of rows that are saved or restored
   int32_t ids[kCells];    // the numbers of the local cells
   double t[kCells];       // their values
-  int where[kCells + 1];  // of each cell in `ids`; -1: not here
-  // For exchanges: the cells of all ranks, in their order.
+  int where[kCells + 1];  // index of each cell in `ids`; -1: not here
+  // For exchanges: the cells of all ranks, in rank order.
   int counts[1024], starts[1024];
   int32_t all_ids[kCells];
 };
@@ -79,14 +80,14 @@ static void Partition(struct part* part, int rank, int size) {
                  part->counts, part->starts, MPI_INT32_T, MPI_COMM_WORLD);
 }
 
-// A hot spot.
+// Starts with a hot spot.
 static void Start(struct part* part) {
   for (int i = 0; i < part->local; ++i) {
     part->t[i] = PlaceOf(part->ids[i]) / kWidth == 7 ? 1000 : 0;
   }
 }
 
-// Gives the cells beside those of this rank their values.
+// Updates the values of the neighbor cells on other ranks.
 static void Exchange(struct part* part) {
   static double all[kCells];
   MPI_Allgatherv(part->t, part->owned, MPI_DOUBLE, all, part->counts,
@@ -110,7 +111,7 @@ static void Step(struct part* part) {
   memcpy(part->t, next, (size_t)part->owned * sizeof(double));
 }
 
-// A number that any other bit of any cell would change.
+// Returns a number that changes if any bit of any cell differs.
 static uint64_t Digest(const struct part* part) {
   uint64_t sum = 0;
   for (int i = 0; i < part->owned; ++i) {
@@ -133,9 +134,9 @@ static void Run(const char* dir, int64_t steps, int64_t die_at) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   Partition(&part, rank, size);
 
-  // Count and ids are read in each save and restore. A restore gives any cell
-  // to any ranks, so it fills the neighbors as well; a save takes each cell
-  // from one rank.
+  // Each save and restore reads the count and the ids. In a restore, several
+  // ranks may request a cell, so it also fills the neighbors; in a save, each
+  // cell must come from one rank.
   const belay_rows cells = {.dtype = BELAY_F64,
                             .count32 = &part.count,
                             .capacity = kCells,

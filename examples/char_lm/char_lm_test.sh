@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that training gives the same losses to the last bit on any number of
-# ranks, after a kill -9 and a restart on another number, and after it was asked
-# to stop by a signal or by a time limit.
+# ranks, after a kill -9 and a restart on another number, and after a stop by a
+# signal or by a time limit.
 #
 # usage: char_lm_test.sh MPIRUN TRAINER SCRATCH_DIR
 set -euo pipefail
@@ -60,7 +60,8 @@ grep -q "resumed from $(printf 'step_%08d' "$last"):" resumed.out ||
   fail "did not resume from step $last"
 [[ $(wc -l <resumed.log) -eq 8 ]] || fail "not 8 steps after the restart"
 
-# stopped CODE OUTPUT REASON: the job ended so, after a last save.
+# stopped CODE OUTPUT REASON: checks that the job stopped for REASON, after a
+# last save.
 stopped() {
   [[ $1 -eq 85 ]] || { cat "$2"; fail "exit code $1 (need 85)"; }
   grep -q "stopped at step .* because of $3: start it again" "$2" ||
@@ -81,7 +82,7 @@ mapfile -t pids < <(processes_of "$job")
 kill -USR1 "${pids[1]}" # mpirun, which forwards it to all ranks
 code=0
 wait "$job" || code=$?
-# The first rank that had it names the signal: any of the four.
+# The message names the first rank that got the signal: any of the four.
 stopped "$code" signal.out "SIGUSR1 on rank [0-3]"
 
 echo "-- stopped before its time limit, on 2 ranks"
@@ -97,7 +98,8 @@ train 3 after.log --hidden 50 --steps "$end" --mtbf 1000000 --resume
 [[ -e $(printf 'run/step_%08d' "$end") ]] || fail "the end was not saved"
 
 train 1 whole.log --hidden 50 --steps "$end" --save-every 0
-# What the killed job did after its last save was done again: the same lines.
+# Steps that the killed job did after its last save were repeated and must give
+# the same lines.
 awk -v end="$end" '$1 <= end' killed.log |
   cat - resumed.log signal.log limit.log after.log | sort -u | sort -n >pieces.log
 expect_same pieces.log whole.log "$end"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Kills a training job in the middle of a save, goes on with other numbers of
-# ranks, and compares the losses with a job that was never stopped.
+# Kills a training job in the middle of a save, continues it on other numbers of
+# ranks, and compares the losses with those of a job that was never stopped.
 #
 # usage: demo.sh BUILD_DIR
 #
-# Takes about a minute on two cores. The files stay in BUILD_DIR/demo. Ends
-# with 0 if all is as it says.
+# Takes about a minute on two cores. The files stay in BUILD_DIR/demo. The exit
+# code is 0 if everything is as expected.
 set -euo pipefail
 export LC_ALL=C
 
@@ -49,7 +49,7 @@ train() {
 step_name() { printf 'run/step_%08d' "$1"; }
 
 # crash_in_save STEP: trains on 4 ranks and kills the job while it saves STEP.
-# Fails if the save was over before the kill.
+# Fails if the save was complete before the kill.
 crash_in_save() {
   local step job
   step=$(step_name "$1")
@@ -65,11 +65,12 @@ crash_in_save() {
     kill -0 "$job" 2>/dev/null || fail "the training ended by itself"
   done
   kill_job "$job"
-  sleep 0.2 # the last lines of output are on their way
+  sleep 0.2 # wait for the last lines of output
   [[ ! -e $step && -e $step.inprogress ]]
 }
 
-# finish RANKS LAST_STEP FROM_STEP FLAGS...: resumes and checks from where.
+# finish RANKS LAST_STEP FROM_STEP FLAGS...: resumes, and checks from which
+# step.
 finish() {
   local ranks=$1 last=$2 from
   from=$(basename "$(step_name "$3")")
@@ -114,7 +115,7 @@ say "Lines show the mean loss since the line before; after a restart these are" 
   "fewer steps. What is compared is the loss of each step." ""
 train 2 --steps "$steps" --save-every 0 --loss-log whole.log --sample 160 |
   tee whole.out | indent
-# A step that was done again must give the same line again: then it counts once.
+# Repeated steps must give the same lines; duplicates are then removed.
 cat broken.log three.log six.log | sort -u | sort -n >pieces.log
 [[ $(wc -l <whole.log) -eq $steps ]] || fail "the log of the whole job is short"
 cmp pieces.log whole.log || fail "the losses differ"

@@ -1,9 +1,9 @@
-// How the ranks share numbers so that the result does not depend on how many
-// ranks there are.
+// Exchanges numbers between ranks so that results do not depend on the number
+// of ranks.
 //
 // Floating-point addition is not associative, and MPI_Allreduce may add in any
-// order. Here every sum is either taken whole on one rank or passed from rank
-// to rank in the order of the elements.
+// order. Here every sum is either computed on one rank or passed from rank to
+// rank in the order of the elements.
 
 #ifndef CHAR_LM_EXCHANGE_H_
 #define CHAR_LM_EXCHANGE_H_
@@ -25,18 +25,18 @@ struct Ranks {
   int size = 1;
 };
 
-// Joins the pieces of an array that is cut along its first axis, so that every
-// rank holds the whole array. Each element of `shape` stands for `width`
+// Joins the pieces of an array that is partitioned along its first axis, so
+// that every rank holds the whole array. Each element of `shape` is `width`
 // numbers. Collective. Same on all ranks: layout, shape, width.
 std::vector<float> GatherPieces(const Ranks& ranks, const belay::Layout& layout,
                                 const belay::Shape& shape, int64_t width,
                                 const std::vector<float>& piece);
 
-// Lets the ranks, one after the other, add their part to each element of
-// `sums`, which starts as zeros; every rank gets the result. Collective. Same
-// on all ranks: stretch, the size of sums.
-// add(first, last) adds this rank's part to sums[first, last). While one rank
-// adds to a stretch, the rank before it works on the next stretch.
+// Lets the ranks add their parts to each element of `sums`, one rank after
+// another, starting from zeros; every rank gets the result. Collective. Same on
+// all ranks: stretch, the size of sums. add(first, last) adds this rank's part
+// to sums[first, last). While one rank adds to a stretch, the rank before it
+// works on the next stretch.
 void AddInRankOrder(const Ranks& ranks, int64_t stretch,
                     std::vector<float>& sums,
                     const std::function<void(int64_t, int64_t)>& add);

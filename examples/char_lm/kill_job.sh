@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Sourced by demo.sh and char_lm_test.sh: ends an MPI job as a power cut would.
 
-# processes_of PID: the process and all that it started, directly or not. Starts
-# no process itself, to be quick.
+# processes_of PID: prints the process and all its descendants. Starts no
+# process itself, to be quick.
 processes_of() {
   local thread child children
   echo "$1"
@@ -12,8 +12,8 @@ processes_of() {
   done 2>/dev/null
 }
 
-# kill_job PID: kill -9 to all of them in one call, so that none has time to
-# clean up, and then sweeps up the shared memory of Open MPI that this leaves.
+# kill_job PID: sends kill -9 to all of them in one call, so that none has time
+# to clean up, and then removes the shared memory that Open MPI leaves behind.
 kill_job() {
   local pids segments pid
   mapfile -t pids < <(processes_of "$1")

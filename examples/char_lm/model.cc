@@ -10,7 +10,7 @@ constexpr float kMeanDecay = 0.9f;
 constexpr float kSquareDecay = 0.999f;
 constexpr float kEpsilon = 1e-8f;
 
-// What the forward pass leaves for the backward pass.
+// Values that the forward pass stores for the backward pass.
 struct Activations {
   std::vector<float> input;          // [context * embedding][size]
   std::vector<float> hidden_piece;   // [own hidden units][size]
@@ -18,8 +18,8 @@ struct Activations {
   std::vector<float> probabilities;  // [vocabulary][size]
 };
 
-// sums[k] += factor * terms[k]. All sums of the model are made of this: the
-// order of the terms of one sum is the order of the calls.
+// sums[k] += factor * terms[k]. All sums of the model use this function, so the
+// terms of a sum are added in the order of the calls.
 inline void MulAdd(float* sums, float factor, const float* terms, int64_t n) {
   for (int64_t k = 0; k < n; ++k) sums[k] += factor * terms[k];
 }
@@ -44,7 +44,7 @@ void SumRows(const std::vector<float>& in, int64_t columns,
   }
 }
 
-// The place in the whole array of element i of the parameter's piece.
+// Returns the index in the whole array of element i of the parameter's piece.
 int64_t GlobalIndex(const Param& param, int64_t i) {
   if (param.shape.size() == 1) return param.box.offset[0] + i;
   const int64_t width = param.box.shape[1];
@@ -67,7 +67,8 @@ belay::Status Initialize(Param& param, int rank, uint64_t seed, float scale) {
   return absl::OkStatus();
 }
 
-// Looks every character up in the table, whose rows all ranks share for it.
+// Looks up every character in the table, whose rows all ranks exchange for
+// this.
 std::vector<float> Embed(const Ranks& ranks, const Model& model,
                          const Batch& batch) {
   const int64_t width = model.shape.embedding;
@@ -161,7 +162,7 @@ double MeanLoss(const std::vector<float>& probabilities, const Batch& batch) {
   return sum / static_cast<double>(batch.size);
 }
 
-// Returns the gradient of the mean loss by the logits.
+// Returns the gradient of the mean loss with respect to the logits.
 std::vector<float> LogitGradient(const std::vector<float>& probabilities,
                                  const Batch& batch) {
   std::vector<float> gradient = probabilities;
@@ -187,7 +188,8 @@ void WeightGradient(const std::vector<float>& in, const std::vector<float>& out,
   }
 }
 
-// Returns the gradient by the sums inside the tanh of this rank's units.
+// Returns the gradient with respect to the sums inside the tanh of this rank's
+// units.
 std::vector<float> HiddenGradient(const Model& model, const Activations& a,
                                   const std::vector<float>& by_logits,
                                   int64_t size) {
@@ -208,8 +210,8 @@ std::vector<float> HiddenGradient(const Model& model, const Activations& a,
   return gradient;
 }
 
-// Returns the gradient by the input: for each element a sum over the hidden
-// units of all ranks.
+// Returns the gradient with respect to the input: for each element, a sum over
+// the hidden units of all ranks.
 std::vector<float> InputGradient(const Ranks& ranks, const Model& model,
                                  const std::vector<float>& by_hidden,
                                  int64_t size) {

@@ -1,12 +1,12 @@
-// A small language model: from the last characters to the next one.
+// A small language model: predicts the next character from the last ones.
 //
 //   embedding table        cut by rows over the ranks
 //   hidden layer (tanh)    cut by columns: each rank owns some hidden units
 //   output layer, softmax  whole on every rank
 //
-// Arrays of activations are [feature][example], so that the pieces of all ranks
-// lie one after the other. The loss is the same to the last bit on any number
-// of ranks (see exchange.h).
+// Arrays of activations are [feature][example], so the pieces of all ranks are
+// consecutive. The loss is the same to the last bit on any number of ranks (see
+// exchange.h).
 
 #ifndef CHAR_LM_MODEL_H_
 #define CHAR_LM_MODEL_H_
@@ -62,14 +62,14 @@ struct Model {
   void Track(belay::Tracker& tracker);
 };
 
-// Makes this rank's part of a model with random weights. They depend on the
-// seed and on their place in the whole array only. Local.
+// Makes this rank's part of a model with random weights. They depend only on
+// the seed and on their position in the whole array. Local.
 // Errors: as belay::Layout::Create.
 belay::StatusOr<Model> CreateModel(const ModelShape& shape, const Ranks& ranks,
                                    uint64_t seed);
 
 // Does one step of Adam on the batch and returns the loss before it, in nats
-// per character. Collective. Same on all ranks: all but the pieces.
+// per character. Collective. Same on all ranks: everything except the pieces.
 // `step` counts from 1.
 double TrainStep(const Ranks& ranks, Model& model, const Batch& batch,
                  int64_t step, float learning_rate);

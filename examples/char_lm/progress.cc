@@ -30,7 +30,8 @@ belay::Status Progress::OpenLog(const std::string& path) {
 void Progress::Step(int64_t step, double loss) {
   if (!enabled_) return;
   if (log_ != nullptr) {
-    // %a writes every bit; one line is one write, so a kill leaves no half.
+    // %a writes every bit. Each line is one write, so a kill leaves no partial
+    // line.
     std::fprintf(log_, "%lld %a %.6f\n", static_cast<long long>(step), loss,
                  loss);
     std::fflush(log_);
@@ -61,7 +62,7 @@ void Progress::Saved(const belay::SaveResult& result) {
                       NameOf(result.path), result.num_arrays,
                       static_cast<double>(result.counters.bytes) / 1e6,
                       seconds));
-  // What belay has to say of the MPI-IO stack is the same at every save.
+  // belay's note about the MPI-IO stack is the same at every save.
   if (!result.transfer_note.empty() && !noted_) {
     Say("note: " + result.transfer_note);
     noted_ = true;

@@ -1,4 +1,4 @@
-// The lines that a person reads while the model trains. Only rank 0 prints.
+// Prints the progress of the training. Only rank 0 prints.
 
 #ifndef CHAR_LM_PROGRESS_H_
 #define CHAR_LM_PROGRESS_H_
@@ -29,15 +29,15 @@ class Progress {
   // Errors: NotFound - the file cannot be opened.
   belay::Status OpenLog(const std::string& path);
 
-  // Takes note of a finished step. Prints the mean loss since the last such
-  // line. Local.
+  // Records a finished step. Prints the mean loss since the last such line.
+  // Local.
   void Step(int64_t step, double loss);
 
   // Prints what was saved or restored, how much, and how fast. Local.
   void Saved(const belay::SaveResult& result);
   void Resumed(const std::string& path, const belay::ManagedRestore& restored);
 
-  // Prints those of the manager's notes that were not printed yet. Local.
+  // Prints the manager's notes that were not printed yet. Local.
   void Notes(const std::vector<std::string>& notes);
 
   // Prints a line of text. Local.
@@ -52,19 +52,19 @@ class Progress {
   int64_t every_;
   int64_t last_step_;
   std::FILE* log_ = nullptr;
-  std::vector<double> losses_;  // those that were printed
+  std::vector<double> losses_;  // of the printed lines
   // Since the last line about steps.
   double loss_sum_ = 0;
   int64_t num_losses_ = 0;
-  // Since the last line about steps or checkpoints, which take time too.
+  // Since the last line about steps or checkpoints, which also take time.
   int64_t steps_timed_ = 0;
   Clock::time_point clock_start_ = Clock::now();
   bool noted_ = false;  // belay's note on the MPI-IO stack was printed
   size_t notes_printed_ = 0;
 };
 
-// Draws the last values as bars, the largest of all at full height, and fills
-// up with blanks to `width` characters. Local.
+// Draws the last values as bars, the largest at full height, padded with blanks
+// to `width` characters. Local.
 std::string Sparkline(const std::vector<double>& values, size_t width);
 
 }  // namespace char_lm

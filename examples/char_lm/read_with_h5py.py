@@ -32,7 +32,8 @@ def main():
             sys.exit(f"read {path}: another step than {step}")
         if len(arrays) != 20:
             sys.exit(f"read {path}: {len(arrays)} arrays (need 20)")
-        # No row was drawn as zeros, but a hole in the file reads as zeros.
+        # Rows are random and never all zeros, but a hole in the file reads as
+        # zeros.
         if not (table != 0).any(axis=1).all():
             sys.exit(f"read {path}: a row of zeros in model/embedding")
 

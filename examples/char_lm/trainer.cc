@@ -4,9 +4,9 @@
 //   mpirun -n 4 ./char_lm --dir run --save-every 50 --steps 400
 //   mpirun -n 3 ./char_lm --dir run --save-every 50 --steps 400 --resume
 //
-// What belay needs from a training program is in three places: Track lists the
-// state, Resume restores it, and TrainLoop saves it. Ends with 0 after the last
-// step, with 85 if it was asked to stop before, and with 1 after an error.
+// A training program uses belay in three places: Track lists the state, Resume
+// restores it, and TrainLoop saves it. The exit code is 0 after the last step,
+// 85 if the job had to stop before, and 1 after an error.
 
 #include <mpi.h>
 #include <signal.h>
@@ -57,11 +57,11 @@ struct Options {
   bool Saves() const { return save_every > 0 || mtbf > 0; }
 };
 
-// Everything that a restarted job must have back, beside the model.
+// Everything that a restarted job needs: the model, and the rest of the state.
 struct Training {
   Model model;
   DataCursor cursor;
-  int64_t step = 0;  // steps that are done
+  int64_t step = 0;  // completed steps
   std::string vocabulary;
 
   void Track(belay::Tracker& tracker) {
@@ -87,7 +87,7 @@ belay::ManagerOptions ManagerOptionsOf(const Options& options,
   how.stop_signals = {SIGUSR1, SIGTERM};
   how.stop_at_time_limit = options.stop_at_time_limit;
   how.final_save_margin = options.margin;
-  // Later saves of the same state skip the planning of the first one.
+  // Later saves of the same state reuse the plan of the first one.
   how.save.cache = &cache;
   how.save.deadline_seconds = options.deadline;
   how.save.file_layout = options.file_layout;
@@ -122,7 +122,7 @@ belay::Status Resume(const Options& options, const Text& text,
   return absl::OkStatus();
 }
 
-// Returns whether the save was missed: it failed, which is tolerated.
+// Returns whether the save was missed: true after a tolerated failure.
 belay::StatusOr<bool> SaveNow(belay::CheckpointManager& manager, int64_t step,
                               const belay::ManagedSaveOptions& how,
                               Progress& progress) {
@@ -135,7 +135,7 @@ belay::StatusOr<bool> SaveNow(belay::CheckpointManager& manager, int64_t step,
   return saved->failure.has_value();
 }
 
-// Saves the step if it is due. `missed`: whether the last save was.
+// Saves the step if it is due. `missed` says whether the last save was missed.
 belay::Status SaveIfDue(belay::CheckpointManager& manager, int64_t step,
                         Progress& progress, bool& missed) {
   const auto due = manager.ShouldSave(step);
@@ -146,7 +146,7 @@ belay::Status SaveIfDue(belay::CheckpointManager& manager, int64_t step,
   return outcome.status();
 }
 
-// Ends early if the job has to stop.
+// Returns early if the job must stop.
 belay::Status TrainLoop(const Ranks& ranks, const Options& options,
                         const Text& text, belay::CheckpointManager& manager,
                         Training& training, Progress& progress) {
@@ -171,17 +171,16 @@ belay::Status TrainLoop(const Ranks& ranks, const Options& options,
     progress.Saved((*ended)->result);
   }
   missed = missed || (*ended && (*ended)->failure);
-  // The interval that belay chooses knows nothing of the last step, and no rule
-  // asks again for a save that was missed. Being forced, this one must not
-  // fail.
+  // The interval that belay chooses may not end at the last step, and no rule
+  // repeats a missed save. A failure of this forced save is not tolerated.
   const bool has_all = manager.LatestStep().value_or(0) >= training.step;
   const bool is_owed = options.mtbf > 0 || missed;
   if (!is_owed || manager.ShouldStop() || has_all) return absl::OkStatus();
   return SaveNow(manager, training.step, {.force = true}, progress).status();
 }
 
-// Lets the model go on from the middle of the text. The training's own random
-// numbers stay as they are.
+// Lets the model continue the text from its middle. Does not change the random
+// numbers of the training.
 std::string WriteSample(const Ranks& ranks, const Options& options,
                         const Text& text, const Model& model) {
   const int64_t context = options.shape.context;
@@ -195,7 +194,7 @@ std::string WriteSample(const Ranks& ranks, const Options& options,
     batch.size = 1;
     batch.inputs.assign(tokens.end() - context, tokens.end());
     std::vector<float> weights = Predict(ranks, model, batch);
-    // The power makes likely characters stand out: fewer slips of the pen.
+    // The power favors likely characters, which gives fewer typos.
     for (float& weight : weights) weight *= std::sqrt(weight);
     float left = UnitFloat(NextRandom(random)) *
                  std::accumulate(weights.begin(), weights.end(), 0.0f);
@@ -222,8 +221,8 @@ void Introduce(const Ranks& ranks, const Text& text, Training& training,
       ranks.size == 1 ? "" : "s", text.tokens.size(), text.vocabulary.size()));
 }
 
-// What a rank can do without the others: reads the text, makes its part of the
-// model, opens the log.
+// Does what a rank can do without the others: reads the text, creates its part
+// of the model, opens the log.
 belay::StatusOr<Training> Prepare(const Ranks& ranks, Options& options,
                                   Text& text, Progress& progress) {
   auto read = ReadText(options.text);
@@ -281,7 +280,7 @@ int Run(const Ranks& ranks, Options options) {
   Text text;
   Progress progress(ranks.rank == 0, options.report_every, options.steps);
   auto training = Prepare(ranks, options, text, progress);
-  // One rank may have failed alone: nobody starts without the others.
+  // One rank may have failed alone; the others must not start without it.
   int all_ready = training.ok();
   MPI_Allreduce(MPI_IN_PLACE, &all_ready, 1, MPI_INT, MPI_LAND, ranks.comm);
   if (!all_ready) {

@@ -1,14 +1,14 @@
-! Heat on a plate in Fortran: restartable, on any number of ranks.
+! Heat on a plate in Fortran; restartable on any number of ranks.
 !
 !   mpirun -n 4 ./fortran_heat run 200     # saves every 50 steps
 !   mpirun -n 3 ./fortran_heat run 400     # goes on from step 200
 !
 ! Each rank owns some columns u(:, first:last) of the plate, in memory with one
-! ghost cell on each side. h5py shows the plate transposed, cut by rows. The
-! field is the same to the last bit, however often the run was stopped, and on
-! however many ranks it went on.
+! ghost cell on each side. h5py shows the plate transposed, so partitioned by
+! rows. The field is the same to the last bit, however often the run was stopped
+! and on however many ranks it continued.
 !
-! A third argument kills the job in that step, without a word.
+! With a third argument, the job kills itself in that step, without a message.
 
 program heat
   use, intrinsic :: iso_c_binding, only: c_int
@@ -89,7 +89,7 @@ contains
     read (number, *) die_at
   end subroutine
 
-  ! A hot spot, away from the edges, which stay cold.
+  ! Starts with a hot spot away from the edges, which stay cold.
   subroutine start()
     integer :: i, j
     do j = first, last
@@ -100,7 +100,7 @@ contains
     end do
   end subroutine
 
-  ! Sends the first and the last column to the ranks beside this one.
+  ! Sends the first and the last column to the neighboring ranks.
   subroutine exchange()
     integer :: before, after
     before = merge(rank - 1, MPI_PROC_NULL, rank > 0)
@@ -113,7 +113,7 @@ contains
         MPI_STATUS_IGNORE)
   end subroutine
 
-  ! One step. The memory of u stays where it is: the state refers to it.
+  ! Does one step. The memory of u must not move: the state refers to it.
   subroutine advance()
     integer :: i, j
     real(real64) :: around
@@ -127,7 +127,7 @@ contains
     step = step + 1
   end subroutine
 
-  ! Prints a number that any other bit of the field would change.
+  ! Prints a number that changes if any bit of the field differs.
   subroutine report()
     integer(int64) :: digest
     integer :: i, j

@@ -1,16 +1,16 @@
-! Particles in Fortran that move between ranks: restartable, on any number of
+! Particles in Fortran that move between ranks; restartable on any number of
 ! ranks.
 !
 !   mpirun -n 4 ./fortran_particles run 200     # saves every 50 steps
-!   mpirun -n 3 ./fortran_particles run 400     # goes on from step 200
+!   mpirun -n 3 ./fortran_particles run 400     # continues from step 200
 !
 ! Each rank has the particles in its slab of a periodic box, and their number
-! changes in each step. They are rows of three arrays with one count. Another
-! number of ranks gets an even part of them, from which they go to their slabs.
-! The particles are the same to the last bit, however often the run was stopped,
-! and on however many ranks it went on.
+! changes in each step. They are rows of three arrays with one count. On a
+! different number of ranks, each rank gets an even part of the particles and
+! sends them to their slabs. The particles are the same to the last bit, however
+! often the run was stopped and on however many ranks it continued.
 !
-! A third argument kills the job in that step, without a word.
+! With a third argument, the job kills itself in that step, without a message.
 
 program particles
   use, intrinsic :: iso_c_binding, only: c_int
@@ -42,8 +42,9 @@ program particles
   call MPI_Comm_size(MPI_COMM_WORLD, ranks)
   call read_arguments()
 
-  ! Rows at the same place of several arrays stay together. There is room for
-  ! all particles; otherwise belay_count_rows tells how many will come.
+  ! Rows at the same index of several arrays stay together. The arrays have room
+  ! for all particles; otherwise belay_count_rows would return how many to
+  ! expect.
   n = 0
   call belay_comm_create(MPI_COMM_WORLD, comm)
   call belay_state_create(state)
@@ -93,7 +94,7 @@ contains
     read (number, *) die_at
   end subroutine
 
-  ! All particles on rank 0, at places that their numbers say.
+  ! Puts all particles on rank 0, at positions computed from their ids.
   subroutine start()
     integer :: i
     step = 0
@@ -108,7 +109,7 @@ contains
     end do
   end subroutine
 
-  ! Moves particles, which turn around the middle of the box.
+  ! Moves the particles, which rotate around the middle of the box.
   subroutine advance()
     integer :: i
     do i = 1, n
@@ -124,7 +125,7 @@ contains
     owner = min(int(x(1, i)*ranks), ranks - 1)
   end function
 
-  ! Sends each particle to the rank in whose slab it is.
+  ! Sends each particle to the rank that owns its slab.
   subroutine migrate()
     integer, dimension(0:ranks - 1) :: counts, starts, from_counts, from_starts
     real(real64), allocatable :: sent(:, :), received(:, :)
@@ -155,7 +156,7 @@ contains
     v(:, :n) = received(5:7, :)
   end subroutine
 
-  ! Prints a number that any other bit of any particle would change.
+  ! Prints a number that changes if any bit of any particle differs.
   subroutine report()
     integer(int64) :: digest
     integer :: i, k

@@ -1,4 +1,4 @@
-"""Looks into a checkpoint and draws it, without MPI and without the program.
+"""Reads a checkpoint and draws it, without MPI and without the program.
 
   python3 look.py run                          # a line for each array
   python3 look.py run model/weights            # a map of one array
@@ -41,7 +41,7 @@ def numbers(values):
 
 
 class Statistics:
-  """What a line says of an array."""
+  """Statistics of an array, for one line."""
 
   def __init__(self, array):
     self.count, total = 0, 0.0

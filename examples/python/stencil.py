@@ -1,15 +1,15 @@
 """Heat on a plate, in NumPy: a stencil with ghost cells, on any number of ranks.
 
   mpirun -n 4 python3 stencil.py run 200     # saves every 50 steps
-  mpirun -n 3 python3 stencil.py run 400     # goes on from step 200
+  mpirun -n 3 python3 stencil.py run 400     # continues from step 200
 
 Each rank owns some rows of the plate, in an array with one ghost cell on each
-side. What is saved is what is owned, one array for all ranks. A restore fills
-the ghost cells as well, so that no exchange is needed before the first step.
-The field is the same to the last bit, however often the run was stopped, and on
-however many ranks it went on.
+side. A checkpoint has the owned rows, as one array for all ranks. A restore
+also fills the ghost cells, so no exchange is needed before the first step. The
+field is the same to the last bit, however often the run was stopped and on
+however many ranks it continued.
 
-A third argument kills the job in that step, without a word.
+With a third argument, the job kills itself in that step, without a message.
 """
 
 import os
@@ -26,7 +26,7 @@ SAVE_EVERY = 50
 
 
 class Plate:
-  """What one rank holds of the plate."""
+  """The part of the plate that one rank holds."""
 
   def __init__(self, comm):
     self.comm = comm
@@ -57,14 +57,14 @@ class Plate:
     comm.Sendrecv(self.now[-2], below, recvbuf=self.now[0], source=above)
 
   def advance(self):
-    """Makes one step; uses the ghost cells as they are."""
+    """Makes one step, with the current ghost cells."""
     now = self.now
     around = now[:-2, 1:-1] + now[2:, 1:-1] + now[1:-1, :-2] + now[1:-1, 2:]
     self.owned[...] += 0.2 * (around - 4 * self.owned)
     self.state["step"] += 1
 
   def digest(self):
-    """Returns a number that any other bit of the field would change."""
+    """Returns a number that changes if any bit of the field differs."""
     bits = numpy.ascontiguousarray(self.owned).view(numpy.uint64)
     places = numpy.arange(self.begin * COLUMNS, self.end * COLUMNS,
                           dtype=numpy.uint64).reshape(bits.shape)

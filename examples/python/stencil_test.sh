@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A plate that was killed and went on with other ranks has the same field as one
-# that was never stopped.
+# Checks that a run that was killed and continued on another number of ranks has
+# the same field as one that was never stopped.
 #
 # usage: stencil_test.sh MPIRUN PYTHON PROGRAM DIR
 set -euo pipefail

@@ -1,15 +1,14 @@
 """A character model in PyTorch: data parallel, with ZeRO-1, on any ranks.
 
   mpirun -n 4 python3 zero.py run --text ../char_lm --steps 60
-  mpirun -n 3 python3 zero.py run --text ../char_lm --steps 90   # goes on
+  mpirun -n 3 python3 zero.py run --text ../char_lm --steps 90   # continues
 
 All ranks hold the model. Each keeps the state of Adam for its range of the
-parameters, which lie end to end, and updates only that range. A checkpoint has
-an array for each parameter, so it restores into the ranges of any other number
-of ranks.
+concatenated parameters, and updates only that range. A checkpoint has an array
+for each parameter, so it restores into the ranges of any other number of ranks.
 
-The losses are the same to the last bit, however often the job was killed, and
-on however many ranks it went on: a step always has the same microbatches, and
+The losses are the same to the last bit, however often the job was killed and on
+however many ranks it continued: a step always has the same microbatches, and
 their gradients are added in the same order.
 """
 
@@ -26,7 +25,7 @@ import belay
 import belay.torch
 
 CONTEXT = 16  # characters that the model sees
-MICROBATCHES, WINDOWS = 12, 8  # of a step; windows of text in each
+MICROBATCHES, WINDOWS = 12, 8  # per step; windows of text in each
 RATE, BETA1, BETA2, EPSILON = 3e-3, 0.9, 0.99, 1e-8
 
 
@@ -43,7 +42,7 @@ class Text:
     self.tokens = torch.from_numpy(numbers.astype("int64"))
 
   def microbatch(self, step, number):
-    """Returns windows and the character after each."""
+    """Returns windows and the next character of each."""
     random = numpy.random.default_rng((step, number))
     begins = random.integers(0, len(self.tokens) - CONTEXT, WINDOWS)
     windows = torch.stack([self.tokens[begin:begin + CONTEXT + 1]
@@ -71,13 +70,13 @@ class ZeroAdam:
     self.exp_avg_sq = torch.zeros(self.shards.length)
 
   def state(self):
-    """Returns what is saved and restored."""
+    """Returns the state to save and restore."""
     return {"exp_avg": self.shards.range(self.exp_avg),
             "exp_avg_sq": self.shards.range(self.exp_avg_sq)}
 
   def update(self, step, gradient):
     """Makes a step with this rank's range of the gradient."""
-    # One rounding for each operation, wherever an element lies.
+    # Each operation rounds once, independent of the element's position.
     self.exp_avg.mul_(BETA1).add_(gradient * (1 - BETA1))
     self.exp_avg_sq.mul_(BETA2).add_(gradient * gradient * (1 - BETA2))
     scale = RATE / (1 - BETA1**step)
@@ -89,7 +88,7 @@ class ZeroAdam:
 
 
 class Trainer:
-  """What one rank does."""
+  """The work of one rank."""
 
   def __init__(self, comm, text):
     self.comm, self.text = comm, text
@@ -124,7 +123,8 @@ class Trainer:
     length, size = self.adam.shards.length, self.comm.size
     send = numpy.ascontiguousarray(
         flat.reshape(len(flat), size, length).swapaxes(0, 1))
-    # By microbatch, since those of a rank follow those of the rank before.
+    # In order of microbatches, because those of a rank follow those of the rank
+    # before.
     received = numpy.empty((MICROBATCHES, length), "f4")
     counts = numpy.diff(self.cuts) * length
     self.comm.Alltoallv([send, [len(flat) * length] * size], [received, counts])

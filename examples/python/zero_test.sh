@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A training that was killed and went on with other ranks has the same losses, to
-# the last bit, as one that was never stopped. Most of its time is PyTorch's
-# import, on one rank after the other.
+# Checks that a training that was killed and continued on another number of
+# ranks has the same losses, to the last bit, as one that was never stopped.
+# Most of the time is spent importing PyTorch, on one rank after another.
 #
 # usage: zero_test.sh MPIRUN PYTHON PROGRAM TEXT DIR
 set -euo pipefail
@@ -24,7 +24,7 @@ run 3 first "$dir/run" --die-at 21 >"$dir/killed" 2>&1 && exit 1
 run 2 second "$dir/run" | tee "$dir/last"
 grep -q "going on from step 16 on 2 ranks" "$dir/last"
 [[ $(wc -l <"$dir/first") -eq 20 && $(wc -l <"$dir/second") -eq 14 ]]
-# What was done again after the restart: the same lines.
+# Steps that were repeated after the restart must give the same lines.
 cat "$dir/first" "$dir/second" | sort -u | sort -n >"$dir/pieces"
 cmp "$dir/pieces" "$dir/whole" || { echo "the losses differ"; exit 1; }
 echo "$(wc -l <"$dir/whole") losses are the same to the last bit"

@@ -1,6 +1,6 @@
-// Most of belay: not arrays/tensor_arithmetic.h and manager/job.h, and not what
-// needs other libraries, arrays/eigen.h and arrays/mdspan.h. A source that
-// needs less includes less, and compiles faster.
+// Includes most of belay, except arrays/tensor_arithmetic.h, manager/job.h, and
+// the headers that need other libraries: arrays/eigen.h and arrays/mdspan.h. A
+// source that includes only the headers it needs compiles faster.
 
 #ifndef BELAY_BELAY_H_
 #define BELAY_BELAY_H_

@@ -1,4 +1,4 @@
-// The C interface of belay, in C99. Other languages bind it, too.
+// The C interface of belay, in C99. Bindings of other languages use it as well.
 //
 //   belay_comm* comm;
 //   belay_state* state;
@@ -11,14 +11,14 @@
 //   }
 //
 // belay/belay.h is the C++ interface; a C++ program may include both. All
-// languages write the same format: each restores what another has saved.
+// languages write the same format, so each can restore what another has saved.
 //
 // Errors: a function returns a belay_code as an int, and belay_error_message
 // has its text. No C++ exception leaves the library. A collective function
-// returns the same code and message on all ranks, also if only one rank has
-// passed a wrong argument. A null handle of a communicator, a manager or a
-// saver is the exception: without it a rank cannot reach the others, so it
-// returns BELAY_INVALID_ARGUMENT alone.
+// returns the same code and message on all ranks, even if only one rank passed
+// an invalid argument. A null handle of a communicator, a manager or a saver is
+// the exception: without it a rank cannot reach the others, so only that rank
+// returns BELAY_INVALID_ARGUMENT.
 //
 // Ownership: the caller owns each handle that a function creates, and passes it
 // to the function that frees it, which sets it to null. Freeing null does
@@ -40,45 +40,47 @@ extern "C" {
 
 // --- Communicators ---
 
-// Duplicates a communicator. Collective. `comm` stays the caller's. Plans of
-// saves are kept with the result, so that the next save of the same structure
+// Duplicates a communicator. Collective. The caller still owns `comm`. The
+// result caches the plans of saves, so the next save of the same structure
 // skips planning: create one and keep it. Free it after the managers and savers
 // that were created with it.
 // Errors: as belay::Comm::Duplicate.
 int belay_comm_create(MPI_Comm comm, belay_comm** result);
 
-// The same with options, such as ("deadline_seconds", "60"): how long this
-// call, belay_comm_free, belay_saver_create and belay_count_rows wait for ranks
-// that do not make them before they end the job; 600 by default, 0 waits
-// forever. Collective. `options` may be null.
-// Errors: as above; BELAY_INVALID_ARGUMENT - an option that is unknown or
-//   cannot be used.
+// The same with options. Collective. The option "deadline_seconds" limits how
+// long this call, belay_comm_free, belay_saver_create and belay_count_rows wait
+// for ranks that do not call them, before they end the job. It is "600" by
+// default; "0" waits forever. `options` may be null.
+// Errors: as above; BELAY_INVALID_ARGUMENT - an option is unknown or has an
+//   invalid value.
 int belay_comm_create_with_options(MPI_Comm comm, const belay_options* options,
                                    belay_comm** result);
 
-// Frees the duplicate. Collective. Where a rank does not make this call within
-// the deadline, those that wait end the job.
+// Frees the duplicate. Collective. If a rank does not make this call within the
+// deadline, the waiting ranks end the job.
 int belay_comm_free(belay_comm** comm);
 
-// Number of this rank, and number of ranks. Local.
+// Return the number of this rank, and the number of ranks. Local.
 int belay_comm_rank(const belay_comm* comm, int* rank);
 int belay_comm_size(const belay_comm* comm, int* size);
 
 // --- Options ---
 
-// Creates a set of options, all with their defaults. Local. A function that
-// takes options also takes null: all defaults.
+// Creates a set of options with their default values. Local. Functions that
+// take options also accept null, which means all defaults.
 int belay_options_create(belay_options** result);
 
 // Sets an option by its name in docs/c.md, such as ("overwrite", "true"),
 // ("max_to_keep", "3") or ("transfer", "two_phase"). Local. Setting it again
-// replaces the value. The function that gets the options checks them: an
-// unknown name or a value that cannot be read is BELAY_INVALID_ARGUMENT there.
+// replaces the value. The function that receives the options checks them, and
+// returns BELAY_INVALID_ARGUMENT for an unknown name or a value that it cannot
+// parse.
 int belay_options_set(belay_options* options, const char* name,
                       const char* value);
 
-// A piece that a task will write, without its values: belay::ShardableTensor.
-// Its strings and numbers are valid during the call that gets it.
+// Describes a piece that a task will write, without its values; see
+// belay::ShardableTensor. Its pointers are valid only during the call that
+// receives it.
 typedef struct belay_shardable_tensor {
   const char* key;
   int dtype;  // a belay_dtype
@@ -91,22 +93,23 @@ typedef struct belay_shardable_tensor {
   int node;  // the lowest rank that shares memory with the task
 } belay_shardable_tensor;
 
-// A sharding policy of the program: a function that sorts the `count` pieces
-// that a task will write into groups. Rank 0 calls it once for each task. It
-// puts each piece into one group with belay_grouping_add and returns BELAY_OK;
-// another code ends the save with that code on all ranks. It must not call MPI,
-// nor belay for anything else.
+// A custom sharding policy: a function that sorts the `count` pieces that a
+// task will write into groups. Rank 0 calls it once for each task. It puts each
+// piece into one group with belay_grouping_add and returns BELAY_OK; another
+// code ends the save with that code on all ranks. It must not call MPI or any
+// other function of belay.
 typedef int (*belay_group_function)(void* context,
                                     const belay_shardable_tensor* pieces,
                                     int64_t count, belay_grouping* grouping);
 
 // Sets the sharding policy of saves: belay::ShardingPolicy. Local.
 // `description` names it in errors and must not be empty. `parameters` is a
-// text with all that the result depends on besides the pieces; while it and the
-// description stay the same, saves reuse their plan. With null, every save
-// calls the function and plans anew. Both must be equal on all ranks. `context`
-// is passed to the function, which is called as long as saves and managers use
-// the options. The option max_shard_size cannot be set as well.
+// string that describes everything besides the pieces that the result depends
+// on. While `parameters` and `description` stay the same, saves reuse their
+// plan. If `parameters` is null, every save calls the function and plans again.
+// Both strings must be equal on all ranks. `context` is passed to the function,
+// which may be called as long as saves and managers use the options. Cannot be
+// combined with the option max_shard_size.
 // Errors: BELAY_INVALID_ARGUMENT - a null argument, an empty description.
 int belay_options_set_sharding_policy(belay_options* options,
                                       const char* description,
@@ -114,12 +117,13 @@ int belay_options_set_sharding_policy(belay_options* options,
                                       belay_group_function group,
                                       void* context);
 
-// Puts a piece into a group; both are counted from 0. Local. With `offset` and
-// `shape`, only that box of it, counted in the array, as the piece is: the
-// boxes of a piece must tile it. With null for both, all of it. No group may
-// stay empty. The grouping keeps the first error, and the save returns it.
+// Puts a piece into a group; both are counted from 0. Local. If `offset` and
+// `shape` are given, puts only that box of the piece into the group; `offset`
+// is a position in the array, like that of the piece. The boxes of a piece must
+// tile it. If both are null, puts the whole piece. No group may stay empty. The
+// grouping keeps the first error, and the save returns it.
 // Errors: BELAY_INVALID_ARGUMENT - no such piece, or only one of `offset` and
-//   `shape`; BELAY_OUT_OF_RANGE - a group below 0 or from 2^22 on.
+//   `shape`; BELAY_OUT_OF_RANGE - a group below 0, or 2^22 or above.
 int belay_grouping_add(belay_grouping* grouping, int64_t group, int64_t piece,
                        const int64_t* offset, const int64_t* shape);
 
@@ -143,7 +147,7 @@ int belay_save(belay_comm* comm, const char* dir, int64_t step,
 
 // Restores the values of `state` from a step, or with BELAY_LATEST_STEP from
 // the newest one. Collective. `dir`, `step` and `options` (restore options)
-// must be equal on all ranks. `restored_step` gets the number of the step.
+// must be equal on all ranks. `restored_step` is set to the number of the step.
 // Errors: as belay::Restore; after one the values are unspecified.
 int belay_restore(belay_comm* comm, const char* dir, int64_t step,
                   belay_state* state, const belay_options* options,
@@ -156,18 +160,18 @@ int belay_restore(belay_comm* comm, const char* dir, int64_t step,
 int belay_restore_latest(belay_comm* comm, const char* dir, belay_state* state,
                          const belay_options* options, int64_t* restored_step);
 
-// Writes the numbers of the committed steps in `dir`, ascending, to `steps`, at
-// most `capacity` of them, and how many there are to `count`. Local. `steps`
-// may be null if `capacity` is 0.
+// Writes the numbers of the committed steps in `dir` to `steps`, ascending and
+// at most `capacity` of them, and the number of all committed steps to `count`.
+// Local. `steps` may be null if `capacity` is 0.
 // Errors: as belay::ListSteps.
 int belay_list_steps(const char* dir, int64_t capacity, int64_t* steps,
                      int64_t* count);
 
-// Sets `count` to the number of rows that this rank gets of the rows of a key,
-// without reading them: to make room before a restore. Collective. `dir`,
-// `step` (BELAY_LATEST_STEP: the newest one) and `key` must be equal on all
-// ranks. If some ranks do not restore the key, the others get more. Rows with
-// ids are as many as there are ids.
+// Sets `count` to the number of rows of a key that this rank will get, so that
+// the program can allocate memory before a restore. Reads no rows. Collective.
+// `dir`, `step` (BELAY_LATEST_STEP: the newest one) and `key` must be equal on
+// all ranks. If some ranks do not restore the key, the others get more. Not
+// needed for rows with ids: a rank gets one row for each of its ids.
 // Errors: BELAY_NOT_FOUND - no such step or key; BELAY_FAILED_PRECONDITION -
 //   the array has no axes; as belay::CheckpointReader::Open.
 int belay_count_rows(belay_comm* comm, const char* dir, int64_t step,
@@ -180,34 +184,36 @@ int belay_count_rows(belay_comm* comm, const char* dir, int64_t step,
 int belay_saver_create(belay_comm* comm, const belay_options* options,
                        belay_saver** result);
 
-// Copies the values of `state` and returns; a thread writes them. Collective.
-// The program may change its values at once. Waits for the save before, if that
-// is still under way, and returns its error if it has failed; nothing is begun
-// then. Arguments as for belay_save.
+// Copies the values of `state` and returns; a background thread writes them.
+// Collective. The program may change its values as soon as the call returns. If
+// the previous save is still in progress, waits for it first; if that save
+// failed, returns its error and starts no new save. Arguments as for
+// belay_save.
 // Errors: as belay::AsyncSaver::Save.
 int belay_saver_save(belay_saver* saver, const char* dir, int64_t step,
                      belay_state* state, const belay_options* options);
 
 // Commits the step once all ranks have written it. Collective. Does not wait
 // for the disk: call it in each time step. `is_pending` is set to 1 while a
-// save is under way, else to 0.
-// Errors: those of the save, which is not under way any more then.
+// save is in progress, else to 0.
+// Errors: those of the save, which has then ended.
 int belay_saver_poll(belay_saver* saver, int* is_pending);
 
-// Waits for the save that is under way, if there is one. Collective.
+// Waits for the save in progress, if there is one. Collective.
 // Errors: as belay_saver_poll.
 int belay_saver_wait(belay_saver* saver);
 
-// With the option `snapshot` lazy: waits until the values of the save are
-// copied, before the program changes them. Collective.
+// If the option `snapshot` is lazy, waits until the values of the save are
+// copied. Call it before the program changes them. Collective.
 // Errors: as belay::AsyncSaver::WaitForSnapshot.
 int belay_saver_wait_for_snapshot(belay_saver* saver);
 
-// Returns the last step that this saver has committed, BELAY_NO_STEP before the
-// first. Local. Equal on all ranks.
+// Sets `step` to the last step that this saver has committed, or to
+// BELAY_NO_STEP if there is none yet. Local. Equal on all ranks.
 int belay_saver_committed_step(const belay_saver* saver, int64_t* step);
 
-// Waits, and frees the saver, also after an error. Collective.
+// Waits for the save in progress and frees the saver, even after an error.
+// Collective.
 // Errors: as belay_saver_poll.
 int belay_saver_close(belay_saver** saver);
 
@@ -252,9 +258,9 @@ int belay_manager_restore(belay_manager* manager, int64_t step,
 int belay_manager_should_save(belay_manager* manager, int64_t step,
                               int* should_save);
 
-// Sets a metric of the next step that is saved, by which the options
-// best_metric and best_mode rate it. Local. Only those of rank 0 count. Errors:
-// InvalidArgument - null.
+// Sets a metric of the next step that is saved; the options best_metric and
+// best_mode rate steps by it. Local. Only the metrics of rank 0 are used.
+// Errors: BELAY_INVALID_ARGUMENT - a null argument.
 int belay_manager_set_metric(belay_manager* manager, const char* name,
                              double value);
 
@@ -271,8 +277,8 @@ int belay_manager_save(belay_manager* manager, int64_t step, int force,
 // (docs/restart.md).
 int belay_manager_should_stop(const belay_manager* manager, int* should_stop);
 
-// Returns the newest step that is not known to be damaged, or BELAY_NO_STEP.
-// Local.
+// Sets `step` to the newest step that is not known to be damaged, or to
+// BELAY_NO_STEP. Local.
 int belay_manager_latest_step(const belay_manager* manager, int64_t* step);
 
 // Waits for the save in the background, if there is one. Collective.
@@ -283,8 +289,8 @@ int belay_manager_wait(belay_manager* manager);
 // Errors: as belay::CheckpointManager::WaitForSnapshot.
 int belay_manager_wait_for_snapshot(belay_manager* manager);
 
-// Waits, releases the run and frees the manager, also after an error.
-// Collective.
+// Waits for the save in the background, releases the run and frees the manager,
+// even after an error. Collective.
 // Errors: as belay_manager_wait.
 int belay_manager_close(belay_manager** manager);
 
@@ -321,8 +327,8 @@ belay_comm* belay_run_comm(belay_run* run);
 
 // Restores the newest step that is not damaged, if there is one. Collective.
 // Otherwise sets `restored_step` to BELAY_NO_STEP. `options` is a text of
-// restore options, equal on all ranks; null: all defaults. Errors: as
-// belay_manager_restore_latest.
+// restore options, equal on all ranks; null: all defaults.
+// Errors: as belay_manager_restore_latest.
 int belay_run_restore(belay_run* run, const char* options,
                       int64_t* restored_step);
 
@@ -353,47 +359,48 @@ int belay_reader_open(const char* path, belay_reader** result);
 // Local.
 void belay_reader_close(belay_reader** reader);
 
-// The number of the step. Local.
+// Returns the number of the step. Local.
 int belay_reader_step(const belay_reader* reader, int64_t* step);
 
-// When the save began, by the clock of rank 0, in seconds since 1970 (UTC).
-// Local.
+// Returns the time when the save began, by the clock of rank 0, in seconds
+// since 1970 (UTC). Local.
 int belay_reader_time(const belay_reader* reader, int64_t* seconds);
 
-// The number of arrays, and the key of the array with that index; keys ascend.
-// Local. The key is valid until the reader is closed.
+// Return the number of arrays, and the key of the array at `index`; keys are in
+// ascending order. Local. The key is valid until the reader is closed.
 // Errors: BELAY_OUT_OF_RANGE - no such index.
 int belay_reader_num_arrays(const belay_reader* reader, int64_t* count);
 int belay_reader_key(const belay_reader* reader, int64_t index,
                      const char** key);
 
-// Describes an array: its belay_dtype, its number of axes and their lengths, of
+// Returns the belay_dtype of an array, its number of axes and their lengths, of
 // which at most `capacity` are written to `shape`. Local.
 // Errors: BELAY_NOT_FOUND - no such key.
 int belay_reader_describe(const belay_reader* reader, const char* key,
                           int* dtype, int* ndim, int capacity, int64_t* shape);
 
 // Reads the box [offset, offset + shape) of an array, row-major, into `data`,
-// whose elements must have the stored dtype. Local. With null for `offset` and
-// `shape`, reads all of it; `ndim` must be that of the array.
+// whose elements must have the stored dtype. Local. If `offset` and `shape` are
+// null, reads the whole array. `ndim` must be the number of axes of the array.
 // Errors: as belay::CheckpointReader::ReadTensor; BELAY_FAILED_PRECONDITION -
 //   another dtype.
 int belay_reader_read(const belay_reader* reader, const char* key, int dtype,
                       int ndim, const int64_t* offset, const int64_t* shape,
                       void* data);
 
-// Reads a string. Local. Writes at most `capacity` bytes to `buffer`, zero
-// bytes after a shorter string, and the length of the string to `length`.
-// `buffer` may be null if `capacity` is 0.
+// Reads a string. Local. Writes at most `capacity` bytes to `buffer`, filled up
+// with zero bytes if the string is shorter, and the length of the string to
+// `length`. `buffer` may be null if `capacity` is 0.
 // Errors: as belay::CheckpointReader::ReadText.
 int belay_reader_read_string(const belay_reader* reader, const char* key,
                              char* buffer, int64_t capacity, int64_t* length);
 
 // Reads every byte of a step, or of the newest step of a directory of steps,
 // and compares it with its checksum. Local. Needs no MPI_Init. `progress`, if
-// it is not null, is called with the bytes that are done and the bytes in all.
+// it is not null, is called with the number of bytes done and the total number
+// of bytes.
 // Errors: as belay::VerifyCheckpoint; BELAY_DATA_LOSS - blocks or files are
-//   damaged; the text has a line for each.
+//   damaged; the error text has a line for each.
 int belay_verify(const char* path,
                  void (*progress)(void* context, int64_t done, int64_t total),
                  void* context);

@@ -35,19 +35,19 @@ class AsyncSaver;
 class ManagedValues;
 struct TrackedObjects;
 
-// Move only. Borrows the Comm and the objects. A Checkpoint may have no
-// objects: it may get them later, through what it refers to.
+// Move only. Borrows the Comm and the objects. A Checkpoint may have no objects
+// at first and get them later, through what it refers to.
 //
 // Errors of all functions: InvalidArgument - all mistakes in the descriptions
-//   of objects on any rank: a null child, two children of one name, an attached
-//   object with the name of another child of the root; ranks pass different
-//   arguments; objects that are one on one rank and two on another. The name
-//   "save_counter" is reserved. FailedPrecondition - the Checkpoint was moved
-//   from. An error that a function of Tracker::Bytes returns is returned
+//   of objects on any rank: a null child, two children with the same name, an
+//   attached object with the name of another child of the root; ranks pass
+//   different arguments; one object on one rank is two objects on another. The
+//   name "save_counter" is reserved. FailedPrecondition - the Checkpoint was
+//   moved from. An error that a function of Tracker::Bytes returns is returned
 //   unchanged.
 class Checkpoint {
  public:
-  // Names and objects.
+  // Pairs of a name and an object.
   using Objects = std::vector<std::pair<std::string, ObjectRef>>;
 
   // The objects become the only children of a new root, in the order of their
@@ -68,31 +68,31 @@ class Checkpoint {
   // Writes all objects as the next step: <dir>/step_<n>, where n is
   // save_counter() + 1. Collective. The counter is saved as a child of the root
   // named "save_counter"; it keeps its old value if the save fails. If an older
-  // step was restored and options.overwrite is not set, the first save after
-  // that goes behind the newest step in `dir`, and the result warns. `dir` and
-  // `options` must be equal on all ranks.
+  // step was restored and options.overwrite is not set, the next save gets a
+  // number after the newest step in `dir`, and the result warns about it. `dir`
+  // and `options` must be equal on all ranks.
   // Errors: those of belay::Save, and those above.
   StatusOr<SaveResult> Save(const std::string& dir,
                             const SaveOptions& options = {});
 
-  // Writes all objects to the directory `path`, such as "run/best", and does
-  // not count the save. Collective. The step number is the one at the end of
-  // the path ("run/best_00000012": 12), or 0. `path` and `options` must be
-  // equal on all ranks. (TensorFlow's write.)
+  // Writes all objects to the directory `path`, such as "run/best", without
+  // incrementing the save counter. Collective. The step number is the one at
+  // the end of the path ("run/best_00000012": 12), or 0. `path` and `options`
+  // must be equal on all ranks. (TensorFlow's write.)
   // Errors: those of Save.
   StatusOr<SaveResult> SaveAs(const std::string& path,
                               const SaveOptions& options = {});
 
   // Restores objects from a checkpoint as far as their names match the stored
-  // ones; the status says how far. Collective. `path` is a checkpoint or a
-  // directory of steps, whose newest step is read. Stored values whose objects
-  // do not exist yet stay pending: see RestoreDeferred. The save counter is
-  // restored if the checkpoint has one. An empty path restores nothing, and its
-  // status fails all assertions. `path` and `options` must be equal on all
-  // ranks. (TensorFlow's restore and read.)
-  // After an error before anything is read (the first two), all values are
-  // unchanged; after any other, they may be partly restored. The save counter
-  // does not change on an error.
+  // ones; the returned status tells how far. Collective. `path` is a checkpoint
+  // or a directory of steps, whose newest step is read. Stored values whose
+  // objects do not exist yet stay pending: see RestoreDeferred. The save
+  // counter is restored if the checkpoint has one. An empty path restores
+  // nothing, and its status fails all assertions. `path` and `options` must be
+  // equal on all ranks. (TensorFlow's restore and read.) After an error that
+  // occurs before anything is read (NotFound and FailedPrecondition), all
+  // values are unchanged; after any other error, they may be partly restored.
+  // The save counter does not change on an error.
   // Errors: NotFound - no such checkpoint; FailedPrecondition - values are
   //   stored with another dtype or shape that the options do not allow, names
   //   all of them; DataLoss - damage; and those above.
@@ -100,14 +100,14 @@ class Checkpoint {
                                const RestoreOptions& options = {});
 
   // Restores pending values into objects that were created since the last call.
-  // Collective. Of several restores, the last one that has a value provides it,
-  // whichever object came first. A checkpoint is opened only if there is
-  // something to read from it. If it is gone by then, that is an error for the
-  // last restore; an older restore is dropped, and the status warns. An older
-  // restore is also dropped with the next restore if each of its values was
-  // used by some rank. Returns the current status of the last restore, which
-  // does not cover values from older ones; InitializationOnly if there was
-  // none.
+  // Collective. If several restores have a value, the last of them provides it,
+  // regardless of the order in which objects were created. A checkpoint is
+  // opened only if there is something to read from it. If the checkpoint of the
+  // last restore no longer exists then, that is an error; an older restore
+  // whose checkpoint no longer exists is dropped, and the status warns. The
+  // next restore also drops an older one if each of its values was used by some
+  // rank. Returns the current status of the last restore, which does not cover
+  // values from older ones; InitializationOnly if there was none.
   // Errors: those of Restore; FailedPrecondition - the checkpoint of the last
   //   restore was replaced.
   StatusOr<LoadStatus> RestoreDeferred(const RestoreOptions& options = {});
@@ -116,8 +116,8 @@ class Checkpoint {
   // Local.
   int64_t save_counter() const;
 
-  // Returns the ranks that save and restore together; a Comm without ranks if
-  // moved from. Local.
+  // Returns the communicator of the ranks that save and restore together; a
+  // Comm without ranks if moved from. Local.
   const Comm& comm() const;
 
  private:

@@ -97,13 +97,13 @@ StatusOr<std::string> ResolveStep(const std::string& path);
 // Errors: NotFound, DataLoss, Unimplemented - as for Restore.
 StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path);
 
-// An open step. Copies share the contents of the index. No file stays open, but
-// for KeepingFilesOpen, so a step that is deleted or replaced meanwhile can no
-// longer be read.
+// An open step. Copies share the contents of the index. No file stays open,
+// except with KeepingFilesOpen, so a step that was deleted or replaced since
+// can no longer be read.
 //
-// Threads: many threads may use one reader at once. Open uses HDF5, which only
-// one thread of the whole program may use at a time. Reading an array with
-// filters also uses HDF5; readers wait for each other there.
+// Threads: many threads may use one reader at the same time. Open uses HDF5,
+// which only one thread of the whole program may use at a time. Reading an
+// array with filters also uses HDF5; readers wait for each other there.
 //
 // A field of an array of structs is also an array. Its key is the key of that
 // array, `.` and the field's name: ReadTensor("particles.position").
@@ -120,10 +120,11 @@ class CheckpointReader {
   // Errors: NotFound, DataLoss, Unimplemented - as for Restore.
   static StatusOr<CheckpointReader> Open(const std::string& path);
 
-  // Returns a reader of the same step for who reads many small arrays one after
-  // the other: up to 16 data files stay open until it and its copies are gone.
-  // It and its copies are for one thread at a time. A step of which a file is
-  // open can be read though it was replaced or deleted, in part. Local.
+  // Returns a reader of the same step for reading many small arrays one after
+  // another: up to 16 data files stay open until it and all its copies are
+  // destroyed. It and its copies must be used by only one thread at a time. If
+  // the step is replaced or deleted, data in files that are open can still be
+  // read. Local.
   CheckpointReader KeepingFilesOpen() const;
 
   // Returns what the step holds. Local.
@@ -146,8 +147,9 @@ class CheckpointReader {
   //   ResourceExhausted - their paths take more than 64 MiB.
   StatusOr<std::vector<ObjectInfo>> Objects() const;
 
-  // Returns how many rows of an array each of so many ranks gets that restore
-  // it with State::AddRows: those that it had, or an even part. Local.
+  // Returns how many rows of an array each of `num_ranks` ranks gets if it
+  // restores the array with State::AddRows: its own rows, or an even part of
+  // all. Local.
   // Errors: as above; FailedPrecondition - the array has no axes;
   //   InvalidArgument - no ranks.
   StatusOr<std::vector<int64_t>> RowCounts(std::string_view key,
@@ -170,7 +172,8 @@ class CheckpointReader {
   // most `max_bytes`, or one element, so that arrays of any size can be
   // processed with little memory. Blocks that `box` covers are verified after
   // the last call. Local. The tensor is valid only during the call.
-  // Errors: those of ReadTensor; the first one of `visit`, which ends the loop.
+  // Errors: those of ReadTensor; the first one of `visit`, which stops the
+  //   iteration.
   Status ReadPieces(
       std::string_view key, const Box& box, int64_t max_bytes,
       const std::function<Status(const Box&, const Tensor&)>& visit) const;
@@ -190,9 +193,9 @@ class CheckpointReader {
 StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path);
 
 // Reads one array of a step. Local. `path` as for CheckpointReader::Open; to
-// read many arrays, open the step once with that. However many others there
-// are, little is done about them: an index whose checksums are right, but which
-// says what cannot be of another array, is not refused as by Open.
+// read many arrays, open the step once with that. Spends little time on the
+// other arrays, however many there are: unlike Open, it does not detect
+// impossible descriptions of other arrays in an index whose checksums match.
 // (TensorFlow's load_variable.)
 // Errors: those of Open and ReadTensor.
 StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key);
@@ -210,7 +213,7 @@ struct VerifyResult {
 };
 
 // Reads every byte of the step directory `path`, verifies checksums, and finds
-// each array in the data files through HDF5, as other programs do. Local.
+// each array in the data files through HDF5, as other programs would. Local.
 // `progress` gets the bytes done and the total bytes; may be empty.
 // Errors: as ReadCheckpointInfo. Damage in the data files is not an error; the
 //   result lists it.

@@ -19,10 +19,10 @@ class BackgroundSaver;
 // one thread at a time may use it.
 class Comm {
  public:
-  // Duplicates `comm`; the duplicate has no topology. Collective. `comm`
-  // must be the same on all ranks. Where a rank does not make this call within
-  // `deadline_seconds`, those that wait end the job (docs/errors.md); 0 waits
-  // forever. Split and Close of the duplicate wait as long.
+  // Duplicates `comm`; the duplicate has no topology. Collective. `comm` must
+  // be the same on all ranks. If a rank does not make this call within
+  // `deadline_seconds`, the waiting ranks end the job (docs/errors.md); 0 waits
+  // forever. Split and Close of the duplicate use the same deadline.
   // Errors: InvalidArgument - it is null or an intercommunicator;
   //   FailedPrecondition - MPI is not initialised or already finalised;
   //   Internal - MPI's error text.
@@ -39,25 +39,25 @@ class Comm {
   int rank() const { return rank_; }
   int size() const { return size_; }
   MPI_Comm raw() const { return comm_; }
-  // What the environment of rank 0 had as BELAY_TRANSFER when this or the
-  // communicator that was split was duplicated: every save follows it. "": not
-  // set. Equal on all ranks. Local.
+  // The value of BELAY_TRANSFER in the environment of rank 0 when this
+  // communicator, or the one it was split from, was duplicated. It overrides
+  // the transfer of every save. "": not set. Equal on all ranks. Local.
   const std::string& transfer_variable() const { return transfer_variable_; }
 
-  // Frees the duplicate. Collective. Calling it again does nothing. Where a
-  // rank does not make this call within the deadline of Duplicate, those that
-  // wait end the job.
+  // Frees the duplicate. Collective. Calling it again does nothing. If a rank
+  // does not make this call within the deadline of Duplicate, the waiting ranks
+  // end the job.
   // Errors: Internal - MPI's error text.
   Status Close();
 
   // Splits off the ranks that pass the same color, in rank order. Collective. A
-  // negative color returns a Comm without ranks. The deadline is that of Close,
-  // and also that of the result.
+  // negative color returns a Comm without ranks. The deadline is that of Close;
+  // the result has the same deadline.
   // Errors: Internal - MPI's error text.
   StatusOr<Comm> Split(int color) const;
 
  private:
-  friend class BackgroundSaver;  // which may outlive what it borrows
+  friend class BackgroundSaver;  // may outlive the Comm it borrows
 
   Comm(MPI_Comm comm, int rank, int size, double deadline_seconds,
        std::string transfer_variable)

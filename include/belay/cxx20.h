@@ -1,5 +1,5 @@
-// Says what is missing where belay's headers cannot be compiled. Every other
-// header includes this one first, directly or through another.
+// Gives a clear error if the compiler is not set to C++20. Every other header
+// includes this one first, directly or through another.
 
 #ifndef BELAY_CXX20_H_
 #define BELAY_CXX20_H_

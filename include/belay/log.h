@@ -8,8 +8,8 @@
 // "warning" or "error" prints messages of that level and above to stderr, and
 // "none" prints nothing. If it is not set, warnings are printed, and also
 // messages of the level kInfo once the program has opened a Run (belay/run.h).
-// Errors are not: the caller gets them. Another value counts as not set, and
-// rank 0 says so on stderr.
+// Errors are not, because the caller gets them. An invalid value is treated as
+// not set, and rank 0 reports it on stderr.
 
 #ifndef BELAY_LOG_H_
 #define BELAY_LOG_H_
@@ -38,9 +38,9 @@ using LogSink = std::function<void(LogLevel level, std::string_view message)>;
 
 // Sends all messages of level `least` and above to `sink`, in place of the
 // previous sink. An empty sink restores the environment variable. Local, for
-// this process. What all ranks know is logged by rank 0 only, in the thread
-// that called belay. May be called at any time, by any thread, but not by a
-// sink.
+// this process. Messages about what all ranks know are logged by rank 0 only,
+// in the thread that called belay. May be called at any time, by any thread,
+// but not by a sink.
 void SetLogSink(LogSink sink, LogLevel least = LogLevel::kInfo);
 
 }  // namespace belay

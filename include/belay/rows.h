@@ -1,5 +1,5 @@
 // Rows: data of which each rank holds any number, such as particles, or values
-// that each rank has of its own, such as the state of a random generator.
+// that are separate on each rank, such as the state of a random generator.
 //
 //   state.AddRows("particles/x", x);          // as many as each rank has
 //   state.AddRowsById("cells/t", ids, t);     // the cells of a mesh
@@ -7,9 +7,9 @@
 //
 // The checkpoint stores one array, the rows of all ranks in rank order, and the
 // number of rows of each rank. If the number of ranks is unchanged and every
-// rank that saved rows restores them, each rank gets its own back; otherwise
-// the options decide. Rows with ids are stored in id order, and each rank gets
-// the rows that it asks for.
+// rank that saved rows restores them, each rank gets its own rows back;
+// otherwise the options decide. Rows with ids are stored in id order, and each
+// rank gets the rows that it asks for.
 
 #ifndef BELAY_ROWS_H_
 #define BELAY_ROWS_H_
@@ -60,24 +60,25 @@ struct RowsOptions {
   // ranks for equal arguments. Like every rule but kEven, it is an error if the
   // stored array was not saved as rows of ranks.
   std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
-  // Overrides both, on any number of ranks. Returns the rank that gets a row;
-  // the argument is the first element of the row. Called once for each row, on
-  // one of the ranks. The rows of one rank stay in order. Struct members that
-  // are not listed as fields have the values of a new struct.
+  // Overrides `source` and `other_ranks`, for any number of ranks. Returns the
+  // rank that gets a row; the argument is the first element of the row. Called
+  // once for each row, on one of the ranks. The rows of one rank stay in order.
+  // Struct members that are not listed as fields get the values of a new
+  // struct.
   std::function<int(const T& row)> owner = nullptr;
 };
 
 // How rows with ids are stored.
 struct IdOptions {
   Shape row = {};  // as in RowsOptions
-  // Total number of rows of all ranks, if the program knows it: any other
-  // number is an error, for saves and for restores. -1: any number, so the ids
-  // of a smaller mesh select the first rows of a larger one.
+  // Total number of rows of all ranks, if the program knows it; a different
+  // number is an error of saves and restores. -1: any number, so a restore of a
+  // smaller mesh gets the first rows of a larger one.
   int64_t count = -1;
   OtherFields other_fields = OtherFields::kError;
 };
 
-// How values that each rank has of its own are restored.
+// How values that are separate on each rank are restored.
 struct PerRankOptions {
   // kEven is for lists of rows, such as the particles of a rank; it is an error
   // for a std::string.
@@ -136,7 +137,7 @@ concept NotIdRange = !IdRange<R>;
 template <typename R>
 concept LastingIds = IdRange<R> && !std::ranges::view<R>;
 
-// What each rank may have its own of.
+// A value that AddPerRank accepts.
 template <typename T>
 concept PerRankValue = std::is_same_v<std::remove_cvref_t<T>, std::string> ||
     RowElement<std::remove_cvref_t<T>> || RowRange<std::remove_reference_t<T>>;

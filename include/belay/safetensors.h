@@ -1,4 +1,5 @@
-// Safetensors: exports states to PyTorch and imports them from there.
+// Exports checkpoints to safetensors files, for example for PyTorch, and
+// imports such files.
 //
 //   auto exported = belay::ExportSafetensors(*comm, "run", belay::kLatestStep,
 //                                            "model.safetensors");
@@ -31,7 +32,7 @@ namespace belay {
 // "__metadata__/format".
 inline constexpr std::string_view kSafetensorsMetadata = "__metadata__/";
 
-// A key or a tensor that was left out, and why.
+// A key or a tensor that was omitted, and why.
 struct LeftOut {
   std::string name;
   std::string reason;
@@ -46,10 +47,11 @@ struct ExportOptions {
   // always exported.
   std::vector<std::string> keys = {};
   // Pairs of strings for the metadata of every file, in addition to those of
-  // the checkpoint, which they override. Transformers wants {"format", "pt"}.
+  // the checkpoint, which they override. The Transformers library needs
+  // {"format", "pt"}.
   std::map<std::string, std::string> metadata = {};
-  // Leave out what the format cannot represent, strings and c128, instead of
-  // refusing.
+  // Omit values that the format cannot represent (strings and c128) instead of
+  // returning an error.
   bool leave_out_others = false;
 
   // --- How it is written ---
@@ -63,10 +65,11 @@ struct ExportOptions {
   bool checksums = true;
   // As in SaveOptions.
   bool durable = true;
-  // Upper limit of the memory of one rank for values in transfer: 4 KiB to 1
-  // GiB, and at least 1/4194304 of the export. Up to 16 MiB are written at a
-  // time. The rest keeps chunks of filtered arrays until all of a chunk is
-  // written; if it is too small for a row of chunks, they are read again.
+  // Upper limit of one rank's memory for values in transfer: 4 KiB to 1 GiB,
+  // and at least 1/4194304 of the export. Up to 16 MiB are written at a time.
+  // The rest of the memory holds chunks of filtered arrays until each is
+  // completely written; if it is too small for a row of chunks, they are read
+  // again.
   int64_t max_bytes_in_flight = int64_t{256} << 20;
   double deadline_seconds = 600;
   // Called with the bytes that this rank has written, and the total that it
@@ -77,7 +80,7 @@ struct ExportOptions {
 // A file that was written or read.
 struct SafetensorsInfo {
   std::string path;
-  int64_t num_tensors = 0;  // that were transferred
+  int64_t num_tensors = 0;  // transferred
   int64_t bytes = 0;        // of the whole file
 };
 
@@ -90,8 +93,8 @@ struct ExportResult {
   int64_t num_tensors = 0;
   int64_t bytes = 0;  // of all tensors
   std::vector<LeftOut> left_out;
-  // Blocks verified against their checksum, and blocks that were not read
-  // whole.
+  // Number of blocks verified against their checksums, and of blocks that were
+  // read only in part.
   int64_t blocks_verified = 0;
   int64_t blocks_partial = 0;
   TransferCounters counters;
@@ -101,23 +104,23 @@ struct ExportResult {
 // ranks: all arguments except `progress` and `deadline_seconds`.
 // `dir` is a directory of steps or, with kLatestStep, also a step. `out` is
 // either a file "X.safetensors" in a directory that exists, or a directory,
-// which is created if its parent exists; the name X in it is "model". With
+// which is created if its parent exists and in which X is "model". With
 // max_file_bytes, the export may instead be "X-00001-of-00003.safetensors" and
 // so on, with "X.safetensors.index.json", as Hugging Face names them. Files are
 // written under names that end with ".inprogress" and are renamed when all of
 // them are complete, the index last. On an error, nothing of this export
 // remains except a directory that it created, and an export that it should
-// replace is unchanged. Errors: NotFound - no such step, or the parent of `out`
-// is missing;
+// replace is unchanged.
+// Errors: NotFound - no such step, or the parent of `out` is missing;
 //   InvalidArgument - `out` is in a step or in a directory of steps, ranks
 //   disagree, an expression matches nothing, a number is out of range, a name
 //   is not UTF-8; FailedPrecondition - a value that the format cannot
 //   represent, names the first of them; ranks do not see the same files; an
-//   earlier export was killed while it replaced this one; a later export of
-//   that name has taken over; AlreadyExists - there is an export of that name;
-//   DataLoss - a damaged checkpoint; ResourceExhausted - no space, or more
-//   chunks than the data files can hold; and PermissionDenied, Internal as in
-//   status.h.
+//   earlier export was killed while it replaced an export of that name; a later
+//   export of that name has taken over; AlreadyExists - there is an export of
+//   that name; DataLoss - a damaged checkpoint; ResourceExhausted - no space,
+//   or more chunks than the data files can hold; and PermissionDenied, Internal
+//   as in status.h.
 // Cost: about 20 small collectives; each rank reads and writes its part.
 StatusOr<ExportResult> ExportSafetensors(const Comm& comm,
                                          const std::string& dir,
@@ -130,8 +133,8 @@ struct ImportOptions {
   std::vector<std::string> keys = {};
   // Import the metadata of the files.
   bool metadata = true;
-  // Leave out tensors of a dtype that belay does not have, such as F4, instead
-  // of refusing.
+  // Omit tensors with a dtype that belay does not support, such as F4, instead
+  // of returning an error.
   bool leave_out_others = false;
   // How the step is saved.
   SaveOptions save = {};
@@ -155,14 +158,14 @@ struct ImportResult {
 // Each of `in` is a safetensors file, an index (a name that ends with ".json")
 // or a directory. A directory stands for its only index or, if it has none, for
 // all of its safetensors files. Headers are checked before anything is written.
-// The files are mapped into memory, which may be smaller than they are; they
-// must not shrink during the import. On an error no step is committed.
+// The files are mapped into memory, which may be smaller than the files; the
+// files must not shrink during the import. On an error no step is committed.
 // Errors: those of Save; NotFound - no such file, or none in the directory;
 //   DataLoss - a file is cut off or has a bad header, or a file or a tensor
 //   that the index names is missing; InvalidArgument - a name is in two files,
 //   the metadata of two files differ, an index names files elsewhere, an
 //   expression matches nothing; Unimplemented - a dtype that belay does not
-//   have.
+//   support.
 // Cost: that of Save, and about 5 small collectives; rank 0 reads all headers.
 StatusOr<ImportResult> ImportSafetensors(const Comm& comm,
                                          const std::vector<std::string>& in,

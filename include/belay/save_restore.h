@@ -26,7 +26,7 @@
 
 namespace belay {
 
-// Pass it instead of a step number to select the committed step with the
+// Pass this instead of a step number to select the committed step with the
 // largest number. It is not an integer; a negative step number is an error.
 inline constexpr std::nullopt_t kLatestStep = std::nullopt;
 
@@ -37,9 +37,10 @@ struct CachedPlan;
 // (keys, dtypes, shapes, boxes, lengths of strings), the options and the ranks
 // are the same. If the structure has changed, ranks send only what differs. A
 // State that has not changed since the last save is not listed again.
-// Memory: about 200 bytes per shard, and about 600 of what such a State lists;
-// on ranks that create files also their metadata; on rank 0 also what the ranks
-// list, equal lists once. Move only.
+// Memory: about 200 bytes per shard, plus about 600 per shard of a State that
+// need not be listed again; on ranks that create files, also the files'
+// metadata; on rank 0, also the lists of all ranks, with equal lists stored
+// once. Move only.
 class PlanCache {
  public:
   PlanCache();
@@ -53,24 +54,22 @@ class PlanCache {
   std::unique_ptr<CachedPlan> plan_;
 };
 
-// Writes `state` as the step <dir>/step_<step>. Collective.
-// `dir`, `step` and `options` (except `cache` and `deadline_seconds`) must be
-// equal on all ranks, and
-// so must the dtype and shape of each key.
-// Creates `dir` if its parent exists. On an error nothing is committed,
-// earlier steps are untouched, and the call may be repeated. Only where a
-// commit fails and the file system then refuses to undo it, too, is the step
-// committed: the message says so, or, if the ranks could not exchange it, the
-// log of rank 0.
+// Writes `state` as the step <dir>/step_<step>. Collective. `dir`, `step` and
+// `options` (except `cache` and `deadline_seconds`) must be equal on all ranks,
+// and so must the dtype and shape of each key. Creates `dir` if its parent
+// exists. On an error nothing is committed, earlier steps are untouched, and
+// the call may be repeated. There is one exception: if the commit fails and the
+// file system then refuses to undo it, the step is committed. The message says
+// so or, if the ranks could not exchange it, the log of rank 0 does.
 // Errors: InvalidArgument - ranks disagree, shards overlap or leave a gap, a
 //   negative step, a value out of its range, `dir` is a step; OutOfRange - a
 //   box exceeds its shape; AlreadyExists - the step is committed and overwrite
 //   is off; NotFound - the parent of `dir` is missing; FailedPrecondition -
 //   ranks do not see the same directory; ResourceExhausted - no space; and
 //   PermissionDenied, DataLoss, Internal as in status.h.
-// Cost: 26 to 38 small collectives, whatever the number of arrays, and 11 to 19
+// Cost: 26 to 38 small collectives, whatever the number of arrays, or 11 to 19
 // if options.cache has the plan; up to 8 more for each file after the first
-// that ranks write together (docs/collective.md).
+// that several ranks write (docs/collective.md).
 StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
                           int64_t step, const State& state,
                           const SaveOptions& options = {});
@@ -82,10 +81,10 @@ StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
 // it needs: any boxes, on any number of ranks. Stored keys that no rank lists
 // are ignored. After an error the values are unspecified.
 // Errors: NotFound - no such step, or a key is not stored; FailedPrecondition -
-//   another dtype or shape, and `options` do not allow it; DataLoss - a damaged
-//   index or data file, or a directory that is a copy of another step;
-//   Unimplemented - a newer major version; InvalidArgument - ranks disagree, a
-//   negative step.
+//   a dtype or shape differs, and `options` do not allow it; DataLoss - a
+//   damaged index or data file, or a directory that holds a copy of another
+//   step; Unimplemented - a newer major version; InvalidArgument - ranks
+//   disagree, a negative step.
 StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
                                 std::optional<int64_t> step, const State& state,
                                 const RestoreOptions& options = {});
@@ -94,8 +93,8 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
 // Collective. Returns nothing and leaves the values unchanged if `dir` does not
 // exist or holds no committed step. Only rank 0 looks at the directory. `dir`
 // and `options` must be equal on all ranks.
-// Errors: those of Restore, also if a step exists but cannot be restored, or if
-//   the directory cannot be read.
+// Errors: those of Restore, including the case that a step exists but cannot be
+//   restored, or that the directory cannot be read.
 StatusOr<std::optional<RestoreResult>> RestoreLatest(
     const Comm& comm, const std::string& dir, const State& state,
     const RestoreOptions& options = {});
@@ -135,9 +134,9 @@ StatusOr<ChosenStep> ChooseStep(const Comm& comm, const std::string& dir,
                                 std::optional<int64_t> step,
                                 const RestoreOptions& options = {});
 
-// Restores values of the chosen step, whatever was committed since. Collective.
-// May be called each time new values exist. `chosen` and `options` must be
-// equal on all ranks.
+// Restores values of the chosen step, even if newer steps were committed since.
+// Collective. May be called each time new values exist. `chosen` and `options`
+// must be equal on all ranks.
 // Errors: those of Restore; FailedPrecondition - another save has replaced the
 //   step, or no step was chosen.
 StatusOr<RestoreResult> Restore(const Comm& comm, const ChosenStep& chosen,

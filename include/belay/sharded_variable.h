@@ -1,4 +1,4 @@
-// A variable that consists of components, stacked on axis 0, which may live on
+// A variable that consists of components, stacked on axis 0, which may be on
 // different ranks. (TensorFlow's ShardedVariable.)
 //
 // The collective functions in sharded_variable_ops.h make and change it.
@@ -17,8 +17,8 @@
 
 namespace belay {
 
-// The rows [first_row, first_row + num_rows) of a variable, whole on the other
-// axes.
+// The rows [first_row, first_row + num_rows) of a variable, with the full
+// length of the other axes.
 struct Component {
   int64_t first_row = 0;
   int64_t num_rows = 0;
@@ -47,7 +47,7 @@ struct Scratch;  // message buffers
 // does not communicate.
 //
 // Scatter keeps its send and receive buffers here for the next Scatter: at most
-// four times as much as the last one needed, and none if it moved no rows or
+// four times the size that the last one needed, and none if it moved no rows or
 // failed.
 class ShardedVariable {
  public:
@@ -79,7 +79,7 @@ class ShardedVariable {
   // Returns the offset of each component, one number per axis. Local.
   std::vector<Shape> Offsets() const;
 
-  // Returns the bytes of one row; 0 without components. Local.
+  // Returns the size of one row in bytes; 0 without components. Local.
   int64_t RowBytes() const;
 
   // Returns the index of the component that holds `row`. Local. Requires

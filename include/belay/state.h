@@ -1,14 +1,14 @@
-// The state of a program as a flat list of named values.
+// The state of a program: a flat list of named values.
 //
 // A State borrows the caller's memory: add every value once, then pass the
 // State to Save and Restore as often as needed. Adding does no I/O. A mistake
 // (a null pointer, memory whose size differs from its box) is stored, and Save
 // or Restore returns it.
 //
-// Each save and restore asks the program's containers, such as a std::vector,
-// where their elements are now: they may be swapped, assigned and reserved.
-// Functions that take Memory accept a pointer only as AtAddress(pointer)
-// (belay/arrays/memory.h).
+// Each save and restore looks up where the elements of the program's
+// containers, such as a std::vector, are at that time. So the program may swap
+// them, assign to them, or reserve memory. Functions that take Memory accept a
+// pointer only as AtAddress(pointer) (belay/arrays/memory.h).
 
 #ifndef BELAY_STATE_H_
 #define BELAY_STATE_H_
@@ -44,13 +44,13 @@ class Tensor;
 struct TypedValue {
   std::string key;
   ValueRef value;
-  // Handles the value if the registry has no handler for its type; may be null.
+  // Used if the registry has no handler for the type of the value; may be null.
   TypeHandlerPtr handler;
   // Its index among the shards if it needs no handler, else -1.
   int64_t shard = -1;
 };
 
-// State::Add uses these to tell a value from what a pointer points to.
+// State::Add uses these to distinguish values from pointers to values.
 template <typename T>
 concept NotPointer = !std::is_pointer_v<std::remove_cvref_t<T>>;
 template <typename T>
@@ -60,8 +60,8 @@ concept NotSingleNumber = !SingleNumber<T>;
 
 class State {
  public:
-  // The replica number of values that every rank holds whole; Save replaces it
-  // by the rank.
+  // The replica number of values that every rank holds in full; Save replaces
+  // it with the rank.
   static constexpr int64_t kReplicaIsRank = -1;
 
   // Adds a value that every rank holds. It must be equal on all ranks, to the
@@ -71,9 +71,9 @@ class State {
   // ShardedVariable need no handler; any other class does. For a std::string, a
   // Tensor and a resizable range such as a std::vector, each save and restore
   // looks up the address and the length again, and a restore resizes the range
-  // to the stored length. Any other container keeps its length. A view is a
-  // temporary, such as std::span(pointer, length): what it refers to must stay
-  // where it is. A const value can only be saved. Local.
+  // to the stored length. Any other container keeps its length. A view must be
+  // a temporary, such as std::span(pointer, length), and its elements must stay
+  // where they are. A const value can only be saved. Local.
   template <NotPointer T>
   void Add(std::string_view key, T&& value) {
     using V = std::remove_reference_t<T>;
@@ -108,7 +108,7 @@ class State {
     }
   }
 
-  // The same for what the pointer points to. Local.
+  // The same for the object that the pointer points to. Local.
   template <NotSingleNumber T>
   void Add(std::string_view key, T* const& value) {
     static_assert(!std::is_pointer_v<T>,
@@ -117,8 +117,8 @@ class State {
     Add(key, *value);
   }
 
-  // Adds the one number that the pointer points to: a pointer does not say
-  // whether more follow. Local.
+  // Adds the single number that the pointer points to, because a pointer has no
+  // length. Local.
   template <SingleNumber T>
   [[deprecated(
       "a pointer adds one number, however many lie behind it: add the number "
@@ -131,11 +131,11 @@ class State {
     Add(key, *number);
   }
 
-  // Adds a value that every rank holds, but that may differ between ranks, such
-  // as a time step that each of them has computed, perhaps with other last
-  // bits. A save stores the value of rank 0 and compares nothing; a restore
-  // gives it to all ranks. A number, an enum, a std::string, a contiguous range
-  // of numbers or a Tensor, as for Add; handlers have no part in it. Local.
+  // Adds a value that every rank holds but that may differ between ranks, such
+  // as a time step that each rank has computed with a different rounding error.
+  // A save stores the value of rank 0 and compares nothing; a restore gives it
+  // to all ranks. A number, an enum, a std::string, a contiguous range of
+  // numbers or a Tensor, as for Add; handlers are not used. Local.
   template <NotPointer T>
   void AddFromRank0(std::string_view key, T&& value) {
     using V = std::remove_reference_t<T>;
@@ -147,25 +147,25 @@ class State {
     Add(key, std::forward<T>(value));
     SaveFromRank0(shard, typed);
   }
-  // The same for an array of any shape, as AddReplicated. Local.
+  // The same for an array of any shape, as in AddReplicated. Local.
   void AddFromRank0(std::string_view key, const Shape& shape,
                     const Memory& memory);
 
   // Adds bytes that only the program can read, such as the state of another
   // library, equal on all ranks. Each save calls `get`. A restore calls `set`
-  // with as many bytes as are stored, on every rank. For bytes in memory, Add
-  // takes a std::string or a std::vector<std::byte>, and AddPerRank the same of
-  // each rank. Local.
+  // on every rank with all stored bytes. For bytes in memory, pass a
+  // std::string or a std::vector<std::byte> to Add or, if each rank has its
+  // own, to AddPerRank. Local.
   void AddBytes(std::string_view key,
                 std::function<StatusOr<std::string>()> get,
                 std::function<Status(const std::string&)> set);
 
   // Adds a value that is separate on each rank: a number, a contiguous range of
   // numbers, whose length may differ between ranks, or a std::string, whose
-  // bytes are stored. On as many ranks as have saved, each rank gets its own
-  // value back, and a resizable range takes its length. On another number of
-  // ranks the options say what each rank gets; the default is an error. Stored
-  // as AddRows does. Local.
+  // bytes are stored. If the number of ranks is the same as in the save, each
+  // rank gets its own value back, and a resizable range is resized to its
+  // length. Otherwise the options say what each rank gets; by default it is an
+  // error. Stored in the same form as by AddRows. Local.
   template <NotPointer T>
   void AddPerRank(std::string_view key, T&& value,
                   const PerRankOptions& options = {}) {
@@ -186,14 +186,14 @@ class State {
     }
   }
 
-  // The same for what the pointer points to, as above. Local.
+  // The same for the object that the pointer points to, as above. Local.
   template <NotSingleNumber T>
   void AddPerRank(std::string_view key, T* const& value,
                   const PerRankOptions& options = {}) {
     if (value == nullptr) return AddNull(key);
     AddPerRank(key, *value, options);
   }
-  // The same for one number, as Add. Local.
+  // The same for a single number, as in Add. Local.
   template <SingleNumber T>
   [[deprecated(
       "a pointer adds one number, however many lie behind it: add the number "
@@ -209,10 +209,10 @@ class State {
 
   // Adds the rows of an array that this rank holds: any number of them, in a
   // range such as std::vector<double> or std::vector<std::array<double, 3>>. A
-  // resizable range takes the length of what it gets. The rows of all ranks are
-  // stored in rank order as one array, [rows of all ranks] or [rows of all
-  // ranks, row...]. Restored as the options say; by default, another number of
-  // ranks gets even parts. Local.
+  // restore resizes a resizable range to the rows that it gets. The rows of all
+  // ranks are stored in rank order as one array, [rows of all ranks] or [rows
+  // of all ranks, row...]. The options say how they are restored; by default, a
+  // different number of ranks gets even parts. Local.
   template <RowRange R>
   void AddRows(
       std::string_view key, R& rows,
@@ -221,8 +221,8 @@ class State {
     tracking::RequireThatItIsNoNamedView<R&>();
     AddRowsShard(key, RowsOf(rows, options));
   }
-  // The same for what a view refers to, such as std::span(pointer, rows), which
-  // must stay where it is. Local.
+  // The same for the elements of a view, such as std::span(pointer, rows),
+  // which must stay where they are. Local.
   template <RowView R>
   void AddRows(
       std::string_view key, R&& rows,
@@ -241,11 +241,12 @@ class State {
 
   // Adds rows with global ids, such as the cells of an unstructured mesh: row i
   // of `rows` is row ids[i] of the array. For a save, the ids of all ranks must
-  // be 0, 1, ..., each once, in any order, on any rank. A restore gets the rows
-  // of any ids, also ids that other ranks request. Both ranges are looked up
-  // again each time, and a restore resizes `rows` to the length of `ids`. If
-  // the ids are restored as well, they must be restored first, by other means.
-  // Stored in the order of the ids. Local.
+  // be 0, 1, ..., each once, in any order, on any rank. A restore may request
+  // the rows of any ids, including ids that other ranks request. Each save and
+  // restore looks up both ranges again, and a restore resizes `rows` to the
+  // length of `ids`. If the checkpoint also holds the ids, the program must
+  // restore them first, in a separate restore. Stored in the order of the ids.
+  // Local.
   template <IdRange Ids, RowRange R>
   void AddRowsById(std::string_view key, const Ids& ids, R& rows,
                    const IdOptions& options = {}) {
@@ -278,18 +279,18 @@ class State {
   void AddRowsById(std::string_view key, const Ids&& ids, R& rows,
                    const IdOptions& options = {}) = delete;
 
-  // Adds an array that every rank holds whole, equal on all ranks as above.
-  // Here and below, the memory must have as many elements as the shape, or the
-  // box with its ghost cells, and a container must keep that length: another
-  // one is an error of the next save or restore. Local.
+  // Adds an array that every rank holds in full and that is equal on all ranks,
+  // as above. Here and below, the memory must have as many elements as the
+  // shape, or as the box with its ghost cells. A container must keep that
+  // length; otherwise the next save or restore returns an error. Local.
   void AddReplicated(std::string_view key, const Shape& shape,
                      const Memory& memory);
 
   // Adds the piece `box` of an array that is partitioned over the ranks. The
-  // memory holds the elements of the box, or these with ghost cells around
-  // them, in the order that its MemoryLayout says. May be called several times
-  // for one key with different boxes, and not at all on ranks that hold
-  // nothing. The pieces of all ranks must tile the array. Local.
+  // memory holds the elements of the box, possibly with ghost cells around
+  // them, in the order given by its MemoryLayout. May be called several times
+  // for one key with different boxes. Ranks that hold no piece do not call it.
+  // The pieces of all ranks must tile the array. Local.
   void AddPiece(std::string_view key, const Shape& global_shape, const Box& box,
                 const Memory& memory);
 
@@ -302,8 +303,8 @@ class State {
 
   // Adds the elements [begin, end) of a flat buffer, which the memory holds.
   // Each piece that overlaps the range is added under `prefix` and its key, as
-  // boxes at their place in the buffer. The ranges of all ranks must cover the
-  // pieces. The arrays can be restored into other ranges or any other
+  // boxes at their positions in the buffer. The ranges of all ranks must cover
+  // the pieces. The arrays can be restored into other ranges or any other
   // partition. Local.
   void AddFlatRange(std::string_view prefix,
                     const std::vector<FlatPiece>& pieces, int64_t begin,
@@ -375,7 +376,8 @@ class State {
                 TypeHandlerPtr handler);
   // Adds a shard that lacks only its memory.
   void AddMemory(Shard shard, const Memory& memory);
-  // Marks what was added since there were so many.
+  // Marks the shards and typed values from these indexes on as saved from rank
+  // 0.
   void SaveFromRank0(size_t first_shard, size_t first_typed);
   void AddText(std::string_view key, std::string* value);
   void AddTensor(std::string_view key, Tensor* value);
@@ -386,7 +388,7 @@ class State {
   std::vector<TypedValue> typed_;
   std::vector<std::shared_ptr<void>> kept_;
   std::vector<std::shared_ptr<void>> functions_;  // of Memory
-  uint64_t version_ = 0;  // another one after each value that is added
+  uint64_t version_ = 0;  // changes with each value that is added
   Status status_;
 };
 

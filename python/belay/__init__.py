@@ -1,4 +1,4 @@
-"""Checkpoints of MPI programs: NumPy arrays, cut over the ranks in any way.
+"""Checkpoints of MPI programs, with NumPy arrays partitioned in any way.
 
 >>> from mpi4py import MPI
 >>> import belay
@@ -6,9 +6,9 @@
 >>> restored = belay.restore(MPI.COMM_WORLD, "run", {"w": w, "step": 0})
 >>> belay.open("run")["w"][2:5]
 
-A step appears under its name once all of it is on disk, and restores on any
-number of ranks, with arrays cut in any other way. An error is a `belay.Error`
-with the same code and text on all ranks.
+A step appears under its name once all of it is on disk. It can be restored on
+any number of ranks, with arrays partitioned in any other way. An error is a
+`belay.Error` with the same code and text on all ranks.
 """
 
 import belay._log

@@ -13,9 +13,9 @@ class PendingSave:
       The directory of the step, once it is committed.
   step : int
   staged_bytes : int
-      What this rank has copied.
+      Bytes that this rank has copied.
   note : str
-      Why it could not be saved in the background, if so.
+      Why the step could not be saved in the background, if so.
   """
 
   def __init__(self, saver, fields):
@@ -29,19 +29,19 @@ class PendingSave:
 
   @property
   def done(self):
-    """Whether it is known to have ended, well or not. Local."""
+    """Whether the save is known to have ended, also with an error. Local."""
     return self._result is not None or self._error is not None
 
   def poll(self):
     """Return the result if the save has ended, else None. Collective.
 
-    Does not wait for the disk. Call it in each step, or `AsyncSaver.poll`: it
-    is what lets rank 0 commit.
+    Does not wait for the disk. Call this or `AsyncSaver.poll` in each step, so
+    that rank 0 can commit.
 
     Raises
     ------
     Error
-        If the save has failed; on all ranks alike.
+        If the save has failed. Raised on all ranks.
     """
     if not self.done:
       self._saver.poll()
@@ -53,7 +53,7 @@ class PendingSave:
     Raises
     ------
     Error
-        If the save has failed; on all ranks alike.
+        If the save has failed. Raised on all ranks.
     """
     if not self.done:
       self._saver.wait()
@@ -73,24 +73,25 @@ class AsyncSaver:
   """Saves in the background, at most one at a time. Creating it is collective.
 
   `save` copies the values and returns; a thread writes them, without the
-  interpreter's lock. A context manager closes itself; after an exception it
-  leaves what is under way to MPI_Finalize.
+  interpreter's lock. As a context manager, it closes itself; after an exception
+  it leaves a save in progress to MPI_Finalize.
 
   Parameters
   ----------
   comm : mpi4py.MPI.Comm
   max_staging_bytes : int, optional
-      The most bytes that a rank copies. `save` writes the rest itself.
+      Maximum number of bytes that a rank copies. `save` writes the rest itself.
   initial_staging_bytes : int, optional
-      Bytes of this rank for which memory is taken at once, so that the first
-      save need not. The ranks may give different numbers.
+      Number of bytes that this rank allocates at the start, so that the first
+      save need not. May differ between ranks.
   max_bytes_per_second : int, optional
-      The most that the thread writes.
+      Maximum rate at which the thread writes.
   snapshot : {"in_call", "lazy"}, optional
-      "lazy" lets the thread copy the values while the program goes on: they
+      "lazy" lets the thread copy the values while the program continues; they
       must not change before `wait_for_snapshot` returns.
   deadline_seconds : float, optional
-      How long creating and closing it wait for other ranks. The default is 600.
+      How long creating and closing the saver wait for other ranks. The default
+      is 600.
 
   Examples
   --------
@@ -104,13 +105,13 @@ class AsyncSaver:
 
   def __init__(self, comm, **options):
     self._pending = None  # the save whose end is not known yet
-    self._doubt = None  # an error that may be that of this save
+    self._doubt = None  # an error that may belong to this save
     self._saver = _core.StateSaver(comm, options)
 
   def save(self, directory, step, state, **options):
     """Begin to save the state. Collective.
 
-    Waits for the save before. The arguments are those of `belay.save`.
+    Waits for the previous save first. The arguments are those of `belay.save`.
 
     Returns
     -------
@@ -119,14 +120,14 @@ class AsyncSaver:
     Raises
     ------
     Error
-        On all ranks alike; also that of the save before, if it has failed.
-        Nothing is begun then.
+        Raised on all ranks; also the error of the previous save, if it has
+        failed. Then no save is begun.
     """
     try:
       fields = self._saver.save(directory, step, state, options)
     except Error as error:
-      # Either the save before has failed, or this one cannot begin. The next
-      # call says which: it has the result of the one before, or none.
+      # Either the previous save has failed, or this one cannot begin. The next
+      # call tells which: it returns the result of the previous save, or none.
       self._doubt = error
       raise
     finished = fields["finished"]
@@ -152,7 +153,7 @@ class AsyncSaver:
 
   @property
   def is_pending(self):
-    """Whether a save is under way. Local."""
+    """Whether a save is in progress. Local."""
     return self._saver.is_pending()
 
   def close(self):
@@ -175,7 +176,7 @@ class AsyncSaver:
     return result
 
   def _end(self, result=None, error=None):
-    """Tells the save that is under way how it has ended, if it has."""
+    """Sets the outcome of the save in progress, if it has ended."""
     if result is None and error is None and not self._saver.is_pending():
       error = self._doubt
     if result is None and error is None:

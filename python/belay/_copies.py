@@ -1,4 +1,4 @@
-"""Copies of steps: as safetensors and back, and as other steps."""
+"""Copies steps to safetensors files, from them, and to other steps."""
 
 import dataclasses
 import json
@@ -18,9 +18,9 @@ class SafetensorsFile:
   ----------
   path : str
   num_tensors : int
-      That were transferred.
+      Number of tensors transferred.
   nbytes : int
-      Of the whole file.
+      Size of the whole file.
   """
 
   path: str
@@ -35,14 +35,14 @@ class ExportResult:
   Attributes
   ----------
   path : str
-      Of the step.
+      The directory of the step.
   step : int
   files : list of SafetensorsFile
   index : str
       The path of the index; empty if there is one file.
   num_tensors, nbytes : int
   left_out : dict of str to str
-      Keys, and why they were left out.
+      Omitted keys, with the reasons.
   """
 
   path: str
@@ -63,10 +63,10 @@ class ImportResult:
   files : list of SafetensorsFile
   num_tensors : int
   num_texts : int
-      Pairs of metadata.
+      Number of metadata strings.
   nbytes : int
   left_out : dict of str to str
-      Names, and why they were left out.
+      Omitted names, with the reasons.
   saved : SaveResult
   """
 
@@ -87,7 +87,7 @@ class CopyResult:
   source : str
       The step that was read.
   num_copied, num_made, num_left_out : int
-      Values copied as they are, made by rules, and left out.
+      Numbers of values copied unchanged, made by rules, and omitted.
   nbytes : int
   without_objects : bool
       Rules made arrays that belong to no object of the source.
@@ -111,7 +111,7 @@ class VerifyResult:
   ----------
   path : str
   blocks, nbytes : int
-      That were compared with their checksums.
+      Numbers of blocks and bytes that were compared with their checksums.
   damage : list of str
       A line for each damaged block or file; empty if there is none.
   """
@@ -145,17 +145,17 @@ def export_safetensors(comm, directory, out, step=None, **options):
   keys : list of str, optional
       Regular expressions for whole keys. The default is all.
   metadata : dict of str to str, optional
-      Such as ``{"format": "pt"}``, which Transformers asks for.
+      Such as ``{"format": "pt"}``, which Transformers requires.
   leave_out_others : bool, optional
-      Leave out what the format does not have, instead of refusing it.
+      Omit values that the format cannot represent, instead of raising an error.
   max_file_bytes : int, optional
       Write files of at most this size, with an index.
   overwrite, checksums, durable : bool, optional
   max_bytes_in_flight : int, optional
   deadline_seconds : float, optional
   progress : callable or bool, optional
-      ``progress(done_bytes, total_bytes)`` is called with what this rank has
-      written. True shows a bar of tqdm on rank 0 or, without tqdm, logs.
+      ``progress(done_bytes, total_bytes)`` is called with the progress of this
+      rank. True shows a bar of tqdm on rank 0 or, without tqdm, logs.
 
   Returns
   -------
@@ -164,8 +164,8 @@ def export_safetensors(comm, directory, out, step=None, **options):
   Raises
   ------
   Error
-      On all ranks alike, also if `progress` raises on one. Nothing of the
-      export remains then.
+      Raised on all ranks, also if `progress` raises on one. Nothing of the
+      export remains.
   """
   return _core.export_safetensors(comm, directory, step, out,
                                   _with_progress(comm, options, "export"))
@@ -186,7 +186,7 @@ def import_safetensors(comm, files, directory, step, **options):
   file_metadata : bool, optional
       Import the metadata of the files. The default is True.
   leave_out_others : bool, optional
-      Leave out tensors of a dtype that belay does not have.
+      Omit tensors with a dtype that belay does not support.
   progress : callable or bool, optional
       As for `export_safetensors`.
   **options
@@ -199,7 +199,7 @@ def import_safetensors(comm, files, directory, step, **options):
   Raises
   ------
   Error
-      On all ranks alike. No step is committed then.
+      Raised on all ranks. No step is committed.
   """
   return _core.import_safetensors(comm, files, directory, step,
                                   _with_progress(comm, options, "import"))
@@ -207,7 +207,7 @@ def import_safetensors(comm, files, directory, step, **options):
 
 def copy_checkpoint(comm, source, directory, step=None, to_step=None,
                     **options):
-  """Save values of a step as another step, as they are or converted.
+  """Save values of a step as another step, unchanged or converted.
 
   Collective.
 
@@ -220,12 +220,13 @@ def copy_checkpoint(comm, source, directory, step=None, to_step=None,
   to_step : int, optional
       Of the copy; the default is that of the source.
   keys, leave_out : list of str, optional
-      Regular expressions for whole keys: what to copy, and what of that not.
+      Regular expressions for whole keys: what to copy, and what to omit from
+      that.
   rules : dict, str or os.PathLike, optional
       How arrays are computed from those of the source: the rules of ``belay
       convert`` (docs/arguments.md), or a file of them.
   scratch : str or os.PathLike, optional
-      A directory for what does not fit into memory.
+      A directory for data that does not fit into memory.
   progress : callable or bool, optional
       As for `export_safetensors`.
   **options
@@ -238,7 +239,7 @@ def copy_checkpoint(comm, source, directory, step=None, to_step=None,
   Raises
   ------
   Error
-      On all ranks alike. No step is committed then.
+      Raised on all ranks. No step is committed.
   """
   given = _with_progress(comm, options, "copy")
   rules = given.get("rules")
@@ -249,9 +250,9 @@ def copy_checkpoint(comm, source, directory, step=None, to_step=None,
 
 
 class _RulesFile(os.PathLike):
-  """Rules in a temporary file, made once the library asks for it.
+  """Rules in a temporary file, created when the library asks for its path.
 
-  A failure is then part of what the ranks agree on.
+  The ranks can then agree on a failure.
   """
 
   def __init__(self, rules):
@@ -280,7 +281,7 @@ def verify_checkpoint(path, **options):
   Parameters
   ----------
   path : str or os.PathLike
-      A step, or a directory of steps, whose newest is taken.
+      A step, or a directory of steps, whose newest step is used.
   progress : callable or bool, optional
       ``progress(done_bytes, total_bytes)``, or True as for
       `export_safetensors`.
@@ -288,7 +289,7 @@ def verify_checkpoint(path, **options):
   Returns
   -------
   VerifyResult
-      Damage is no error but is listed in it.
+      Damage is not an error; the result lists it.
 
   Raises
   ------

@@ -14,8 +14,8 @@ class Error(RuntimeError):
 
   Notes
   -----
-  If an exception of Python caused it, such as a TypeError in a conversion,
-  that one is its ``__cause__`` on the rank where it happened.
+  If an exception of Python caused it, such as a TypeError in a conversion, that
+  exception is its ``__cause__`` on the rank where it happened.
   """
 
   def __init__(self, message, code="UNKNOWN"):

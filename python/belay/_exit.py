@@ -1,4 +1,4 @@
-"""The end of a rank by an exception while the others wait for it."""
+"""Ends all ranks if an uncaught exception ends one of them."""
 
 import os
 import re
@@ -16,8 +16,8 @@ def abort_on_exception(enabled=True):
   """Choose whether an uncaught exception of one rank ends all ranks. Local.
 
   It does, with exit code 1, once the program has passed a communicator of more
-  than one rank to the package: the others might wait for that rank for ever.
-  The environment variable ``BELAY_ABORT_ON_EXCEPTION=0`` switches it off, too.
+  than one rank to the package: the others might wait for that rank forever. The
+  environment variable ``BELAY_ABORT_ON_EXCEPTION=0`` also disables this.
 
   Parameters
   ----------
@@ -37,8 +37,8 @@ def arm():
 
   def hook(kind, value, trace):
     world = _world_to_end()
-    # All ranks have the error of a collective call: rank 0 prints it and ends
-    # them, and the others do only if that does not happen.
+    # All ranks get the error of a collective call. Rank 0 prints it and ends
+    # all ranks; the others do so only if rank 0 does not.
     if world is not None and world.rank != 0 and _is_agreed(value):
       time.sleep(5)
     before(kind, value, trace)
@@ -54,7 +54,7 @@ def _is_agreed(error):
 
 
 def _world_to_end():
-  """Return the communicator of all ranks, or None where nobody is to end."""
+  """Return the communicator of all ranks, or None if no rank must be ended."""
   mpi = sys.modules.get("mpi4py.MPI")
   if not _enabled or hasattr(sys, "ps1") or mpi is None:
     return None

@@ -1,9 +1,9 @@
 """Kinds of containers and keys, as texts that a checkpoint stores.
 
-belay stores arrays and single values under texts. Beside them it stores what
-these texts do not say, so that a restore without a template of all values
-returns the same containers with the same keys. A kind is a name, or a dict of
-JSON that has the name and what the container needs.
+belay stores arrays and single values under text keys. It also stores what these
+texts do not express, so that a restore without a template returns the same
+containers with the same keys. A kind is a name, or a JSON object with the name
+and what the container needs.
 """
 
 import collections
@@ -18,7 +18,7 @@ _FACTORIES = {kind.__name__: kind
 
 
 def kind_of(value):
-  """Return (kind, whether a restore can rebuild the very class)."""
+  """Return (kind, whether a restore can rebuild exactly this class)."""
   cls = type(value)
   if isinstance(value, abc.Mapping):
     if cls in (dict, collections.OrderedDict, collections.Counter):
@@ -39,21 +39,20 @@ def kind_of(value):
     return json.dumps({"namedtuple": [cls.__name__, list(value._fields)]}), True
   for base in (list, tuple, set, frozenset):
     if isinstance(value, base):
-      # torch.Size and other tuples that a library has given another name are
-      # equal to the tuple.
+      # torch.Size and other subclasses of tuple are equal to the tuple.
       return base.__name__, cls is base or base is tuple
   raise TypeError(f"no container: {cls.__name__}")
 
 
 def elements_of(values):
   """Return the elements of a set, in an order that is the same on all ranks."""
-  # The text of a frozenset has an order of its own in each process.
+  # The text of a frozenset has a different order in each process.
   return sorted(values, key=lambda one: (type(one).__name__,
                                          json.dumps(_encode(one))))
 
 
 def text_of(name):
-  """Return (text, JSON) of a key of a dict that is no plain str or int.
+  """Return (text, JSON) of a key of a dict that is not a plain str or int.
 
   Raises a TypeError if no restore could rebuild the key.
   """
@@ -73,7 +72,7 @@ def text_of(name):
 
 
 def _encode(name):
-  """What JSON says of a key or of an element of a set."""
+  """Return the JSON form of a key or of an element of a set."""
   if name is None or type(name) in (bool, str):
     return name
   if isinstance(name, int):
@@ -108,7 +107,7 @@ def _decode(value):
 
 
 def is_sequence(kind):
-  """Return whether what has this kind has elements without keys."""
+  """Return whether containers of this kind have elements without keys."""
   name, _ = _parsed(kind)
   return name in ("list", "tuple", "set", "frozenset", "deque", "namedtuple")
 
@@ -132,7 +131,7 @@ def made(kind, values):
            "frozenset": frozenset, "bytes": bytes, "bytearray": bytearray}
   if name not in plain:
     return values
-  if what is not None or isinstance(values, int):  # bytes(n) are n zeros
+  if what is not None or isinstance(values, int):  # bytes(n) would be n zeros
     raise TypeError(f"no such kind: {kind}")
   return plain[name](values)
 

@@ -6,15 +6,15 @@ from belay import _core, _log
 class CheckpointManager:
   """The checkpoints of a run. Creating one is collective.
 
-  At most one manager that writes may be open for a directory and a prefix, in
-  all jobs. It is a context manager that closes itself; after an exception it
-  only frees what needs no other rank.
+  At most one writing manager may be open per directory and prefix, across all
+  jobs. As a context manager, it closes itself; after an exception it frees only
+  what it can free without the other ranks.
 
   Parameters
   ----------
   comm : mpi4py.MPI.Comm
   directory : str or os.PathLike
-      Is created if its parent exists.
+      Created if its parent exists.
   save_interval_steps : int, optional
       Save the first step and multiples of this. The default is 1.
   save_on_steps : list of int, optional
@@ -34,7 +34,7 @@ class CheckpointManager:
   async_save : bool or dict, optional
       Save in the background. A dict has the options of `AsyncSaver`.
   tolerated_failures : int, optional
-      How many saves in a row may fail on the way to the file system.
+      Number of consecutive saves that may fail because of the file system.
   stop_signals : list, optional
       Signals that ask the job to stop, by number or name, such as
       ``[signal.SIGUSR1]`` or ``["SIGUSR1"]``.
@@ -64,13 +64,13 @@ class CheckpointManager:
   def should_save(self, step=None):
     """Return whether to call `save` for this step now. Collective.
 
-    Call it in each step: it also carries signals to all ranks, and commits
+    Call it in each step: it also distributes signals to all ranks, and commits
     saves in the background.
     """
     return self._manager.should_save(step)
 
   def save(self, step, state, **options):
-    """Save a step if the rules ask for it, and delete others. Collective.
+    """Save a step if the rules require it, and delete others. Collective.
 
     Parameters
     ----------
@@ -79,9 +79,9 @@ class CheckpointManager:
     state : dict, list or tuple
         As for `belay.save`.
     metrics : dict of str to float, optional
-        Rate the step. Only those of rank 0 count.
+        Metrics that rate the step. Only those of rank 0 are used.
     force : bool, optional
-        Save whatever the rules say.
+        Save regardless of the rules.
     tolerate_failure : bool, optional
     metadata : dict of str to str, optional
 
@@ -92,7 +92,7 @@ class CheckpointManager:
     Raises
     ------
     Error
-        On all ranks alike. Earlier steps are untouched.
+        Raised on all ranks. Earlier steps are untouched.
     """
     return self._manager.save(step, state, options)
 
@@ -108,12 +108,12 @@ class CheckpointManager:
     Returns
     -------
     ManagedRestore
-        Its ``step`` is None if there is no step; that is no error.
+        Its ``step`` is None if there is no step, which is not an error.
 
     Raises
     ------
     Error
-        On all ranks alike.
+        Raised on all ranks.
     """
     return self._manager.restore(state, step, options)
 
@@ -139,7 +139,7 @@ class CheckpointManager:
 
   @property
   def notes(self):
-    """What was noted since the manager was created, as a list of str."""
+    """Notes recorded since the manager was created, as a list of str."""
     return self._manager.notes()
 
   def should_stop(self):
@@ -162,7 +162,7 @@ class CheckpointManager:
   def wait_for_snapshot(self):
     """Wait until a save in the background has copied all values. Collective.
 
-    For ``async_save={"snapshot": "lazy"}``, before values change.
+    With ``async_save={"snapshot": "lazy"}``, call it before values change.
     """
     self._manager.wait_for_snapshot()
 

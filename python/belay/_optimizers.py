@@ -1,4 +1,4 @@
-"""What belay.torch does with optimizers."""
+"""Support of belay.torch for optimizers."""
 
 import collections
 import copy
@@ -66,7 +66,7 @@ def _copy_of(optimizer, keeps_state):
   if not keeps_state:
     memo[id(optimizer.state)] = collections.defaultdict(dict)
   other = copy.deepcopy(optimizer, memo)
-  for name, value in vars(optimizer).items():  # which PyTorch does not copy
+  for name, value in vars(optimizer).items():  # PyTorch does not copy all
     if name == "step" or "hook" in name or name in vars(other):
       continue
     try:
@@ -78,7 +78,7 @@ def _copy_of(optimizer, keeps_state):
 
 
 def whole(value):
-  """Returns the tensor in a wrapper, or of NumPy."""
+  """Returns the tensor in a wrapper, or a NumPy array as a tensor."""
   if isinstance(value, (LaidOut, Piece)):
     return value.array
   return torch.from_numpy(value) if isinstance(value, numpy.ndarray) else value
@@ -134,7 +134,7 @@ def load_optimizer(optimizer, found, names):
 
 
 def _check_states(optimizer, names):
-  """Raises an error if the restored settings need state that is not there."""
+  """Raises an error if the restored settings need state that is missing."""
   try:
     needed = _new_states(optimizer)
   except ValueError:

@@ -1,4 +1,4 @@
-"""What `progress` of a call may be."""
+"""Implements the option `progress`."""
 
 import logging
 
@@ -6,7 +6,7 @@ _LOGGER = logging.getLogger("belay")
 
 
 def progress_of(progress, title, rank=0):
-  """Returns a callable or None for what the program has passed."""
+  """Returns a callable, or None, for the value that the program has passed."""
   if progress is None or progress is False:
     return None
   if progress is not True:

@@ -1,4 +1,4 @@
-"""Looking into a checkpoint, without MPI."""
+"""Reads checkpoints without MPI."""
 
 import collections.abc
 import datetime
@@ -15,10 +15,10 @@ def _is_boolean(item):
 
 
 def _expand(index, ndim):
-  """Returns the items of an index, one for each axis or a new one.
+  """Returns the items of an index, one for each axis or new axis.
 
-  Masks become the numbers of their elements. Returns None for what has no such
-  form, a mask without axes.
+  Masks become arrays of indexes. Returns None for a mask without axes, which
+  has no such form.
   """
   items = []
   for item in index if isinstance(index, tuple) else (index,):
@@ -41,9 +41,9 @@ def _expand(index, ndim):
 
 
 def _narrow(item, length):
-  """Returns what an item needs of its axis, and its index there.
+  """Returns the part of an axis that an item needs, and the index in it.
 
-  The first is (offset, length).
+  The part is (offset, length).
   """
   if isinstance(item, slice):
     taken = range(*item.indices(length))
@@ -64,7 +64,7 @@ def _narrow(item, length):
 
 
 class StoredArray:
-  """An array of a checkpoint. Indexing it, as in NumPy, reads what it takes.
+  """An array of a checkpoint. Indexing, as in NumPy, reads the selected part.
 
   Attributes
   ----------
@@ -112,7 +112,7 @@ class StoredArray:
   def __getitem__(self, index):
     if isinstance(index, str) and self._fields:
       return self[...][index]
-    # Finds what is wrong with an index, without memory.
+    # Raises the error of a wrong index, without allocating memory.
     sample = numpy.broadcast_to(numpy.empty((), numpy.bool_), self.shape)
     sample[index]
     items = _expand(index, self.ndim)
@@ -142,15 +142,15 @@ class StoredArray:
 
 
 class CheckpointReader(collections.abc.Mapping):
-  """What a committed step holds, by key; `belay.open` returns it.
+  """The contents of a committed step, by key; `belay.open` returns it.
 
-  Neither MPI nor the program that has saved is needed. Only the index is read
-  at first. No file stays open.
+  Needs neither MPI nor the program that saved the step. Opening a step reads
+  only its index. No file stays open.
 
   Parameters
   ----------
   path : str or os.PathLike
-      A step, or a directory of steps, whose newest is taken.
+      A step, or a directory of steps, whose newest step is used.
 
   Attributes
   ----------
@@ -191,7 +191,7 @@ class CheckpointReader(collections.abc.Mapping):
     return self._reader.nbytes
 
   def __getitem__(self, key):
-    """Return a `StoredArray`, or the str that is stored.
+    """Return a `StoredArray`, or the stored str.
 
     Raises
     ------
@@ -222,7 +222,7 @@ class CheckpointReader(collections.abc.Mapping):
     return self._reader.read_all()
 
   def metadata(self):
-    """Return what the program stored beside the values, by name."""
+    """Return the metadata that the program stored with the values, by name."""
     return _core.read_metadata(self.path)
 
   def __repr__(self):
@@ -235,7 +235,7 @@ def open(path):  # pylint: disable=redefined-builtin
   Parameters
   ----------
   path : str or os.PathLike
-      A step, or a directory of steps, whose newest is taken.
+      A step, or a directory of steps, whose newest step is used.
 
   Returns
   -------

@@ -1,4 +1,4 @@
-"""Saving and restoring in one call."""
+"""Saves and restores in one call."""
 
 from belay import _core
 
@@ -11,14 +11,16 @@ def save(comm, directory, step, state, **options):
   comm : mpi4py.MPI.Comm
       An intracommunicator of any kind.
   directory : str or os.PathLike
-      Is made if its parent exists. Equal on all ranks, as are `step`, `options`.
+      Created if its parent exists. Equal on all ranks, as are `step`,
+      `options`.
   step : int
   state : dict, list or tuple
       Nested dicts, lists, tuples, sets and other containers of `collections`
       of NumPy arrays, tensors of PyTorch on the CPU, numbers, str, bytes and
       None, the same structure on all ranks. Keys of dicts are str, numbers,
       bool, None, bytes and tuples of these. Values are equal on all ranks;
-      what differs is a `Piece`, `Pieces`, `LaidOut`, `Rows` or another wrapper.
+      values that differ need a wrapper, such as `Piece`, `Pieces`, `LaidOut` or
+      `Rows`.
   overwrite : bool, optional
       Replace the step if it exists. The default is an error.
   durable : bool, optional
@@ -27,15 +29,16 @@ def save(comm, directory, step, state, **options):
       Checksum each block. The default is True.
   check_replicas : bool, optional
       Compare values that all ranks hold in every save (True) or never (False).
-      The default compares every byte in the first save of a structure, later
-      all of at most 256 bytes and 64 to 256 KiB of the rest, others each time.
+      The default compares every byte in the first save of a structure. Later
+      saves compare all values of at most 256 bytes and a sample of 64 to 256
+      KiB of the others, a different one each time.
   args : dict, optional
       How values are stored, by a regular expression for their keys, such as
       ``{"model/.*": {"dtype": "bf16"}, "table": {"deflate": 4}}``. The names
       are dtype, deflate, write_chunk_shape, read_chunk_shape,
       chunk_byte_size, shard_axes and primary_replica.
   metadata : dict of str to str, optional
-      Is stored beside the values.
+      Stored with the values.
   file_layout : {"shared", "per_node", "per_task"}, optional
   array_layout : {"auto", "canonical"}, optional
   transfer : {"auto", "independent", "two_phase", "collective", "hdf5"}, optional
@@ -55,7 +58,7 @@ def save(comm, directory, step, state, **options):
   Raises
   ------
   Error
-      On all ranks alike. Nothing is committed then, and earlier steps are
+      Raised on all ranks. Nothing is committed, and earlier steps are
       untouched.
 
   Examples
@@ -75,11 +78,11 @@ def restore(comm, directory, state=None, *, step=None, **options):
       The directory of the steps, or that of one step.
   state : dict, list or tuple, optional
       As for `save`. Its arrays are filled in place; they must be writeable and
-      have the dtype and the shape that are stored. Other values say which type
-      is expected. Where it has None, any value is taken. Lists of plain values
-      get the stored length; an empty dict takes all that is stored there.
-      Without a state, every rank gets all values, in the containers that were
-      saved, with new arrays.
+      have the dtype and the shape that are stored. Other values give the
+      expected type; None accepts any value. Lists of plain values get the
+      stored length; an empty dict gets everything that is stored there. Without
+      a state, every rank gets all values, in the containers that were saved,
+      with new arrays.
   step : int, optional
       The default is the newest step.
   allow_dtype_cast, allow_shape_mismatch : bool, optional
@@ -103,14 +106,14 @@ def restore(comm, directory, state=None, *, step=None, **options):
   Returns
   -------
   RestoreResult
-      Its ``state`` is a new structure with the arrays that were passed and
-      with new values in place of numbers, str and bytes. The dicts and lists
-      that were passed have these, too.
+      Its ``state`` is a new structure with the arrays that were passed and with
+      new values in place of numbers, str and bytes. The dicts and lists that
+      were passed also get these.
 
   Raises
   ------
   Error
-      On all ranks alike. The values of the arrays are unspecified then.
+      Raised on all ranks. The values of the arrays are then unspecified.
 
   Examples
   --------
@@ -132,13 +135,13 @@ def restore_latest(comm, directory, state, **options):
   Returns
   -------
   RestoreResult or None
-      None if the directory does not exist or has no step. The state is
-      unchanged then.
+      None if the directory does not exist or has no step. The state is then
+      unchanged.
 
   Raises
   ------
   Error
-      On all ranks alike, also if a step exists but cannot be restored.
+      Raised on all ranks, also if a step exists but cannot be restored.
   """
   return _core.restore_latest(comm, directory, state, options)
 
@@ -150,7 +153,7 @@ def list_steps(directory, prefix="step"):
   ----------
   directory : str or os.PathLike
   prefix : str, optional
-      Begins the names of the directories of the steps.
+      The prefix of the names of step directories.
 
   Returns
   -------

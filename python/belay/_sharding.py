@@ -1,4 +1,4 @@
-"""Which pieces of a rank are stored together."""
+"""Sharding policies: which pieces of a rank are stored together."""
 
 import dataclasses
 from typing import Any
@@ -14,13 +14,13 @@ class ShardableTensor:
   dtype : str
       Such as "f32", "i64" or "string".
   global_shape, offset, shape : tuple of int
-      The shape of the whole array, and where in it the piece lies. A string has
-      no axes.
+      The shape of the whole array, and the position and the shape of the piece
+      in it. A string has no axes.
   device : str
       Such as "/job:train/replica:0/task:5/device:CPU:0"; the task is the rank.
   bytes : int
   node : int
-      The lowest rank that shares memory with that one.
+      The lowest rank that shares memory with the task.
   """
 
   key: str
@@ -43,13 +43,14 @@ class ShardingPolicy:
       Names the policy in errors; not empty. Equal on all ranks.
   group : callable
       ``group(pieces)`` gets a list of `ShardableTensor`, all of one rank, and
-      returns a list of groups, lists of them. It may cut a piece into boxes:
-      ``dataclasses.replace(piece, offset=..., shape=...)``. It is called on rank
-      0, once for each rank that writes something, and must not communicate.
+      returns a list of groups, which are lists of these. It may split a piece
+      into boxes: ``dataclasses.replace(piece, offset=..., shape=...)``. It is
+      called on rank 0, once for each rank that writes something, and must not
+      communicate.
   parameters : dict of str to str, optional
-      All that the result depends on besides the pieces, or a version. Saves
-      reuse their plan while description and parameters stay the same. Without
-      any, every save calls the function and plans anew.
+      Everything besides the pieces that the result depends on, or a version.
+      Saves reuse their plan while description and parameters stay the same.
+      Without parameters, every save calls the function and plans again.
 
   Examples
   --------

@@ -15,20 +15,21 @@ def simulate(model, save="dp=1", restore=None, **options):
   model : str or os.PathLike
       A name such as "llama3-8b", or a table of tensors (docs/simulate.md).
   save : str, optional
-      How the job is cut that saves, such as ``"tp=8,pp=2,dp=4,zero=1"``.
+      The parallelism of the job that saves, such as
+      ``"tp=8,pp=2,dp=4,zero=1"``.
   restore : str, optional
       The same for the job that restores. The default is no restore.
   file_layout : {"shared", "per_node", "per_task"}, optional
   read_sharing : {"auto", "each_rank", "once"}, optional
   weights_only : bool, optional
-      Leave out the state of AdamW.
+      Omit the state of AdamW.
   ranks_per_node, pad_vocabulary, divide : int, optional
 
   Returns
   -------
   dict
       "model", "parameters", and for "save" and "restore" what ``belay simulate
-      --json`` prints. Figures of ranks are lists by rank.
+      --json`` prints. Values per rank are lists by rank.
 
   Raises
   ------

@@ -1,7 +1,7 @@
-"""What a value of the state is to all ranks, and results of calls.
+"""Wrappers for values that differ between ranks, and results of calls.
 
-The constructors check nothing: a mistake on one rank is found in the save or
-the restore, and reaches all ranks there.
+The constructors check nothing: the save or the restore finds a mistake of one
+rank and reports it on all ranks.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclasses.dataclass(eq=False)
 class Piece:
-  """A box of an array that is cut over the ranks.
+  """A box of an array that is partitioned over the ranks.
 
   Parameters
   ----------
@@ -25,9 +25,10 @@ class Piece:
       The number of ghost cells at each end of each axis: one number for all,
       or for each axis a number or a pair (before, after).
   fill_ghosts : bool, optional
-      Let a restore fill the ghost cells that lie inside the whole array.
+      Let a restore fill the ghost cells that are inside the whole array.
   periodic : sequence of bool, optional
-      The axes along which ghost cells past one end are those of the other end.
+      For each axis, whether ghost cells beyond one end are filled from the
+      other end.
   replica : int, optional
       Ranks that hold the same box have different numbers here.
 
@@ -64,12 +65,12 @@ class Pieces:
 
   Notes
   -----
-  A list of pieces without this would be several arrays.
+  A plain list of pieces would be several arrays.
 
   Examples
   --------
-  The gate and the up projection of an MLP lie in one array, one above the
-  other, and each is cut over the ranks:
+  The gate and the up projection of an MLP are stacked in one array, and each is
+  partitioned over the ranks:
 
   >>> half, rows = 4096, 4096 // comm.size
   >>> belay.Pieces([
@@ -100,21 +101,21 @@ class LaidOut:
 
 @dataclasses.dataclass(eq=False)
 class FlatRange:
-  """The range of a flat buffer that this rank holds, as of ZeRO-1 and FSDP.
+  """The range of a flat buffer that this rank holds, as in ZeRO-1 and FSDP.
 
-  Arrays, or boxes of them, lie one after the other in a buffer that is cut into
-  ranges, at any place. Each is stored as an array of its own, under the key of
-  this value and its name, and restores in any other cut.
+  Arrays, or boxes of them, are concatenated in a buffer, which is split into
+  ranges at any positions. Each is stored as a separate array, under the key of
+  this value and its name, and can be restored in any other partition.
 
   Parameters
   ----------
   array : numpy.ndarray
       The elements of the range, along one axis, dense. A restore fills it.
   pieces : dict
-      By name and in their order the shapes of the arrays or, for boxes,
-      (global_shape, offset, shape). Equal on all ranks that share the buffer.
+      The shapes of the arrays by name, in order; for boxes, (global_shape,
+      offset, shape). Equal on all ranks that share the buffer.
   begin : int
-      Where the range begins in the buffer. What lies past the last piece is
+      Where the range begins in the buffer. Elements after the last piece are
       padding.
   replica : int, optional
       Ranks that hold the same range have different numbers here.
@@ -144,9 +145,10 @@ class Rows:
 
   Notes
   -----
-  A restore fills the array that is passed to it if this rank gets as many rows
-  as it has. Otherwise the result has a new array, and a warning says so unless
-  the array that was passed is empty. It gives the dtype and the shape of a row.
+  A restore fills the passed array if this rank gets the number of rows that it
+  has. Otherwise the result has a new array, and a warning says so unless the
+  passed array is empty. The passed array determines the dtype and the shape of
+  a row.
   """
 
   array: Any
@@ -165,8 +167,8 @@ class RowsById:
       and fills the array.
   array : numpy.ndarray
   count : int, optional
-      The number of rows of all ranks, if the program knows it: another number
-      is an error.
+      The number of rows of all ranks, if the program knows it: a different
+      number is an error.
   """
 
   ids: Any
@@ -176,7 +178,7 @@ class RowsById:
 
 @dataclasses.dataclass(eq=False)
 class PerRank:
-  """A value that each rank has of its own, such as a random state.
+  """A value that is separate on each rank, such as a random state.
 
   Parameters
   ----------
@@ -196,8 +198,8 @@ class PerRank:
 class FromRank0:
   """A value that every rank holds, but that may differ between ranks.
 
-  Such as a time step that each rank has computed, perhaps with another last
-  bit. A save stores the value of rank 0 and compares nothing; a restore gives
+  For example, a time step that each rank has computed with a different rounding
+  error. A save stores the value of rank 0 and compares nothing; a restore gives
   it to all ranks.
 
   Parameters
@@ -212,7 +214,7 @@ class FromRank0:
 
 @dataclasses.dataclass(eq=False)
 class IfStored:
-  """A dict in a state of which a restore returns only what is stored.
+  """A dict in a state; a restore returns only the values that are stored.
 
   For `belay.torch`: nested dicts of values that a step may lack.
   """
@@ -222,7 +224,7 @@ class IfStored:
 
 @dataclasses.dataclass
 class RestoreResult:
-  """What a restore has read; equal on all ranks but for the state.
+  """What a restore has read; equal on all ranks except for the state.
 
   Attributes
   ----------
@@ -236,8 +238,8 @@ class RestoreResult:
   conversions, mismatched : list of dict
       Arrays that are stored with another dtype or shape.
   missing, unexpected : list of str
-      Keys that are not stored, and stored ones that nobody asked for, if the
-      options ask for these lists.
+      Keys that are not stored, and stored keys that no rank requested, if the
+      options request these lists.
   warnings : list of str
   counters : dict
   """
@@ -262,7 +264,7 @@ class ManagedSave:
   ----------
   outcome : {"skipped", "saved", "begun", "failed"}
       "begun": the values are copied, and are written in the background.
-      "failed": a save that was due has failed, which is tolerated.
+      "failed": a due save has failed, and the failure is tolerated.
   reason : str
       Why it was not saved.
   result : SaveResult or None
@@ -271,9 +273,10 @@ class ManagedSave:
   notes : list of str
       Failures after the commit.
   failure : Error or None
-      That is tolerated, of this save or of the one in the background before.
+      A tolerated failure of this save or of the previous background save.
   finished : SaveResult or None
-      Of a save in the background that has ended since the call before.
+      The result of a save in the background that has ended since the previous
+      call.
   """
 
   outcome: str
@@ -299,7 +302,7 @@ class ManagedRestore:
   skipped : list of (int, Error)
       Newer steps that cannot be restored.
   set_aside, deleted : list of int
-      What became of newer steps.
+      Newer steps that were set aside or deleted.
   """
 
   step: Any

@@ -1,4 +1,4 @@
-"""Arrays whose rows live on many ranks."""
+"""Arrays whose rows are distributed over many ranks."""
 
 import dataclasses
 import itertools
@@ -11,7 +11,7 @@ from belay import _core
 
 
 def converted(value, dtype):
-  """Returns an array: one that is given as it is, other values as `dtype`."""
+  """Returns a given array unchanged, other values as an array of `dtype`."""
   is_scalar = isinstance(value, numpy.generic)
   if not is_scalar and (hasattr(value, "dtype") or hasattr(value, "__array__")):
     return numpy.asarray(value)
@@ -29,7 +29,7 @@ def converted(value, dtype):
 
 
 def components_of(components):
-  """Returns arrays that share the memory of what `join` is given."""
+  """Returns arrays that share the memory of the components given to `join`."""
   if not isinstance(components, (list, tuple)):
     raise ValueError("components: need a list of arrays, found "
                      f"{type(components).__name__}")
@@ -47,14 +47,14 @@ def components_of(components):
 
 @dataclasses.dataclass(frozen=True)
 class FixedShards:
-  """Cuts into `num_shards` components, or fewer if there are fewer rows."""
+  """Splits into `num_shards` components, or fewer if there are fewer rows."""
 
   num_shards: int
 
 
 @dataclasses.dataclass(frozen=True)
 class MinSize:
-  """Cuts into as many components as possible of at least so many bytes."""
+  """Splits into the most components that have at least `min_shard_bytes`."""
 
   min_shard_bytes: int = 256 << 10
   max_shards: int = 1
@@ -62,7 +62,7 @@ class MinSize:
 
 @dataclasses.dataclass(frozen=True)
 class MaxSize:
-  """Cuts into as few components as possible of at most so many bytes."""
+  """Splits into the fewest components that have at most `max_shard_bytes`."""
 
   max_shard_bytes: int
   max_shards: Optional[int] = None
@@ -88,26 +88,26 @@ class Component:
 
 
 class ShardedVariable:
-  """An array of components, stacked on axis 0, which may live on any ranks.
+  """An array of components, stacked on axis 0, which may be on any ranks.
 
   Creating it is collective, and so is each method unless it says Local: all
   ranks call it, with equal arguments where the method does not say otherwise.
-  All checks precede the first change: after an error it is unchanged. It begins
-  as zeros.
+  All checks precede the first change, so the variable is unchanged after an
+  error. It is initialized with zeros.
 
-  A state may hold it, as one array with its key: a restore fills it in place,
-  whatever the components were that were saved, on any number of ranks.
+  A state may contain it; it is stored as one array under its key. A restore
+  fills it in place from any saved components, on any number of ranks.
 
   Parameters
   ----------
   comm : mpi4py.MPI.Comm
       Must not be freed before the variable.
   name : str
-      For errors.
+      Used in errors.
   dtype : dtype
   shape : sequence of int
   partitioner : FixedShards, MinSize, MaxSize or callable
-      Into how many components axis 0 is cut. A callable gets (shape, dtype,
+      The number of components along axis 0. A callable gets (shape, dtype,
       axis) and returns the number of parts of each axis.
   owners : list of int, optional
       The rank of each component. The default spreads them evenly.
@@ -128,13 +128,13 @@ class ShardedVariable:
 
   @classmethod
   def join(cls, comm, name, components, **options):
-    """Make a variable of arrays that the ranks have. Collective.
+    """Make a variable from arrays that the ranks hold. Collective.
 
     Parameters
     ----------
     components : list of numpy.ndarray
-        Of this rank, any number. They are stacked by rank, then in the order
-        of the list, and stay in use: the variable copies nothing.
+        Any number of arrays of this rank. They are stacked by rank, then in
+        list order. The variable uses them without a copy.
 
     Returns
     -------
@@ -201,7 +201,7 @@ class ShardedVariable:
     self._variable.assign(op, value, options)
 
   def assign_pieces(self, pieces, op="update", **options):
-    """Update all elements with what different ranks have. Collective.
+    """Update all elements with pieces of different ranks. Collective.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ class ShardedVariable:
     op : str
         As for `assign`.
     indices : array of int
-        Of this rank, any number; they may repeat.
+        Any number of indices of this rank; they may repeat.
     rows : numpy.ndarray
         A row for each index.
     """

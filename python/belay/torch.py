@@ -6,9 +6,9 @@
 >>> restored = belay.restore(comm, "run", blank)
 >>> belay.torch.load_state_dict(model, adam, restored.state)
 
-What an optimizer keeps of a parameter has the name of the parameter, so that
-it is found again in other groups and on other ranks. Tensors are neither copied
-nor sent; they are on the CPU.
+The state of an optimizer for a parameter is stored under the name of the
+parameter, so it can be found in other groups and on other ranks. Tensors are
+neither copied nor sent; they must be on the CPU.
 """
 
 import ast
@@ -36,25 +36,25 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class Replicate:
-  """A placement: ranks along this axis of the mesh hold the same."""
+  """A placement: ranks along this axis of the mesh hold the same values."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-  """A placement: ranks along this axis of the mesh hold parts, as DTensor cuts.
+  """A placement: ranks along this axis of the mesh hold parts, as in DTensor.
 
   Parameters
   ----------
   dim : int
-      The dimension of the tensor that is cut, into parts of equal length; the
-      last ones may be shorter or empty (``torch.chunk``).
+      The dimension of the tensor that is split into parts of equal length; the
+      last parts may be shorter or empty (``torch.chunk``).
   """
 
   dim: int
 
 
 def cut(tensor, mesh, placements, rank, global_shape=None):
-  """Return what belay saves of this rank's part of a tensor. Local.
+  """Return the value that belay saves for this rank's part of a tensor. Local.
 
   Parameters
   ----------
@@ -66,12 +66,12 @@ def cut(tensor, mesh, placements, rank, global_shape=None):
       dimension.
   rank : int
   global_shape : sequence of int, optional
-      Is needed if the parts are not equal.
+      Needed if the parts are not equal.
 
   Returns
   -------
   torch.Tensor, LaidOut or Piece
-      The tensor itself if nothing cuts it.
+      The tensor itself if it is not partitioned.
 
   Raises
   ------
@@ -127,7 +127,7 @@ def _parts(tensor, mesh, placements):
 
 @dataclasses.dataclass
 class _Cuts:
-  """Which parameters are cut, and how."""
+  """Which parameters are partitioned, and how."""
 
   placements: dict
   mesh: Optional[Mesh]
@@ -145,7 +145,7 @@ class _Cuts:
 
 
 def _of_optimizer(optimizer, states, names, cuts):
-  """Returns what is saved of an optimizer with these states."""
+  """Returns the values to save for an optimizer with these states."""
   all_states = {}
   for group in optimizer.param_groups:
     for parameter in group["params"]:
@@ -179,22 +179,22 @@ def _state_dict(module, optimizer, states, options):
 
 
 def state_dict(module, optimizer=None, **options):
-  """Return what belay saves of a module and its optimizer. Local.
+  """Return the state that belay saves for a module and its optimizer. Local.
 
   Parameters
   ----------
   module : torch.nn.Module
   optimizer : torch.optim.Optimizer, optional
   placements : dict, optional
-      By a regular expression for whole names of parameters, their placements,
-      for example ``{".*proj.weight": [Replicate(), Shard(0)]}``. They hold for
-      the optimizer's tensors of the same shape, too. What none matches is
-      equal on all ranks.
+      The placements of parameters by a regular expression for whole names, for
+      example ``{".*proj.weight": [Replicate(), Shard(0)]}``. They also apply to
+      the optimizer's tensors of the same shape. Parameters that none matches
+      are equal on all ranks.
   mesh : Mesh, optional
   rank : int, optional
       With `placements`: the mesh of the ranks, and which of them this is.
   global_shapes : dict, optional
-      The shapes of parameters by name; needed where parts are not equal.
+      The shapes of parameters by name; needed if parts are not equal.
 
   Returns
   -------
@@ -207,13 +207,13 @@ def state_dict(module, optimizer=None, **options):
 
 
 def blank_state_dict(module, optimizer=None, **options):
-  """Return what a restore fills. Local.
+  """Return a state for a restore to fill. Local.
 
-  An optimizer has no state before its first step. Here it is as after one, in
-  new memory where the optimizer has none; neither the parameters nor the
-  optimizer change. A restore fills what is stored: frozen parameters, and all
-  of them before the first step, may have no state. Hyperparameters may be
-  stored with any type.
+  An optimizer has no state before its first step. The result has the state as
+  after one step, in new memory if the optimizer has none; neither the
+  parameters nor the optimizer change. A restore fills only stored values:
+  frozen parameters, and all parameters before the first step, may have no
+  stored state. Hyperparameters may be stored with any type.
 
   Parameters
   ----------
@@ -241,7 +241,7 @@ def blank_state_dict(module, optimizer=None, **options):
 
 
 def load_state_dict(module, optimizer, state):
-  """Put what was restored into a module and its optimizer. Local.
+  """Put restored values into a module and its optimizer. Local.
 
   Calls ``module.load_state_dict``. The optimizer gets the hyperparameters that
   are stored, and keeps no state that is not stored.
@@ -257,8 +257,9 @@ def load_state_dict(module, optimizer, state):
   Raises
   ------
   ValueError
-      If the optimizer has another number of parameter groups than is stored,
-      or was created without a setting, such as momentum, whose state is stored.
+      If the number of parameter groups differs from the stored one, or if the
+      optimizer was created without a setting, such as momentum, whose state is
+      stored.
   """
   if optimizer is not None and isinstance(state["optimizer"]["state"],
                                           IfStored):
@@ -400,13 +401,13 @@ def _set_random_states(states, generators):
 
 
 class FlatShards:
-  """Tensors end to end, of which each rank has an equal range: ZeRO-1, FSDP.
+  """Concatenated tensors, of which each rank has an equal range: ZeRO-1, FSDP.
 
   Parameters
   ----------
   shapes : dict
-      The shape of each tensor by name, or tensors, in the order in which they
-      lie. Equal on all ranks.
+      The shape of each tensor by name, or tensors, in the order of
+      concatenation. Equal on all ranks.
   rank, size : int
   multiple : int, optional
       The length of a range is a multiple of this.
@@ -414,9 +415,9 @@ class FlatShards:
   Attributes
   ----------
   begin, end : int
-      The range of this rank. The last ranges may reach past the last tensor.
+      The range of this rank. The last ranges may extend beyond the last tensor.
   numel : int
-      Of all tensors.
+      The number of elements of all tensors.
 
   Examples
   --------
@@ -441,8 +442,8 @@ class FlatShards:
     Parameters
     ----------
     tensor : torch.Tensor
-        Of `length` elements. The array of each name is stored under the key of
-        the value and its name, and restores in any other cut.
+        Of `length` elements. Each array is stored under the key of the value
+        and its name, and can be restored in any other partition.
     """
     return FlatRange(tensor, self.shapes, self.begin)
 
@@ -459,7 +460,7 @@ class FlatShards:
     return torch.nn.functional.pad(part, (0, self.length - part.numel()))
 
   def put(self, flat, tensors):
-    """Copy a whole flat tensor, such as of an all-gather, back. Local.
+    """Copy a whole flat tensor, such as an all-gather's result, back. Local.
 
     Parameters
     ----------

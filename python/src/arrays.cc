@@ -13,10 +13,10 @@ namespace {
 
 struct NumericType {
   DType dtype;
-  const char* numpy;  // its name there
+  const char* numpy;  // its name in NumPy
 };
 
-// The numbers of types in NumPy's C API that are the same on all systems.
+// Type numbers in NumPy's C API that are the same on all systems.
 enum TypeNumber {
   kFloat = 11,
   kDouble = 12,
@@ -25,7 +25,7 @@ enum TypeNumber {
   kHalf = 23
 };
 
-// In NumPy itself.
+// Dtypes of NumPy itself.
 constexpr std::array kNumericTypes = {NumericType{DType::kF16, "float16"},
                                       NumericType{DType::kF32, "float32"},
                                       NumericType{DType::kF64, "float64"},
@@ -43,8 +43,8 @@ constexpr std::array kNumericTypes = {NumericType{DType::kF16, "float16"},
 
 std::string TextOf(py::handle object) { return py::str(object); }
 
-// Whether each element has memory of its own, so that it can be written: from
-// the smallest stride up, each steps over all that those before it reach.
+// True if no two elements overlap in memory, so that the array can be written:
+// in ascending order, each stride is at least the extent of all smaller ones.
 bool HasOwnPlaces(const py::array& array) {
   if ((array.flags() & py::array::c_style) != 0) return true;
   std::vector<std::pair<py::ssize_t, py::ssize_t>> axes;
@@ -62,7 +62,7 @@ bool HasOwnPlaces(const py::array& array) {
   return true;
 }
 
-// The distances between elements if belay can use them as they are.
+// Returns the strides in elements, if belay can use them unchanged.
 std::optional<std::vector<int64_t>> ElementStrides(const py::array& array) {
   constexpr int kAligned = py::detail::npy_api::NPY_ARRAY_ALIGNED_;
   if ((array.flags() & kAligned) == 0) return std::nullopt;
@@ -106,7 +106,7 @@ void CheckArray(Purpose purpose, const std::string& key,
   }
 }
 
-// The fields of a dtype, those of nested ones with dotted names.
+// Adds the fields of a dtype; fields of nested dtypes have dotted names.
 void AddFields(const std::string& key, const std::string& prefix,
                const py::dtype& dtype, int64_t offset,
                std::vector<StructField>& all) {
@@ -137,7 +137,7 @@ constexpr ArrayAccess kMovedArray = {
       return {array.data, array.dtype, Shape{array.size}};
     }};
 
-// Says where the elements are.
+// Sets the address of the elements.
 BoundArray Located(BoundArray array) {
   array.data = const_cast<void*>(array.memory.data());
   array.size = static_cast<int64_t>(array.memory.size());
@@ -277,7 +277,7 @@ py::dtype NumpyOfFields(const std::string& fields) {
         shape.append(py::int_(py::reinterpret_borrow<py::object>(length)));
       }
     }
-    // The bits of what NumPy does not have.
+    // The array may hold the bits of a dtype that NumPy does not have.
     const py::dtype known =
         IsMissingInNumpy(dtype)
             ? NumpyOf(DTypeSize(dtype) == 2 ? DType::kU16 : DType::kU8)
@@ -331,7 +331,7 @@ Shape ShapeOf(py::handle numbers) {
     }
     return shape;
   }
-  // Most are tuples of ints, and there may be thousands of them.
+  // A fast path: most shapes are tuples of ints, and there may be thousands.
   const Py_ssize_t axes = PyTuple_GET_SIZE(numbers.ptr());
   for (Py_ssize_t axis = 0; axis < axes; ++axis) {
     PyObject* const number = PyTuple_GET_ITEM(numbers.ptr(), axis);

@@ -27,7 +27,7 @@ py::dict PendingOf(const PendingSave& pending) {
   return fields;
 }
 
-// An AsyncSaver with a communicator of its own.
+// An AsyncSaver with its own communicator.
 class StateSaver {
  public:
   StateSaver(py::handle comm, const py::dict& given)
@@ -38,10 +38,10 @@ class StateSaver {
       PrepareTogether({comm_, deadline_seconds_, "create a saver", ""}, [&] {
         OptionReader reader(given);
         reader.ReadAll(options);
-        reader.Take("deadline_seconds");  // which DeadlineOf has read
+        reader.Take("deadline_seconds");  // already read by DeadlineOf
         reader.Finish();
       });
-    } catch (...) {  // on all ranks alike
+    } catch (...) {  // on all ranks
       const py::gil_scoped_release unlock;
       comm_.Close().IgnoreError();
       throw;
@@ -71,7 +71,7 @@ class StateSaver {
     const PendingSave pending = UnlockedWithCallbacks(call, [&] {
       return saver_->Save(path, number, bound->state(), options);
     });
-    // What is copied later must stay as it is until then.
+    // Values that are copied later must not change before.
     if (is_lazy_ && !pending.saved) bound_ = state_.Take();
     return PendingOf(pending);
   }
@@ -103,7 +103,7 @@ class StateSaver {
   void Close() {
     if (!saver_) return;
     const CommUse use(is_in_use_);
-    // Until the end of the save others may poll for it as well.
+    // Other threads may poll until the save has ended.
     const Status closed = WithoutLock([&] { return saver_->Close(); });
     CompareCall("close a saver");
     Abandon();
@@ -111,7 +111,7 @@ class StateSaver {
     ThrowIfError(closed);
   }
 
-  // Frees what can be freed without the other ranks.
+  // Frees everything that can be freed without the other ranks.
   void Abandon() {
     WithoutLock([&] { saver_.reset(); });
     bound_ = nullptr;
@@ -126,7 +126,7 @@ class StateSaver {
     return comm_;
   }
 
-  // For calls without arguments: an error says in which ones the ranks are.
+  // For calls without arguments: an error names the calls that the ranks made.
   void CompareCall(const char* name) const {
     PrepareTogether({comm_, deadline_seconds_, name, ""}, [] {});
   }
@@ -136,7 +136,7 @@ class StateSaver {
   bool is_in_use_ = false;
   bool is_lazy_ = false;
   SavedState state_;
-  std::unique_ptr<BoundState> bound_;  // what is copied later
+  std::unique_ptr<BoundState> bound_;  // values that are copied later
   std::optional<AsyncSaver> saver_;
 };
 

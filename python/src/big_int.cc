@@ -14,7 +14,7 @@ class IntCellHandler : public Handler<IntCell> {
  public:
   std::string typestr() const override { return std::string(kBigIntTypestr); }
   bool HasFinalize() const override { return false; }
-  // What fits in 64 bits is stored as any number is.
+  // Ints of at most 64 bits are stored as numbers.
   bool Accepts(const StoredValue&) const override { return true; }
 
   Status ListForSave(IntCell& cell, State& parts) const override {

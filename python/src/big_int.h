@@ -16,25 +16,25 @@ namespace belay::python {
 
 namespace py = pybind11;
 
-// The typestr of a string that is an int.
+// The typestr of a string that holds an int.
 inline constexpr std::string_view kBigIntTypestr = "int";
 
 // An int of a state.
 struct IntCell {
   int64_t number = 0;
-  // Decimal, if it is beyond 64 bits.
+  // Decimal digits, if the int has more than 64 bits.
   std::optional<std::string> digits = std::nullopt;
 };
 
 IntCell IntCellOf(py::handle number);
 
-// Throws a StatusError if the digits are none.
+// Throws a StatusError if the digits are not a decimal number.
 py::object IntOf(const IntCell& cell);
 
 // Returns whether a string may be the digits of an int beyond 64 bits.
 bool MayBeBigInt(std::string_view text);
 
-// Returns what stores a cell beyond 64 bits, and restores any.
+// Returns the handler that stores cells beyond 64 bits and restores all cells.
 TypeHandlerPtr IntHandler();
 
 }  // namespace belay::python

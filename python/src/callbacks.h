@@ -1,4 +1,4 @@
-// Functions of the program that belay calls.
+// Functions of the program that belay calls (callbacks).
 
 #ifndef BELAY_PYTHON_CALLBACKS_H_
 #define BELAY_PYTHON_CALLBACKS_H_
@@ -23,13 +23,13 @@ class Callback {
  public:
   explicit Callback(py::object function)
       : function_(new py::object(std::move(function)), [](py::object* held) {
-          if (!Py_IsInitialized()) return;  // MPI may end later than Python
+          if (!Py_IsInitialized()) return;  // MPI may outlive Python
           const py::gil_scoped_acquire lock;
           delete held;
         }) {}
 
-  // Calls it with the lock. An exception becomes the status, and the cause of
-  // the belay.Error of this rank.
+  // Calls the function with the lock. An exception becomes the status, and the
+  // cause of this rank's belay.Error.
   template <typename... Args>
   Status operator()(const Args&... args) const {
     return Get<bool>([](const py::object&) { return true; },
@@ -38,7 +38,7 @@ class Callback {
   }
 
   // The same with a result: `arguments` makes the tuple of arguments, and
-  // `convert` reads what was returned, both with the lock.
+  // `convert` converts the result, both with the lock.
   template <typename T, typename Convert, typename Arguments>
   StatusOr<T> Get(Convert convert, Arguments arguments) const {
     const py::gil_scoped_acquire lock;
@@ -55,20 +55,21 @@ class Callback {
   std::shared_ptr<py::object> function_;
 };
 
-// Forgets the error of a function that belay has called; one that is no
-// Exception, such as a KeyboardInterrupt, stays pending.
+// Discards the error of a callback. An error that is not an Exception, such as
+// a KeyboardInterrupt, stays pending.
 void ForgetCallbackError();
 
-// Throws what is pending, if anything is. PrepareTogether does so, too.
+// Throws the pending exception, if there is one. PrepareTogether does this as
+// well.
 void ThrowPendingExit();
 
 // Returns an error of a collective call, the same on all ranks, with the code
-// of the callback that has failed, if any has. Collective.
+// of the failed callback, if one has failed. Collective.
 Status WithCodeOfCallback(const Call& call, const Status& status);
 
-// As `Unlocked`, for a collective call with functions of the program: their
-// errors keep their code, and what is pending is thrown. The last call in which
-// the ranks take part.
+// Like `Unlocked`, for a collective call with callbacks: their errors keep
+// their code, and a pending exception is thrown. Must be the last collective
+// step of the call.
 template <typename F>
 auto UnlockedWithCallbacks(const Call& call, F function) {
   ForgetCallbackError();
@@ -80,8 +81,8 @@ auto UnlockedWithCallbacks(const Call& call, F function) {
   return *std::move(result);
 }
 
-// Returns an option that is a function; null if it is not given. Throws a
-// StatusError for anything else.
+// Returns the value of an option that is a function; null if it is not given.
+// Throws a StatusError for anything else.
 py::object TakeFunction(OptionReader& reader, const char* name);
 
 }  // namespace belay::python

@@ -15,8 +15,8 @@
 namespace belay::python {
 namespace {
 
-// Set by MPI_Finalize before it frees anything else: from then on MPI frees
-// what is left.
+// Set by MPI_Finalize before it frees anything else. After that, MPI frees what
+// is left.
 bool is_finalizing = false;
 
 int NoteFinalize(MPI_Comm, int, void*, void*) {
@@ -25,8 +25,8 @@ int NoteFinalize(MPI_Comm, int, void*, void*) {
 }
 
 // Called on all ranks when the program frees its communicator, with or without
-// the interpreter's lock, and by MPI_Finalize, when the interpreter may be
-// gone.
+// the interpreter's lock, and by MPI_Finalize, when the interpreter may no
+// longer exist.
 int FreeKept(MPI_Comm, int, void* attribute, void*) {
   std::unique_ptr<KeptComm> kept(static_cast<KeptComm*>(attribute));
   if (!is_finalizing) kept->comm.Close().IgnoreError();
@@ -34,12 +34,12 @@ int FreeKept(MPI_Comm, int, void* attribute, void*) {
     const py::gil_scoped_acquire lock;
     kept = nullptr;
   } else {
-    static_cast<void>(kept.release());  // its Python objects are gone
+    static_cast<void>(kept.release());  // its Python objects no longer exist
   }
   return MPI_SUCCESS;
 }
 
-// The attribute of communicators that refers to what is kept for them.
+// The key of the attribute through which a communicator refers to its KeptComm.
 int Keyval() {
   static const int keyval = [] {
     int finalize = MPI_KEYVAL_INVALID;
@@ -53,7 +53,8 @@ int Keyval() {
   return keyval;
 }
 
-// mpi4py and belay must use one MPI library: a handle of another is garbage.
+// mpi4py and belay must use one MPI library: a handle of another library is
+// meaningless.
 void CheckLibrary(const py::module_& mpi) {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
@@ -96,7 +97,8 @@ CommUse::CommUse(bool& flag) : flag_(flag) {
 }
 
 Comm DuplicateOf(py::handle comm, double deadline_seconds) {
-  // Those that a thread duplicates just now, without the interpreter's lock.
+  // Communicators that a thread is currently duplicating without the
+  // interpreter's lock.
   static auto* const busy = new std::set<MPI_Comm>;
   MPI_Comm raw = HandleOf(comm);
   if (busy->contains(raw)) ThrowInUse();

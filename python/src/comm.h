@@ -1,4 +1,4 @@
-// From a communicator of mpi4py to one of belay.
+// Converts communicators of mpi4py to belay's.
 
 #ifndef BELAY_PYTHON_COMM_H_
 #define BELAY_PYTHON_COMM_H_
@@ -13,8 +13,8 @@ namespace belay::python {
 
 namespace py = pybind11;
 
-// What is kept for a communicator of the program until it is freed. Destroyed
-// with the interpreter's lock.
+// Data that is kept for a communicator of the program until that is freed.
+// Destroyed with the interpreter's lock.
 struct KeptComm {
   Comm comm;
   PlanCache cache;
@@ -23,10 +23,11 @@ struct KeptComm {
 };
 
 // Marks a communicator as in use during a call: only one thread at a time may
-// use it, and a callback of the call may not. Needs the interpreter's lock.
+// use it, and callbacks of the call must not. Needs the interpreter's lock.
 class CommUse {
  public:
-  // Throws a StatusError if it is in use already. `flag` must outlive this.
+  // Throws a StatusError if the communicator is already in use. `flag` must
+  // outlive this.
   explicit CommUse(bool& flag);
   CommUse(const CommUse&) = delete;
   CommUse& operator=(const CommUse&) = delete;
@@ -36,11 +37,12 @@ class CommUse {
   bool& flag_;
 };
 
-// Returns what is kept for a communicator, which must outlive the result. The
-// first call for a communicator is collective: it waits so long for the others.
+// Returns the data kept for a communicator, which must outlive the result. The
+// first call for a communicator is collective and waits at most
+// `deadline_seconds` for the other ranks.
 KeptComm& KeptCommOf(py::handle comm, double deadline_seconds = 600);
 
-// Returns a duplicate of its own. Collective.
+// Returns a separate duplicate. Collective.
 Comm DuplicateOf(py::handle comm, double deadline_seconds = 600);
 
 }  // namespace belay::python

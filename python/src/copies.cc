@@ -1,5 +1,5 @@
-// Copies of steps: as safetensors and back, and as other steps. And what
-// verifies them.
+// Copies steps to safetensors files, from them, and to other steps. Also
+// verifies steps.
 
 #include <pybind11/stl.h>
 

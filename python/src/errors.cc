@@ -12,17 +12,17 @@
 namespace belay::python {
 namespace {
 
-// What went wrong on this rank.
+// An error on this rank.
 struct Failure {
   Status status;
-  // Of Python; null if there is none.
+  // The Python exception; null if there is none.
   py::object cause;
-  // Not an error but, for example, a KeyboardInterrupt: raised as it is.
+  // True if it is not an Exception but, for example, a KeyboardInterrupt, which
+  // is raised unchanged.
   bool is_exit = false;
 };
 
-// The last exception of a function that belay has called. Needs the
-// interpreter's lock. Never freed.
+// The last exception of a callback. Needs the interpreter's lock. Never freed.
 struct CallbackFailure {
   Status status;
   py::object exception;
@@ -33,8 +33,7 @@ CallbackFailure& LastCallbackFailure() {
   return *last;
 }
 
-// The exception of a callback whose text the message has; null if there is
-// none.
+// Returns the exception of a callback if its text is in the message, else null.
 py::object CauseOf(const std::string& message) {
   CallbackFailure& last = LastCallbackFailure();
   const std::string text(last.status.message());
@@ -67,7 +66,7 @@ bool IsExit(const py::error_already_set& error) {
   return !error.matches(PyExc_Exception);
 }
 
-// What is pending, which it no longer is then.
+// Returns the pending exception and clears it.
 std::optional<Failure> TakePendingExit() {
   CallbackFailure& last = LastCallbackFailure();
   if (!last.exception || !last.is_exit) return std::nullopt;
@@ -80,7 +79,7 @@ std::optional<Failure> TakePendingExit() {
   throw py::error_already_set();
 }
 
-// The exception, or what it was raised for if it only names the value.
+// Returns the exception or, if it only names the value, its cause.
 py::object CauseIn(const py::error_already_set& error) {
   const py::object value = error.value();
   if (!py::isinstance(value, ErrorType())) return value;
@@ -162,7 +161,7 @@ void RaiseNaming(const std::string& where, const py::error_already_set& error) {
 
 Status StatusOfCallback(const py::error_already_set& error) {
   Status status = StatusOf(error);
-  // One that is pending is not replaced.
+  // A pending exception is not replaced.
   CallbackFailure& last = LastCallbackFailure();
   if (!last.exception || !last.is_exit) {
     last = {status, error.value(), IsExit(error)};

@@ -1,5 +1,5 @@
-// How errors of belay and of Python reach the caller: as belay.Error, with the
-// same code and text on all ranks.
+// Raises errors of belay and of Python as belay.Error, with the same code and
+// text on all ranks.
 
 #ifndef BELAY_PYTHON_ERRORS_H_
 #define BELAY_PYTHON_ERRORS_H_
@@ -55,8 +55,8 @@ auto WithoutLock(F function) {
   return function();
 }
 
-// The same for one that returns a Status or a StatusOr: throws a StatusError or
-// returns the value.
+// The same for a function that returns a Status or a StatusOr: throws a
+// StatusError or returns the value.
 template <typename F>
 auto Unlocked(F function) {
   auto result = WithoutLock(std::move(function));
@@ -68,17 +68,19 @@ auto Unlocked(F function) {
   }
 }
 
-// Returns the option deadline_seconds, its default if it is not a number.
+// Returns the option deadline_seconds, or its default if the option is not a
+// number.
 double DeadlineOf(const py::dict& options);
 
-// Returns what an exception of Python says, as a Status.
+// Converts a Python exception to a Status.
 Status StatusOf(const py::error_already_set& error);
 
-// A value for an error: its repr if that is short, else its type. Local.
+// Returns a value as shown in errors: its repr if that is short, else its type.
+// Local.
 std::string Shown(py::handle value);
 
-// Whether an exception is one that a value has raised and that does not name it
-// yet.
+// Returns whether a value raised this exception and the exception does not name
+// the value's key yet.
 bool MayNameKey(const py::error_already_set& error);
 
 // Raises a belay.Error that begins with `where`, with the exception as its
@@ -86,18 +88,18 @@ bool MayNameKey(const py::error_already_set& error);
 [[noreturn]] void RaiseNaming(const std::string& where,
                               const py::error_already_set& error);
 
-// The same for a function that belay has called. If its text becomes part of an
-// error of this rank, the exception becomes the cause of that.
+// The same for an exception of a callback. If its text becomes part of an error
+// of this rank, the exception becomes the cause of that error.
 Status StatusOfCallback(const py::error_already_set& error);
 
-// Returns a belay.Error that is not raised. The status must not be OK.
+// Returns a belay.Error without raising it. The status must not be OK.
 py::object ErrorOf(const Status& status);
 
-// Returns an attribute of a module, for a static reference: it is never freed,
-// because the interpreter is gone before static objects are.
+// Returns an attribute of a module, for a static reference. It is never freed,
+// because static objects are destroyed after the interpreter.
 const py::object& Imported(const char* module, const char* name);
 
-// Lets StatusErrors become belay.Errors.
+// Makes pybind11 translate StatusErrors to belay.Errors.
 void RegisterErrors();
 
 }  // namespace belay::python

@@ -38,8 +38,7 @@ void TakeTree(const std::string& key, const ValueTree& tree,
   }
 }
 
-// Calls a function with the form that a checkpoint stores, which a stranger may
-// have made up.
+// Calls a function with a form from a checkpoint, which may be malicious.
 py::object CallWithForm(const std::string& form,
                         const std::function<py::object()>& function) {
   try {
@@ -54,8 +53,8 @@ py::object CallWithForm(const std::string& form,
   }
 }
 
-// Keys of strangers may have so many parts that the paths to all of them take
-// far more memory than the keys.
+// Malicious keys may have so many parts that the paths to all parts take far
+// more memory than the keys.
 class PathBudget {
  public:
   PathBudget(const std::set<std::string>& keys,
@@ -67,7 +66,7 @@ class PathBudget {
     }
   }
 
-  // Part number `part` of a key ends a path of so many bytes.
+  // Accounts for part number `part` of a key, whose path has `bytes` bytes.
   void Take(size_t part, size_t bytes) {
     taken_ += static_cast<int64_t>(bytes);
     if (part <= kMaxParts && taken_ <= most_) return;
@@ -78,7 +77,7 @@ class PathBudget {
   }
 
  private:
-  static constexpr size_t kMaxParts = 1000;  // as any key
+  static constexpr size_t kMaxParts = 1000;  // as for any key
   static constexpr int64_t kBytesOfByte = 64;
 
   int64_t most_ = int64_t{16} << 20;
@@ -115,12 +114,12 @@ bool IsLengthOf(int64_t count, int64_t length) {
 }
 
 void StoredForms::Finish() {
-  // The key of a dict may have a "/" itself: the container of each such key.
+  // Keys of dicts may contain "/". Maps each such key to its container.
   std::map<std::string, std::string_view, std::less<>> containers;
   for (const auto& [container, keys] : names) {
     for (const auto& [name, form] : keys) {
       if (name.find('/') == name.npos) continue;
-      // The outermost one, which comes first.
+      // The outermost container, which comes first.
       containers.try_emplace(container.empty() ? name : container + "/" + name,
                              container);
     }

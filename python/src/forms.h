@@ -1,6 +1,6 @@
-// What a step says of the Python forms of its values: the kinds of containers
-// and of their keys. It is stored as values without arrays under ".python",
-// one for each container or key that needs it, with the form as typestr:
+// The Python forms of the values of a step: the kinds of containers and of
+// their keys. They are stored as values without arrays under ".python", one for
+// each container or key that needs it, with the form as typestr:
 //
 //   .python/kind/KEY         "tuple", {"deque": 5}, "numpy", ...
 //   .python/empty/KEY        the same of a container without elements
@@ -33,22 +33,24 @@ namespace belay::python {
 
 namespace py = pybind11;
 
-// The key under which a form of a container is stored, or of a name in it.
+// Returns the key under which a form of a container, or of a name in it, is
+// stored.
 std::string FormKey(std::string_view what, std::string_view container);
 std::string FormKey(std::string_view what, std::string_view container,
                     std::string_view name);
 
-// What stands for a form in a State.
+// Represents a form in a State.
 struct NoValue {};
 
-// Stores one, without arrays, under this typestr.
+// Returns a handler that stores a NoValue, without arrays, with this typestr.
 TypeHandlerPtr FormHandler(std::string typestr);
 
-// Whether str(int(name)) is the name.
+// Returns whether str(int(name)) is the name.
 bool IsIntName(std::string_view name);
 
-// Returns whether a list may be so long that has so many stored elements. An
-// element of None has no array, but a file may name any number.
+// Returns whether a list with `count` stored elements may have length `length`.
+// Elements that are None have no array, but a malicious file may name any
+// number.
 bool IsLengthOf(int64_t count, int64_t length);
 
 struct StoredForms {
@@ -59,16 +61,16 @@ struct StoredForms {
   // By container.
   std::map<std::string, std::map<std::string, std::string>> names;
   std::map<std::string, std::vector<std::string>> orders;
-  // By container, the names of what has no array.
+  // By container, the names of values without arrays.
   std::map<std::string, std::set<std::string>> inside;
 
-  // Takes a stored value if it is a form or a None.
+  // Records a stored value if it is a form or a None.
   void Take(std::string_view key, const std::string& typestr);
-  // When all are taken.
+  // Call it when all values are recorded.
   void Finish();
-  // Takes the forms of a whole checkpoint out of its tree.
+  // Moves the forms of a whole checkpoint out of its tree.
   void TakeFrom(ValueTree& tree);
-  // Whether it says that a container or None is there.
+  // Returns whether there is a container or None at the key.
   bool Has(const std::string& key) const {
     return empty.contains(key) || nones.contains(key) || inside.contains(key);
   }
@@ -77,18 +79,18 @@ struct StoredForms {
 // Functions of belay._kinds.
 py::object Kinds(const char* function);
 
-// Calls one with a form that a checkpoint stores. Throws a StatusError with
+// Calls one of them with a form from a checkpoint. Throws a StatusError with
 // code DataLoss if the form makes it raise.
 py::object FromStored(const char* function, const std::string& form);
 
-// A kind of the container `value`, which is none of the four most usual ones,
-// and whether a restore makes the very class.
+// Returns the kind of the container `value`, which is not one of the four most
+// common ones, and whether a restore creates exactly its class.
 std::pair<std::string, bool> KindOf(py::handle value);
 
 // Returns `values`, a list or a dict, as the container of this kind.
 py::object Made(const std::string& kind, py::object values);
 
-// Returns them in a new container of the class of `given`.
+// Returns `values` in a new container of the class of `given`.
 py::object Like(py::handle given, py::object values);
 
 }  // namespace belay::python

@@ -10,12 +10,13 @@
 namespace belay::python {
 namespace {
 
-// What belay._log has passed; null before and after the interpreter is there.
+// The methods that belay._log passed; null before and after the interpreter's
+// lifetime.
 PyObject* log_method = nullptr;
 PyObject* level_method = nullptr;
 long followed_level = -1;
 
-// Those of Python: 10 is DEBUG, 40 is ERROR.
+// Returns Python's level: 10 is DEBUG, 40 is ERROR.
 int PythonLevel(LogLevel level) { return 10 * (1 + static_cast<int>(level)); }
 
 LogLevel LeastAt(long python_level) {
@@ -39,7 +40,7 @@ void ToLogger(LogLevel level, std::string_view message) {
     log(PythonLevel(level), "%s", text);
   } catch (py::error_already_set& error) {
     if (!error.matches(PyExc_Exception)) {
-      StatusOfCallback(error).IgnoreError();  // it is pending now
+      StatusOfCallback(error).IgnoreError();  // it is now pending
       return;
     }
     error.discard_as_unraisable("a handler of belay's log");
@@ -71,7 +72,7 @@ void FollowLogLevel() {
   try {
     const py::handle get_level = level_method;
     level = get_level().cast<long>();
-  } catch (const std::exception&) {  // of a logger that is no good
+  } catch (const std::exception&) {  // from a broken logger
     return;
   }
   if (level == followed_level) return;

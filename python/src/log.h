@@ -1,4 +1,4 @@
-// belay's messages as records of Python's logging.
+// Sends belay's messages to Python's logging.
 
 #ifndef BELAY_PYTHON_LOG_H_
 #define BELAY_PYTHON_LOG_H_
@@ -11,12 +11,12 @@ namespace belay::python {
 
 namespace py = pybind11;
 
-// Lets belay write only what the logger takes now, so that other messages cost
-// nothing. Needs the interpreter's lock.
+// Makes belay emit only messages of the logger's current level, so that other
+// messages cost nothing. Needs the interpreter's lock.
 void FollowLogLevel();
 
-// Logs a warning of this package. What a handler raises is treated as it is for
-// messages of the library.
+// Logs a warning of this package. Exceptions of logging handlers are treated as
+// for messages of the library.
 void LogWarning(const std::string& message);
 
 void DefineLog(py::module_& module);

@@ -53,7 +53,7 @@ py::object ManagedRestoreOf(const ManagedRestore& restored,
   return ValueClass("ManagedRestore")(**fields);
 }
 
-// A CheckpointManager whose state is given anew to each save and restore.
+// A CheckpointManager that gets a new state in each save and restore.
 class StateManager {
  public:
   StateManager(py::handle comm, py::handle directory, const py::dict& given)
@@ -62,7 +62,7 @@ class StateManager {
         deadline_seconds_(DeadlineOf(given)) {
     try {
       Begin(directory, given);
-    } catch (...) {  // on all ranks alike
+    } catch (...) {  // on all ranks
       const py::gil_scoped_release unlock;
       comm_.Close().IgnoreError();
       throw;
@@ -99,7 +99,7 @@ class StateManager {
     });
     const ManagedSave saved = WithState(
         bound->state(), [&] { return manager_->Save(number, options); });
-    // What is copied later must stay as it is until then.
+    // Values that are copied later must not change before.
     bound_ = nullptr;
     if (saved.outcome == SaveOutcome::kBegun && is_lazy_) {
       bound_ = saved_.Take();
@@ -126,7 +126,7 @@ class StateManager {
       bound.Bind(state);
     });
     const MismatchPolicy asked = options.missing;
-    // The manager has the state of `bound` in its place meanwhile.
+    // During the call, the manager's state is that of `bound`.
     const auto rebind = [&](std::vector<std::string> keys) {
       std::swap(*state_, bound.state());
       const absl::Cleanup swap = [&] { std::swap(*state_, bound.state()); };
@@ -181,7 +181,7 @@ class StateManager {
     Unlocked([&] { return manager_->Delete(number); });
   }
 
-  // Waits for a save in the background, and frees what the manager has.
+  // Waits for a save in the background and frees the manager.
   py::object Close() {
     if (!manager_) return py::none();
     const CommUse use(is_in_use_);
@@ -197,14 +197,14 @@ class StateManager {
     return *ended ? ManagedSaveOf(**ended) : py::none();
   }
 
-  // Frees what can be freed without the other ranks.
+  // Frees everything that can be freed without the other ranks.
   void Abandon() {
     if (manager_) stop_reason_ = manager_->ShouldStop();
     WithoutLock([&] { manager_.reset(); });
     bound_ = nullptr;
   }
 
-  // Also of a manager that is closed.
+  // Also works if the manager is closed.
   py::object ShouldStop() {
     if (manager_) stop_reason_ = manager_->ShouldStop();
     if (!stop_reason_) return py::none();
@@ -246,7 +246,7 @@ class StateManager {
     return {Open(), deadline_seconds_, name, directory_};
   }
 
-  // For calls without arguments: an error says in which ones the ranks are.
+  // For calls without arguments: an error names the calls that the ranks made.
   void CompareCall(const char* name) const {
     PrepareTogether(CallHere(name), [] {});
   }
@@ -268,7 +268,7 @@ class StateManager {
   const double deadline_seconds_;
   std::string directory_;
   SavedState saved_;
-  std::unique_ptr<BoundState> bound_;  // what is copied later
+  std::unique_ptr<BoundState> bound_;  // values that are copied later
   bool is_lazy_ = false;
   std::optional<CheckpointManager> manager_;
   std::optional<StopReason> stop_reason_;

@@ -1,6 +1,6 @@
-// belay._core: what the package `belay` is made of. Its Python files document
-// each function; here all arguments are objects, so that what is wrong with
-// them on one rank is found inside the call and reaches all ranks.
+// belay._core, on which the package `belay` is built. The Python files document
+// each function. Here all arguments are objects, so that an invalid argument on
+// one rank is found inside the collective call and reported on all ranks.
 
 #include <pybind11/pybind11.h>
 

@@ -1,4 +1,4 @@
-// Names of a checkpoint, such as keys, as Python's str.
+// Converts names of a checkpoint, such as keys, to Python's str.
 
 #ifndef BELAY_PYTHON_NAMES_H_
 #define BELAY_PYTHON_NAMES_H_
@@ -12,13 +12,13 @@ namespace belay::python {
 
 namespace py = pybind11;
 
-// Returns a name as str. A C++ program may give names that are not UTF-8: such
-// a byte becomes a lone surrogate, as in os.fsdecode. Needs the interpreter's
-// lock.
+// Returns a name as str. A C++ program may use names that are not UTF-8: each
+// invalid byte becomes a lone surrogate, as in os.fsdecode. Needs the
+// interpreter's lock.
 py::str NameOf(std::string_view bytes);
 
-// Returns the bytes of a name, also of one that NameOf made. Needs the
-// interpreter's lock.
+// Returns the bytes of a name; the inverse of NameOf. Needs the interpreter's
+// lock.
 // Throws: UnicodeEncodeError - another lone surrogate.
 std::string BytesOf(py::handle name);
 

@@ -1,4 +1,4 @@
-// Python objects of a tree of stored values.
+// Converts a tree of stored values to Python objects.
 
 #include <algorithm>
 #include <map>
@@ -26,7 +26,7 @@ std::string OuterOf(const std::string& key) {
   return slash == key.npos ? "" : key.substr(0, slash);
 }
 
-// A tensor, if the program uses PyTorch.
+// Returns a tensor if the program uses PyTorch, else the array.
 py::object AsTensor(const py::object& array, DType dtype) {
   const py::dict modules = py::module_::import("sys").attr("modules");
   if (!modules.contains("torch")) return array;
@@ -48,7 +48,7 @@ py::object ArrayIn(ValueTree& tree, const StoredForms& forms,
   }
   if (kind == "numpy") return array[py::tuple()];
   if (kind == "tensor") return AsTensor(array, dtype);
-  if (!kind.empty() && kind != "ndarray") {  // of a list of numbers
+  if (!kind.empty() && kind != "ndarray") {  // a list of numbers
     return Made(kind, array.attr("tolist")());
   }
   if (kind == "ndarray") return array;
@@ -74,7 +74,8 @@ py::object SingleIn(ValueTree& tree, const StoredForms& forms,
   return py::none();
 }
 
-// Takes what is at a path of names out of a tree, and what is empty then.
+// Removes the value at a path of names from a tree, and containers that become
+// empty.
 std::optional<ValueTree> Detached(ValueTree& tree, std::string_view path) {
   for (auto item = tree.items.begin(); item != tree.items.end(); ++item) {
     std::optional<ValueTree> found;
@@ -95,7 +96,7 @@ std::optional<ValueTree> Detached(ValueTree& tree, std::string_view path) {
 
 using Named = std::vector<std::pair<std::string, py::object>>;
 
-// Whether they are called "0", "1", ...; puts them in this order.
+// Returns whether the names are "0", "1", ..., and sorts the values by number.
 bool SortNumbered(Named& values) {
   std::map<int64_t, py::object> numbered;
   for (const auto& [name, value] : values) {
@@ -125,14 +126,14 @@ bool IsLessInt(const std::string& a, const std::string& b) {
                      : by_length(a) < by_length(b);
 }
 
-// Puts them in the stored order, or else ints in theirs.
+// Sorts values in the stored order or, without one, ints by value.
 void SortNames(const StoredForms& forms, const std::string& key,
                Named& values) {
   std::map<std::string, size_t> places;
   if (const auto orders = forms.orders.find(key);
       orders != forms.orders.end()) {
     const py::object loads = py::module_::import("json").attr("loads");
-    for (const std::string& text : orders->second) {  // of several ranks
+    for (const std::string& text : orders->second) {  // from several ranks
       for (const py::handle name : py::list(loads(NameOf(text)))) {
         places.emplace(BytesOf(name), places.size());
       }
@@ -169,7 +170,7 @@ py::object NameObject(const StoredForms& forms, const std::string& key,
   return py::int_(std::move(text));
 }
 
-// The values right inside a container, by their names.
+// Returns the values directly inside a container, by their names.
 Named ValuesIn(ValueTree& tree, const StoredForms& forms,
                const std::string& key) {
   Named values;
@@ -180,7 +181,7 @@ Named ValuesIn(ValueTree& tree, const StoredForms& forms,
     values.emplace_back(name,
                         ValueIn(value, forms, Joined(key, name), are_tensors));
   };
-  // What is stored under the key itself, beside values below it.
+  // A value may be stored under the key itself, besides values below it.
   const bool is_none = tree.is_none() || forms.nones.contains(key);
   if (tree.text || tree.tensor || is_none) {
     ValueTree own{.typestr = std::move(tree.typestr),
@@ -188,7 +189,7 @@ Named ValuesIn(ValueTree& tree, const StoredForms& forms,
                   .text = std::move(tree.text)};
     values.emplace_back("", SingleIn(own, forms, key, false));
   }
-  // Keys that have a "/".
+  // Keys that contain "/".
   if (const auto names = forms.names.find(key); names != forms.names.end()) {
     for (const auto& [name, form] : names->second) {
       if (name.find('/') == name.npos) continue;

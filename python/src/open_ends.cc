@@ -1,5 +1,5 @@
-// Lists, tuples and empty dicts of a state, of which a restore may return more
-// than it has.
+// Lists, tuples and empty dicts of a state, for which a restore may return more
+// elements than they have.
 
 #include <algorithm>
 #include <functional>
@@ -18,7 +18,7 @@ void BoundState::BindStored(py::handle state,
   if (!grows && !has_grown_ && !has_unbound_) return;
   has_grown_ = grows;
   has_unbound_ = false;
-  state_ = {};  // before what it borrows from
+  state_ = {};  // before the objects it borrows from
   root_ = {};
   cells_.clear();
   keys_.clear();
@@ -50,7 +50,7 @@ bool BoundState::AnyGrows() const {
       open_ends_.begin(), open_ends_.end(), [&](const OpenEnd& end) {
         if (!end.is_dict && IsStored(end.key)) return true;
         if (!agreed_ends_.contains(end.number)) return false;
-        // An empty one may have what has no array, such as None.
+        // A stored empty list may contain values without arrays, such as None.
         return end.length == 0 ||
                StoredNumbers(end.key).first != end.length;
       });
@@ -118,7 +118,7 @@ std::pair<int64_t, int64_t> BoundState::StoredNumbers(
       length = std::max(length, number + 1);
       ++count;
     }
-    // Behind all that is stored below this name: '0' follows '/'.
+    // Skip everything that is stored below this name: '0' follows '/'.
     at = std::lower_bound(at, stored_keys_.end(), prefix + name + "0");
   }
   return {length, count};

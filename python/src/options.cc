@@ -10,7 +10,7 @@
 namespace belay::python {
 namespace {
 
-// How the value of one entry of `args` is stored.
+// Parses the save arguments of one entry of `args`.
 SaveArgs SaveArgsOf(const py::dict& given) {
   OptionReader reader(given);
   SaveArgs args;
@@ -36,7 +36,7 @@ SaveArgs SaveArgsOf(const py::dict& given) {
   return args;
 }
 
-// How the value of one entry of `args` is restored.
+// Parses the restore arguments of one entry of `args`.
 RestoreArgs RestoreArgsOf(const py::dict& given) {
   OptionReader reader(given);
   RestoreArgs args;
@@ -49,7 +49,7 @@ RestoreArgs RestoreArgsOf(const py::dict& given) {
   return args;
 }
 
-// The entries of `args`, {"keys": {"name": value}}, in order.
+// Reads the entries of `args`, {"keys": {"name": value}}, in order.
 template <typename For, typename Convert>
 void ReadArgs(OptionReader& reader, const char* name, std::vector<For>& args,
               Convert convert) {

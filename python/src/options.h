@@ -1,4 +1,4 @@
-// Keyword arguments as options of belay.
+// Converts keyword arguments to options of belay.
 
 #ifndef BELAY_PYTHON_OPTIONS_H_
 #define BELAY_PYTHON_OPTIONS_H_
@@ -21,11 +21,11 @@
 
 namespace belay::python {
 
-// Throws a StatusError that names an option, what it takes and what it got.
+// Throws a StatusError that names an option, what it accepts and what it got.
 [[noreturn]] void ThrowNeeded(const std::string& name,
                               const std::string& needed, py::handle found);
 
-// Says what an option of this C++ type takes, such as "a list of str".
+// Returns what an option of this C++ type accepts, such as "a list of str".
 template <typename T>
 std::string NeededFor() {
   using Text = std::string;
@@ -54,13 +54,13 @@ std::string NeededFor() {
 }
 
 // Reads keyword arguments one by one. Throws a StatusError for a value of the
-// wrong type, and at the end for a name that nobody has read.
+// wrong type, and at the end for a name that was not read.
 class OptionReader {
  public:
   explicit OptionReader(const py::dict& given)
       : given_(given.attr("copy")().cast<py::dict>()) {}
 
-  // Reads all options of a struct that have a form in Python.
+  // Reads all options of a struct that exist in Python.
   template <typename Options>
   void ReadAll(Options& options) {
     ForEachOption<Options>([&](const auto& row) {
@@ -80,7 +80,7 @@ class OptionReader {
     const py::object value = Take(name);
     if (!value) return;
     py::detail::make_caster<T> caster;
-    const bool is_flag = std::is_same_v<T, bool>;  // takes no other type
+    const bool is_flag = std::is_same_v<T, bool>;  // accepts only bool
     if (!caster.load(value, !is_flag)) {
       ThrowNeeded(name, NeededFor<T>(), value);
     }
@@ -103,7 +103,7 @@ class OptionReader {
   void Read(const char* name, std::vector<SaveArgsFor>& args);
   void Read(const char* name, std::vector<RestoreArgsFor>& args);
   void Read(const char* name, ShardingPolicy& policy);
-  // Those of a manager.
+  // Options of a manager.
   template <OptionGroup T>
   void Read(const char*, T& options) {
     ReadAll(options);
@@ -113,7 +113,7 @@ class OptionReader {
   void Read(const char* name, std::optional<AsyncOptions>& async);
   void Read(const char* name, std::function<void(int64_t, int64_t)>& progress);
 
-  // Sets `field` to the one of `values` that the option names.
+  // Sets `field` to the entry of `values` that the option names.
   template <typename T>
   void ReadNamed(const char* name, T& field,
                  const std::vector<std::pair<const char*, T>>& values) {
@@ -142,15 +142,15 @@ class OptionReader {
   std::vector<std::string> known_;
 };
 
-// A directory: a str or an os.PathLike.
+// Returns a path from a str or an os.PathLike.
 std::string PathOf(py::handle path, const char* argument = "directory");
 
 // Returns the dtype with that name, belay's or NumPy's.
 DType DTypeNamed(py::handle name);
 
-// A whole number, or none.
+// Returns a step number, or nothing for None.
 std::optional<int64_t> StepOf(py::handle step);
-// The same where None is an error.
+// The same, but None is an error.
 int64_t NumberedStepOf(py::handle step);
 
 }  // namespace belay::python

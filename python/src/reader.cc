@@ -22,7 +22,7 @@ CheckpointReader OpenReader(py::handle path) {
   });
 }
 
-// What is stored under a key. `fields` is not empty for structs.
+// Describes the array stored under a key. `fields` is not empty for structs.
 py::dict ArrayInfoOf(const ArrayInfo& info) {
   const bool is_text = info.dtype == DType::kString;
   Shape shape = info.shape;
@@ -57,7 +57,8 @@ py::object ReadBox(const CheckpointReader& reader, const py::str& name,
   return info.fields.empty() ? array : StructsOf(array, info.fields);
 }
 
-// A string; bytes if it is not UTF-8. An int if it was one.
+// Returns a string as str, as bytes if it is not UTF-8, or as an int if it
+// stores one.
 py::object ReadString(const CheckpointReader& reader, const py::str& name) {
   const std::string key = BytesOf(name);
   ValueTree text;

@@ -1,5 +1,4 @@
-// What a restore returns: the state that it was given, with the values that
-// were stored.
+// Builds the result of a restore: the given state with the stored values.
 
 #include <map>
 #include <string>
@@ -15,7 +14,7 @@
 namespace belay::python {
 namespace {
 
-// Sets an item of a container of the program, if it allows that.
+// Sets an item of a container of the program, if the container allows it.
 void PutItem(const py::object& container, py::handle name,
              const py::object& value) {
   const int failed =
@@ -32,8 +31,8 @@ void CopyAttributes(const py::object& from, const py::object& to) {
   to.attr("__dict__").attr("update")(from.attr("__dict__"));
 }
 
-// A list of the values with the names "0", "1", ..., None where one lacks; the
-// same dict if it is no list.
+// Returns a list of the values with the names "0", "1", ..., with None for
+// missing ones; or the dict itself if it is not a list.
 py::object ListOfNumbered(const py::object& dict) {
   constexpr size_t kMaxDigits = 18;
   std::map<int64_t, py::object> numbered;
@@ -67,7 +66,7 @@ py::object BoundState::Rebuilt(Node& node) {
   switch (node.kind) {
     case Kind::kKept:
     case Kind::kCell: {
-      for (auto& item : node.items) Rebuilt(item.second);  // of Pieces
+      for (auto& item : node.items) Rebuilt(item.second);  // belay.Pieces
       if (node.cell < 0) return node.given;
       Cell& cell = cells_[static_cast<size_t>(node.cell)];
       py::object value = ValueOf(cell);
@@ -121,8 +120,8 @@ py::object BoundState::Rebuilt(Node& node) {
   return Like(node.given, std::move(list));
 }
 
-// The class of what was passed goes before the stored one, but where a plain
-// dict or None takes any.
+// The class of the passed container has priority over the stored class, unless
+// a plain dict or None was passed, which accept any class.
 py::object BoundState::RebuiltOpen(const Node& node) {
   if (node.cell < 0 && !forms_.Has(node.key)) {
     if (node.given.is_none()) return node.given;
@@ -136,7 +135,7 @@ py::object BoundState::RebuiltOpen(const Node& node) {
     found = ObjectOf(nothing, forms_, node.key);
   }
   const py::handle given = node.given;
-  // It was skipped, or None is what is stored.
+  // The value was skipped, or the stored value is None.
   if (found.is_none() && node.cell >= 0 && !given.is_none()) return node.given;
   if (given.is_none() || PyDict_CheckExact(given.ptr())) return found;
   if (IsMapping(given)) {
@@ -144,7 +143,7 @@ py::object BoundState::RebuiltOpen(const Node& node) {
   }
   const bool is_array = py::isinstance<py::array>(found);
   if (is_array && found.attr("ndim").cast<int>() == 1) {
-    found = found.attr("tolist")();  // of another language, or an array
+    found = found.attr("tolist")();  // saved by another language, or an array
   }
   const bool is_tuple = PyTuple_Check(given.ptr()) && node.takes_all;
   if (is_tuple && py::len(given) != py::len(found)) {
@@ -152,7 +151,7 @@ py::object BoundState::RebuiltOpen(const Node& node) {
                          " elements are stored; pass as many (found " +
                          std::to_string(py::len(given)) + ")");
   }
-  // Lists were stored without their kind once.
+  // Older versions stored lists without their kind.
   if (PyDict_CheckExact(found.ptr())) found = ListOfNumbered(found);
   const bool fits = IsSequence(found) || PyAnySet_Check(found.ptr());
   if (!fits) return found;
@@ -175,7 +174,7 @@ void BoundState::FillOpen(Node& node, const py::object& found) {
   if (!is_alike || !may_change) return;
   given.attr("clear")();
   const char* const add = IsSequence(given) ? "extend" : "update";
-  if (PyDict_Check(given.ptr())) {  // a Counter's own update adds up
+  if (PyDict_Check(given.ptr())) {  // Counter.update would add the values
     Py_ssize_t place = 0;
     PyObject* name = nullptr;
     PyObject* value = nullptr;
@@ -201,7 +200,7 @@ py::object BoundState::RebuiltStored(const std::string& key, Node& node) {
   return dict;
 }
 
-// Whether it, or anything below it, was not stored.
+// Returns whether the value, or anything below it, was not stored.
 bool BoundState::IsMissing(const std::string& key) const {
   const auto has = [&](const std::string& prefix, bool is_whole) {
     const auto at = std::lower_bound(missing_.begin(), missing_.end(), prefix);

@@ -52,7 +52,8 @@ py::list NamesOf(const std::vector<std::string>& keys) {
   return names;
 }
 
-// As a dict: key, dtype, shape, stored_dtype, stored_shape.
+// Returns each conversion as a dict: key, dtype, shape, stored_dtype,
+// stored_shape.
 py::list ConversionsOf(const std::vector<Conversion>& conversions) {
   py::list all;
   for (const Conversion& one : conversions) {
@@ -75,7 +76,7 @@ std::vector<MeshAxis> MeshAxesOf(const py::dict& axes) {
   return all;
 }
 
-// For each axis of the array a name, a list of names, or None.
+// Reads, for each axis of the array, a name, a list of names, or None.
 LayoutAxes LayoutAxesOf(py::handle axes) {
   LayoutAxes all;
   for (const py::handle axis : axes) {

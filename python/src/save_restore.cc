@@ -48,8 +48,8 @@ SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
   });
 }
 
-// Lets the program's arrays and a new structure take what was restored; agrees
-// that this has worked. Collective.
+// Puts the restored values into the program's arrays and a new structure, and
+// agrees on success. Collective.
 py::object FinishTogether(const Call& call, const RestoreResult& result,
                           const std::function<py::object()>& state) {
   py::object restored;
@@ -57,7 +57,7 @@ py::object FinishTogether(const Call& call, const RestoreResult& result,
   return restored;
 }
 
-// What both kinds of restore read.
+// The arguments of both kinds of restore.
 struct RestoreArguments {
   std::string path;
   std::optional<int64_t> step;
@@ -73,7 +73,7 @@ RestoreArguments ArgumentsOf(py::handle directory, py::handle step,
   return arguments;
 }
 
-// Texts as one: the length of each goes before it.
+// Appends a text with its length before it, to join several texts.
 void PutText(const std::string& text, std::string& all) {
   all += std::to_string(text.size()) + " " + text;
 }
@@ -86,7 +86,7 @@ std::string GetText(std::string_view& all) {
   return text;
 }
 
-// The forms of the values of a step, which rank 0 reads. Collective.
+// Returns the forms of the values of a step; rank 0 reads them. Collective.
 StoredForms FormsTogether(const Call& call, const std::string& path) {
   std::string lines;
   PrepareTogether(call, [&] {
@@ -122,7 +122,7 @@ StoredForms FormsTogether(const Call& call, const std::string& path) {
   return forms;
 }
 
-// Whether a tree may have structs: bytes with more than one axis.
+// Returns whether a tree may have structs: bytes with more than one axis.
 bool MayHaveStructs(const ValueTree& tree) {
   const bool has_bytes = tree.tensor && tree.tensor->dtype() == DType::kU8 &&
                          tree.tensor->shape().size() > 1;
@@ -132,9 +132,9 @@ bool MayHaveStructs(const ValueTree& tree) {
                                   });
 }
 
-// Every rank gets all values. Collective.
+// Restores all values on every rank. Collective.
 py::object RestoreAll(const Call& call, const RestoreArguments& arguments) {
-  // The number and the path of the step come with the choice.
+  // ChooseStep also returns the number and the path of the step.
   const ChosenStep chosen = Unlocked([&] {
     return ChooseStep(call.comm, arguments.path, arguments.step,
                       arguments.options);
@@ -161,8 +161,8 @@ std::function<void(std::vector<std::string>)> RebindOf(BoundState& bound,
   };
 }
 
-// As Unlocked; an exit that Python code of the state has asked for, such as a
-// KeyboardInterrupt, goes before the error that it has become.
+// Like Unlocked. If Python code of the state raised an exit, such as a
+// KeyboardInterrupt, raises that instead of the error that it caused.
 template <typename F>
 auto UnlockedOrExit(F function) {
   auto result = WithoutLock(std::move(function));
@@ -170,7 +170,7 @@ auto UnlockedOrExit(F function) {
   return ValueOrThrow(std::move(result));
 }
 
-// A state of None stands for all values.
+// If `state` is None, restores all values.
 py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
                         py::handle step, const py::dict& given) {
   KeptComm& kept = KeptCommOf(comm, DeadlineOf(given));
@@ -220,8 +220,8 @@ py::object RestoreLatest(py::handle comm, py::handle directory,
   return FinishTogether(call, *result, [&] { return bound.Rebuild(); });
 }
 
-// The texts of all ranks, which end with a newline each, without duplicates.
-// Collective.
+// Returns the lines of all ranks, without duplicates. Each line ends with a
+// newline. Collective.
 std::set<std::string> UnionOf(CommContext& context, const std::string& mine) {
   const std::vector<std::string> all =
       Unlocked([&] { return AllGather(context, mine); });
@@ -233,7 +233,7 @@ std::set<std::string> UnionOf(CommContext& context, const std::string& mine) {
   return texts;
 }
 
-// Those numbers that every rank has. Collective.
+// Returns the numbers that every rank has. Collective.
 std::set<uint64_t> CommonOf(CommContext& context,
                             const std::set<uint64_t>& mine) {
   std::string own;

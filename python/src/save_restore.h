@@ -1,4 +1,4 @@
-// The functions of the module, one for each source file.
+// The functions of the module, by source file.
 
 #ifndef BELAY_PYTHON_SAVE_RESTORE_H_
 #define BELAY_PYTHON_SAVE_RESTORE_H_
@@ -29,24 +29,26 @@ void DefineVariable(py::module_& module);
 void DefineCopies(py::module_& module);
 void DefineSimulate(py::module_& module);
 
-// For local functions that may use HDF5, which one thread at a time may. Their
-// callbacks may call such functions.
+// Guards local functions that may use HDF5, which only one thread at a time may
+// use. Recursive, because their callbacks may call such functions.
 std::recursive_mutex& Hdf5Mutex();
 
-// Agrees on which values may be absent, and that all ranks pass a state or none
-// does, which is null then. Has `rebind` called with the keys of the step, and
-// with the interpreter's lock, where how much is restored depends on them; null
-// without a state. Collective; throws the same on all ranks.
+// Agrees on which values may be absent, and checks that all ranks pass a state
+// or none does (`bound` is then null). If what is restored depends on the keys
+// of the step, makes the restore call `rebind` with these keys and the
+// interpreter's lock. `rebind` is null without a state. Collective; throws the
+// same on all ranks.
 void AgreeOnState(const Call& call, BoundState* bound,
                   std::function<void(std::vector<std::string> keys)> rebind,
                   RestoreOptions& options);
 
-// Lets the state know what was absent, and leaves in `result` what the program
-// asked for. `asked` is RestoreOptions::missing as given.
+// Tells the state which keys were absent, and leaves in `result` only those
+// that the program asked for. `asked` is RestoreOptions::missing as given by
+// the program.
 void TakeAbsent(MismatchPolicy asked, BoundState& bound, RestoreResult& result);
 
-// Lets the state know what the step says of Python forms, where any rank needs
-// it. Collective.
+// Passes the Python forms of the step to the state, if any rank needs them.
+// Collective.
 void TakeForms(const Call& call, const RestoreResult& result,
                BoundState& bound);
 

@@ -8,7 +8,7 @@
 namespace belay::python {
 namespace {
 
-// Whether two keys of dicts are equal. Calls no code of the program.
+// Returns whether two keys of dicts are equal. Calls no code of the program.
 bool IsSameName(py::handle a, py::handle b) {
   if (a.is(b)) return true;
   if (!a || !b || Py_TYPE(a.ptr()) != Py_TYPE(b.ptr())) return false;
@@ -18,7 +18,7 @@ bool IsSameName(py::handle a, py::handle b) {
   return PyObject_RichCompareBool(a.ptr(), b.ptr(), Py_EQ) == 1;
 }
 
-// Those that say how belay finds the elements.
+// The array flags that determine how belay finds the elements.
 constexpr int kFlags =
     int{py::array::c_style} | int{py::detail::npy_api::NPY_ARRAY_ALIGNED_};
 
@@ -203,8 +203,8 @@ bool SeenState::VisitShape(Shape& seen, py::handle numbers) const {
 
 namespace {
 
-// What raises an exception is not known: binding it raises that again, and says
-// where it is.
+// A value that raises an exception counts as unknown: binding it raises the
+// exception again, with the value's key.
 template <typename Look>
 bool IsKnown(Look look) {
   try {
@@ -229,7 +229,7 @@ BoundState& SavedState::Bind(py::handle state, const Comm& comm) {
     misses_ = std::min(misses_ + 1, kMaxMisses);
   }
   Take();
-  // What differs from save to save is remembered less and less often.
+  // A state that differs from save to save is recorded less and less often.
   const bool is_recorded = skipped_ + 1 >= misses_;
   skipped_ = is_recorded ? 0 : skipped_ + 1;
   const bool is_known =
@@ -237,7 +237,7 @@ BoundState& SavedState::Bind(py::handle state, const Comm& comm) {
   auto bound = std::make_unique<BoundState>(Purpose::kSave, comm);
   bound->Bind(state);
   bound_ = std::move(bound);
-  // Nothing has changed in between, even if code of the program ran.
+  // Check that nothing has changed in between, in case code of the program ran.
   is_known_ = is_known && !bound_->has_copies() &&
               IsKnown([&] { return seen_.Matches(state, *bound_); });
   return *bound_;

@@ -1,5 +1,5 @@
-// Saves of the same values again: what one save has listed, the next one uses
-// if every value is where it was.
+// Speeds up repeated saves of the same values: a save reuses the previous list
+// if every value is still in the same place.
 
 #ifndef BELAY_PYTHON_SEEN_STATE_H_
 #define BELAY_PYTHON_SEEN_STATE_H_
@@ -19,19 +19,19 @@
 
 namespace belay::python {
 
-// Where the values of a state are. All that a listing takes from an array is
-// compared (dtype, shape, strides, alignment), or looked up again (the address
-// of dense elements), never its identity: an array that was resized, replaced
-// or freed cannot be taken for another.
+// Records where the values of a state are. Everything that a list uses of an
+// array is compared (dtype, shape, strides, alignment) or looked up again (the
+// address of dense elements). Identities are never compared, so an array that
+// was resized, replaced or freed cannot be mistaken for another one.
 class SeenState {
  public:
   // Remembers the state. Returns false if a value is of a kind that Matches
   // does not know, such as rows.
   bool Record(py::handle state);
 
-  // Returns whether the state is as it was recorded. Then single values and
-  // addresses are copied to `bound`, which has listed it, and the arrays are
-  // kept alive until Release.
+  // Returns whether the state is the same as recorded. If so, copies single
+  // values and addresses to `bound`, which has listed the state, and keeps the
+  // arrays alive until Release.
   bool Matches(py::handle state, BoundState& bound);
 
   void Release() { held_.clear(); }
@@ -39,10 +39,10 @@ class SeenState {
  private:
   struct Value {
     py::object type;
-    py::object name;      // in its dict; null outside of dicts
+    py::object name;      // key in its dict; null outside dicts
     Py_ssize_t size = 0;  // of a dict, list or tuple
-    char numbers = 0;     // of a list or tuple, as NumbersIn
-    // Of an array, also one in a wrapper.
+    char numbers = 0;     // of a list or tuple, see NumbersIn
+    // Of an array, possibly in a wrapper.
     const void* data = nullptr;
     py::object numpy_dtype;
     std::optional<DType> dtype;
@@ -54,8 +54,8 @@ class SeenState {
     py::object layout;
   };
 
-  // All return whether the value is as it was; true while recording if its kind
-  // is known.
+  // These return whether the value is unchanged or, while recording, whether
+  // its kind is known.
   bool Visit(py::handle name, py::handle value);
   bool VisitDict(Value& seen, py::handle dict);
   bool VisitSequence(Value& seen, py::handle sequence);
@@ -70,21 +70,21 @@ class SeenState {
   // During a visit.
   BoundState* bound_ = nullptr;  // null while recording
   size_t next_ = 0;
-  size_t cell_ = 0;  // each value that is no container has one
+  size_t cell_ = 0;  // each value except containers has one
   std::vector<py::object> held_;
 };
 
 // The state of the last save, for a communicator.
 class SavedState {
  public:
-  // Lists the state for a save. Valid until Release. Throws as
+  // Lists the state for a save. The result is valid until Release. Throws as
   // BoundState::Bind.
   BoundState& Bind(py::handle state, const Comm& comm);
 
-  // Lets go of the arrays of the program.
+  // Releases the arrays of the program.
   void Release();
 
-  // Returns what was bound, which the next save does not use.
+  // Returns the bound state, which the next save will not use.
   std::unique_ptr<BoundState> Take();
 
  private:
@@ -95,7 +95,7 @@ class SavedState {
   int skipped_ = 0;  // in a row, after misses
 };
 
-// Releases it at the end of a call.
+// Releases a SavedState at the end of a call.
 class ReleaseAtEnd {
  public:
   explicit ReleaseAtEnd(SavedState& state) : state_(state) {}

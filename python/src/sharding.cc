@@ -25,7 +25,7 @@ py::object PieceOf(const ShardableTensor& piece) {
       piece.node);
 }
 
-// Throws a StatusError for what is no piece.
+// Throws a StatusError if `piece` is not a ShardableTensor.
 ShardableTensor ListedTensor(py::handle piece) {
   if (!py::isinstance(piece, Imported("belay", "ShardableTensor"))) {
     ThrowInvalid(
@@ -45,7 +45,7 @@ ShardableTensor ListedTensor(py::handle piece) {
       ValueOrThrow(ParseDevice(piece.attr("device").cast<std::string>()));
   tensor.bytes = piece.attr("bytes").cast<int64_t>();
   tensor.node = piece.attr("node").cast<int32_t>();
-  // A box that was cut is not asked for its bytes.
+  // The bytes are computed, because the policy may have split the box.
   if (tensor.dtype != DType::kString) {
     const int64_t elements = ValueOrThrow(CheckedNumElements(tensor.box.shape));
     if (__builtin_mul_overflow(elements, DTypeSize(tensor.dtype),

@@ -1,4 +1,4 @@
-// Sharding policies of programs in Python.
+// Sharding policies of Python programs.
 
 #ifndef BELAY_PYTHON_SHARDING_H_
 #define BELAY_PYTHON_SHARDING_H_

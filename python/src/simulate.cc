@@ -1,4 +1,4 @@
-// belay.simulate: what `belay simulate` counts, as a dict.
+// belay.simulate: returns the counts of `belay simulate` as a dict.
 
 #include "workload/simulate.h"
 

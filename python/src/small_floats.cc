@@ -10,8 +10,8 @@
 namespace belay::python {
 namespace {
 
-// Returns the value of a float with few bits, which follow the sign:
-// `exponent_bits`, then those of the mantissa.
+// Returns the value of a small float: a sign bit, `exponent_bits` bits of
+// exponent, and the mantissa.
 float SmallFloat(unsigned bits, int exponent_bits, int mantissa_bits,
                  bool has_infinity) {
   const unsigned most = (1u << exponent_bits) - 1;

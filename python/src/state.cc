@@ -19,7 +19,7 @@ std::string TypeName(py::handle value) {
   return py::str(py::type::handle_of(value).attr("__name__"));
 }
 
-// Single values, which are no tensors.
+// True for single values that are not tensors.
 bool HasNoArray(py::handle value) {
   PyObject* const object = value.ptr();
   return object == nullptr || object == Py_None || PyLong_Check(object) ||
@@ -62,12 +62,12 @@ void BoundState::Bind(py::handle state) {
   root_ = BindNode("", state, nullptr);
 }
 
-// What Python says of a value does not name its key.
+// Python's exceptions do not name the key of a value; this adds it.
 BoundState::Node BoundState::BindNode(const std::string& key, py::handle value,
                                       const PerRankOptions* per_rank) {
   try {
     return BindValue(key, value, per_rank);
-  } catch (const py::type_error& error) {  // of CheckTensor
+  } catch (const py::type_error& error) {  // from CheckTensor
     Refuse(key, error.what());
   } catch (const py::cast_error&) {
     Refuse(key, "an attribute of the " + TypeName(value) +
@@ -220,7 +220,7 @@ void BoundState::AddKind(const std::string& key, py::handle container) {
   if (kind != "dict" || is_empty) AddForm(form_key, kind);
 }
 
-// Once for each class.
+// Warns once for each class.
 void BoundState::WarnOfClass(const std::string& key, py::handle container,
                              const std::string& kind) const {
   static auto& warned = *new std::set<std::string>;
@@ -280,7 +280,7 @@ void BoundState::AddTensors(const std::string& key, const Node& node,
       arrays.push_back(i);
     } else if (IsTensor(array) && GivenArrayOf(array).array.ndim() > 0) {
       has_tensors = true;
-    } else if (IsTensor(array)) {  // else it would be a number
+    } else if (IsTensor(array)) {  // otherwise it would be a number
       AddForm(FormKey("kind", name_of(i)), "tensor");
     }
   }
@@ -304,14 +304,15 @@ BoundState::Node BoundState::BindSequence(const std::string& key,
   const bool may_be_array = values.empty() ? is_open : plain_.contains(key);
   if (purpose_ == Purpose::kRestore && !knows_stored_ && per_rank == nullptr &&
       !key.empty() && NumbersIn(values) != 0) {
-    // Mostly one array: the elements are bound only if BindStored finds them.
+    // Usually stored as one array: the elements are bound separately only if
+    // BindStored finds them so.
     plain_.insert(key);
     has_unbound_ = true;
     return node;
   }
   if (may_be_array && !key.empty() && IsStored(key) && !IsStoredBelow(key)) {
     Node numbers = BindOpen(key, sequence, /*is_stored=*/true);
-    numbers.takes_all = is_open;  // ranks may have lists of other lengths
+    numbers.takes_all = is_open;  // lengths may differ between ranks
     return numbers;
   }
   if (is_open && !is_tuple && !key.empty()) {
@@ -369,7 +370,7 @@ BoundState::Node BoundState::BindSet(const std::string& key, py::handle set) {
   const std::string kind = is_frozen ? "frozenset" : "set";
   const bool is_empty = py::len(set) == 0;
   AddForm(FormKey(is_empty ? "empty" : "kind", key), kind);
-  // Its elements are in a list, whose kind is not stored then.
+  // Its elements are in a list, whose own kind is not stored.
   keys_.insert(FormKey("kind", key));
   keys_.insert(FormKey("empty", key));
   return BindSequence(key, node.given, nullptr);
@@ -391,7 +392,7 @@ BoundState::Node BoundState::BindOpen(const std::string& key, py::handle given,
 
 namespace {
 
-// What PyTorch says of these names no way out, or a wrong one.
+// PyTorch's own errors for these tensors suggest no fix, or a wrong one.
 void CheckTensor(py::handle tensor) {
   const auto text = [&](const char* name) -> std::string {
     return py::str(py::getattr(tensor, name, py::str()));
@@ -467,7 +468,7 @@ Shape BoundState::ShapeIn(const std::string& key, const char* name,
   } catch (const py::error_already_set& error) {
     if (!error.matches(PyExc_Exception)) throw;
   } catch (const py::cast_error&) {
-    // It is no number.
+    // Not a number.
   }
   Refuse(key, std::string(name) + ": need a tuple of int (found " +
                   Shown(numbers) + ")");

@@ -1,4 +1,4 @@
-// The state of a Python program as a State of belay, and back.
+// Converts the state of a Python program to a belay State, and back.
 
 #ifndef BELAY_PYTHON_STATE_H_
 #define BELAY_PYTHON_STATE_H_
@@ -32,7 +32,7 @@ namespace belay::python {
 // Rows of this rank. A restore may change their number.
 struct RowsCell {
   BoundArray array;
-  // On restore: the rows, `row_elements` elements each.
+  // In a restore: the rows, with `row_elements` elements each.
   std::vector<char> bytes;
   std::string key;
   DType dtype = DType::kU8;
@@ -40,7 +40,7 @@ struct RowsCell {
   int64_t row_bytes = 1;     // in memory
   bool is_scalar = false;    // a single number
   py::array ids;             // of rows with ids
-  py::object target;         // the array that was passed, filled if rows fit
+  py::object target;         // the passed array, filled if the rows fit
 };
 
 // A scalar of NumPy, in an array without axes, or a list of numbers.
@@ -60,55 +60,58 @@ class BoundState {
   // Adds all values of `state`. Throws a StatusError or a Python exception.
   void Bind(py::handle state);
 
-  // A number for each list, tuple and empty dict, ascending: how much of it a
-  // restore returns depends on what is stored. The same on ranks where it has
-  // the same key and the same length.
+  // Returns a number for each list, tuple and empty dict, ascending. How many
+  // elements a restore returns for these depends on the checkpoint. The number
+  // is the same on ranks where the key and the length are the same.
   std::set<uint64_t> open_ends() const;
-  // Says which of them all ranks have. Others are as long as they are.
+  // Sets the open ends that all ranks have. The lengths of others do not
+  // change.
   void set_agreed_ends(std::set<uint64_t> ends) {
     agreed_ends_ = std::move(ends);
   }
 
   // Binds the same state again, to restore a step with these keys, ascending.
-  // Lists of plain values grow to the stored length, and empty dicts take all
-  // that is stored below them. Throws as Bind, also if another sequence has
-  // fewer elements than are stored.
+  // Lists of plain values grow to the stored length, and empty dicts get
+  // everything that is stored below them. Throws as Bind, and also if any other
+  // sequence has fewer elements than are stored.
   void BindStored(py::handle state, std::vector<std::string> stored_keys);
 
   // Keys below these may be absent from a checkpoint: those of each
   // belay._values.IfStored.
   const std::vector<std::string>& optional() const { return optional_; }
 
-  // Says which keys were not stored, ascending. Returns those that had to be.
+  // Sets the keys that were not stored, ascending. Returns those that are not
+  // optional.
   std::vector<std::string> TakeMissing(std::vector<std::string> missing);
 
-  // Stays valid, with all that it borrows, as long as this object lives.
+  // Stays valid, with everything that it borrows, as long as this object
+  // exists.
   State& state() { return state_; }
 
   // For SavedState. Replaces the value of a cell, by its number, with another
-  // single value; returns false if it has no room for that.
+  // single value; returns false if the cell cannot hold it.
   bool SetSingle(size_t cell, py::handle value);
-  // The same of a list of numbers.
+  // The same for a list of numbers.
   bool SetNumbers(size_t cell, py::handle list);
-  // Says where the elements of a dense array are now, by its cell.
+  // Sets the current address of the elements of a dense array, by its cell.
   void SetData(size_t cell, void* data);
-  // Whether belay reads a copy of an array.
+  // Returns whether belay reads a copy of any array.
   bool has_copies() const;
-  // Lets go of all arrays; `state` still refers to their elements.
+  // Releases all arrays; `state` still refers to their elements.
   void ReleaseArrays();
 
-  // After a restore: fills the arrays that belay could not, and returns a new
-  // structure with the same arrays and with the values that were restored. The
-  // dicts and lists that were passed get them, too.
+  // Call after a restore: fills the arrays that belay could not fill directly,
+  // and returns a new structure with the same arrays and the restored values.
+  // The passed dicts and lists also get them.
   py::object Rebuild();
 
-  // Before that: what the step says of the Python forms of its values, if it is
-  // needed.
+  // Call before Rebuild, if needs_forms() is true: sets the Python forms that
+  // the step stores.
   bool needs_forms() const;
   void set_forms(StoredForms forms) { forms_ = std::move(forms); }
 
  private:
-  // What a restore returns at one place.
+  // The result of a restore at one place of the structure.
   struct Node {
     enum class Kind : uint8_t {
       kKept,
@@ -116,7 +119,7 @@ class BoundState {
       kDict,
       kList,
       kTuple,  // and other sequences
-      kOpen,   // takes all that is stored
+      kOpen,   // gets everything that is stored
       kWrapper,
       kIfStored
     };
@@ -126,8 +129,8 @@ class BoundState {
     int64_t cell = -1;  // -1: none
     std::string key;    // of a kIfStored or kOpen
     std::vector<std::pair<py::object, Node>> items;
-    bool takes_all = true;   // of a kOpen: not only as many as were passed
-    bool is_filled = false;  // what was passed has what was restored
+    bool takes_all = true;   // of a kOpen: even more than were passed
+    bool is_filled = false;  // the passed object has the restored values
   };
   struct TextCell {
     std::string text;
@@ -146,7 +149,7 @@ class BoundState {
 
   Node BindNode(const std::string& key, py::handle value,
                 const PerRankOptions* per_rank);
-  // Those of a wrapper: an error names its argument.
+  // Returns the array in a wrapper; an error names the wrapper's argument.
   GivenArray ArrayIn(const std::string& key, const char* wrapper,
                      py::handle array) const;
   Shape ShapeIn(const std::string& key, const char* name,
@@ -160,36 +163,39 @@ class BoundState {
   Node BindSequence(const std::string& key, py::handle sequence,
                     const PerRankOptions* per_rank);
   Node BindSet(const std::string& key, py::handle set);
-  // Binds an empty container that takes all that is stored.
+  // Binds an empty container that gets everything that is stored.
   Node BindOpen(const std::string& key, py::handle given, bool is_stored);
-  // Returns what a key of a dict is called. Throws unless a restore can rebuild
-  // it and the names of a dict, `taken`, differ.
+  // Returns the name of a key of a dict. Throws if a restore could not rebuild
+  // the key, or if the name is already in `taken`, the names of the dict.
   std::string NameIn(const std::string& key, py::handle name,
                      std::unordered_set<std::string>& taken, bool& has_ints);
-  // In a save: store what a restore has to know of a container.
+  // In a save: these store what a restore needs to know about a container.
   void AddForm(std::string form_key, const std::string& typestr);
   void AddKind(const std::string& key, py::handle container);
-  // Of a dict whose keys have these names.
+  // For a dict whose keys have these names.
   void AddForms(const std::string& key, const Node& node,
                 const std::vector<std::string>& names, bool has_ints);
-  // Of arrays right inside; without names those of a sequence.
+  // For arrays directly inside a container; without names, a sequence.
   void AddTensors(const std::string& key, const Node& node,
                   const std::vector<std::string>& names);
   // Returns the name.
   std::string AddName(const std::string& key, py::handle name);
   void WarnOfClass(const std::string& key, py::handle container,
                    const std::string& kind) const;
-  // Notes an open end, of so many elements; returns whether all ranks have it.
+  // Records an open end with `length` elements; returns whether all ranks have
+  // it.
   bool IsAgreedEnd(const std::string& key, Node::Kind kind, size_t length);
-  // Whether an open end that all ranks have has more elements in the step.
+  // Returns whether the step has more elements for an open end that all ranks
+  // have.
   bool AnyGrows() const;
-  // Adds what is stored of a sequence and is not in it.
+  // Adds the stored elements of a sequence that it does not have.
   void BindRest(const std::string& key, Node& node);
-  // How many elements are stored there. Throws if they make no list.
+  // Returns the number of elements stored below a key. Throws if they do not
+  // form a list.
   int64_t NumStored(const std::string& key, int64_t given = 0) const;
   static bool IsPlain(const Node& node);
-  // One more than the greatest number right below a key, and how many there
-  // are.
+  // Returns the largest number directly below a key plus one, and how many
+  // numbers there are.
   std::pair<int64_t, int64_t> StoredNumbers(const std::string& key) const;
   bool IsStoredBelow(const std::string& key) const;
   bool IsStored(const std::string& key) const;
@@ -197,7 +203,7 @@ class BoundState {
   Node BindIfStored(const std::string& key, py::handle value);
   Node BindPerRank(const std::string& key, py::handle value);
   Node BindFromRank0(const std::string& key, py::handle value);
-  // Returns whether it is a single value.
+  // Returns whether `value` is a single value.
   bool BindScalar(const std::string& key, py::handle value,
                   const PerRankOptions* per_rank);
   void BindInt(const std::string& key, py::handle value,
@@ -234,13 +240,13 @@ class BoundState {
                  const PerRankOptions* per_rank);
   py::object Rebuilt(Node& node);
   py::object RebuiltOpen(const Node& node);
-  // Gives what was passed the elements that were restored, if it may change.
+  // Puts the restored elements into the passed container, if it is mutable.
   static void FillOpen(Node& node, const py::object& found);
-  // A dict without the keys that were missing.
+  // Returns the dict without missing keys.
   py::object RebuiltStored(const std::string& key, Node& node);
   bool IsMissing(const std::string& key) const;
   py::object ValueOf(Cell& cell);
-  // Fills the array that was passed, and returns it; a new one if the number of
+  // Fills and returns the passed array, or returns a new one if the number of
   // rows differs.
   py::object RowsOf(RowsCell& cell);
   void WarnOfUnfilled();
@@ -250,10 +256,10 @@ class BoundState {
   const Purpose purpose_;
   const int rank_;
   const int num_ranks_;
-  bool is_from_rank0_ = false;  // while the value of a FromRank0 is bound
+  bool is_from_rank0_ = false;  // while binding the value of a FromRank0
   State state_;
   Node root_;
-  std::deque<Cell> cells_;  // which do not move
+  std::deque<Cell> cells_;  // a deque does not move its elements
   std::unordered_set<std::string> keys_;
   struct OpenEnd {
     uint64_t number = 0;
@@ -264,23 +270,23 @@ class BoundState {
   std::vector<OpenEnd> open_ends_;
   bool has_open_ = false;                  // a kOpen
   std::unordered_set<std::string> plain_;  // sequences of plain values
-  bool has_grown_ = false;                 // by what is stored
+  bool has_grown_ = false;                 // to a stored length
   bool knows_stored_ = false;              // BindStored was called
-  bool has_unbound_ = false;  // lists of numbers whose elements wait for that
+  bool has_unbound_ = false;  // lists of numbers not yet bound
   std::set<uint64_t> agreed_ends_;
   std::vector<std::string> stored_keys_;  // ascending
   std::vector<std::string> optional_;
   std::vector<std::string> missing_;   // ascending
-  std::vector<std::string> unfilled_;  // arrays that were passed
+  std::vector<std::string> unfilled_;  // passed arrays
   StoredForms forms_;
   std::map<std::string, TypeHandlerPtr> form_handlers_;  // by typestr
-  std::vector<PyObject*> inside_;  // the containers that are being bound
+  std::vector<PyObject*> inside_;  // containers being bound
 };
 
-// Returns the key of what is inside a value, as JSON and h5py name it.
+// Returns the key of a value inside another one.
 std::string Joined(const std::string& key, const std::string& name);
 
-// Stops at a structure that is too deep.
+// Raises an error if a structure is nested too deeply.
 class RecursionGuard {
  public:
   RecursionGuard() {
@@ -293,31 +299,34 @@ class RecursionGuard {
   ~RecursionGuard() { Py_LeaveRecursiveCall(); }
 };
 
-// What a list or a tuple has only of, which is stored as one array: 'i', ints
-// of at most 64 bits, 'd', floats, '?', bools, or 0, other values or none.
+// Returns the common type of all elements of a list or a tuple, which is then
+// stored as one array: 'i' for ints of at most 64 bits, 'd' for floats, '?' for
+// bools; 0 for other or no elements.
 char NumbersIn(py::handle list);
 
-// Whether it is a scalar of NumPy.
+// Returns whether the value is a NumPy scalar.
 bool IsNumpyScalar(py::handle value);
 
-// Whether it is a tensor of PyTorch.
+// Returns whether the value is a PyTorch tensor.
 bool IsTensor(py::handle value);
 
-// Whether it is a mapping, or a list, a tuple or a deque. Local.
+// Returns whether the value is a mapping, or a list, a tuple or a deque. Local.
 bool IsMapping(py::handle value);
 bool IsSequence(py::handle value);
 
-// Returns an array, or the memory of a tensor of PyTorch on the CPU.
+// Returns an array, or the memory of a PyTorch tensor on the CPU.
 GivenArray GivenArrayOf(py::handle value);
 
 // Returns a tensor that shares the memory of an array.
 py::object TorchTensorOf(const py::object& array);
 
-// Whether a tree has what its form says more of than its dtype and shape do.
+// Returns whether a tree has values that need forms in addition to their dtype
+// and shape.
 bool MayHaveForms(const ValueTree& tree);
 
-// Returns nested containers, arrays and single values, as `forms` says. Moves
-// out of `tree`, whose key is `key`. Structs without fields are rows of bytes.
+// Returns nested containers, arrays and single values, according to `forms`.
+// Moves values out of `tree`, whose key is `key`. Structs without fields are
+// rows of bytes.
 py::object ObjectOf(ValueTree& tree, const StoredForms& forms = {},
                     const std::string& key = "");
 

@@ -82,8 +82,8 @@ bool BoundState::BindScalar(const std::string& key, py::handle value,
   return true;
 }
 
-// A restore finds out how many bits the stored int has, except for an int of
-// each rank, which a handler cannot list.
+// A restore accepts a stored int of any size, except for per-rank ints, which a
+// handler cannot list.
 void BoundState::BindInt(const std::string& key, py::handle value,
                          const PerRankOptions* per_rank) {
   IntCell cell = IntCellOf(value);
@@ -230,7 +230,7 @@ void BoundState::BindNone(const std::string& key, bool is_per_rank) {
   none.tree.typestr = kNoneTypestr;
   TreeCell& cell = NewCell(std::move(none));
   if (purpose_ == Purpose::kSave) {
-    static std::monostate nothing;  // which the next save need not list again
+    static std::monostate nothing;  // static: need not be listed again
     state_.Add(key, nothing);
   } else {
     state_.Add(key, cell.tree);

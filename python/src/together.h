@@ -1,5 +1,5 @@
-// One collective call of the package: its name, and how long it waits for ranks
-// that do not make it. All communication of the package goes through contexts.
+// One collective call of the package: its name, and how long it waits for
+// missing ranks. All communication of the package goes through contexts.
 
 #ifndef BELAY_PYTHON_TOGETHER_H_
 #define BELAY_PYTHON_TOGETHER_H_
@@ -21,26 +21,26 @@ namespace py = pybind11;
 struct Call {
   const Comm& comm;
   double deadline_seconds = 600;
-  std::string name;  // equal on all ranks that make it, such as "restore"
+  std::string name;  // equal on all ranks in the call, such as "restore"
   std::string
-      object;  // what it is about, as errors name it: "run/step_7", or ""
+      object;  // as named in errors: "run/step_7", or ""
 };
 
-// The same, about a directory and perhaps a step of the program. What is wrong
-// with these is left to whoever reads them.
+// Returns a Call on a directory and possibly a step, as passed by the program.
+// Does not check them; the code that reads them does.
 Call CallOn(const Comm& comm, double deadline_seconds, const std::string& name,
             py::handle directory, py::handle step = py::none());
 
-// What the functions of mpi/ take, for one or some of them. Agreements are
-// watched; calls that block otherwise are not.
+// Returns the context for one or more functions of mpi/. Agreements are watched
+// for missing ranks; other blocking calls are not.
 CommContext ContextOf(const Call& call, const char* stage);
 
 // Calls `prepare`, which reads Python objects and must not communicate, and
-// agrees with the other ranks on its outcome, and that they are in the same
-// call. Collective. If it throws on any rank, all ranks throw a belay.Error
-// with the text of the lowest such rank. On that rank the exception of Python
-// is its cause. If a rank does not arrive in time, the process ends, as in
-// every collective call of belay.
+// agrees with the other ranks on its outcome and that all of them are in the
+// same call. Collective. If it throws on any rank, all ranks throw a
+// belay.Error with the text of the lowest such rank. On that rank, the Python
+// exception is its cause. If a rank does not arrive in time, the process ends,
+// as in every collective call of belay.
 void PrepareTogether(const Call& call, const std::function<void()>& prepare);
 
 }  // namespace belay::python

@@ -1,4 +1,4 @@
-// belay._core.Variable, which belay.ShardedVariable calls.
+// belay._core.Variable, the implementation of belay.ShardedVariable.
 
 #include "variable.h"
 
@@ -19,7 +19,7 @@
 namespace belay::python {
 namespace {
 
-// A variable, its communicator, and the arrays that it borrows.
+// A variable, its communicator, and the arrays it borrows.
 class Variable {
  public:
   Variable(const py::object& comm, ShardedVariable variable,
@@ -49,8 +49,8 @@ class Variable {
   int64_t bytes_sent() const { return bytes_sent_; }
 
  private:
-  // Calls `run` without the lock once all ranks could `prepare`. `name` is that
-  // of the call. Collective.
+  // Calls `run` without the lock once `prepare` has succeeded on all ranks.
+  // `name` is the name of the call. Collective.
   template <typename Prepare, typename Run>
   auto Together(const char* name, const py::dict& given, Prepare prepare,
                 Run run) {
@@ -64,7 +64,7 @@ class Variable {
     return run(kept.comm, options);
   }
 
-  // Reads the options that all calls have.
+  // Reads the common options of all calls.
   static void Finish(OptionReader& reader) {
     double deadline = 0;
     reader.Read("deadline_seconds", deadline);
@@ -328,8 +328,8 @@ py::object Variable::LookupLists(py::handle row_splits, py::handle ids,
   return ArrayOf(ValueOrThrow(std::move(rows)));
 }
 
-// For each component its first row, its number of rows, its owner, and on that
-// rank a view of its elements.
+// Returns, for each component, its first row, its number of rows, its owner
+// and, on the owner, a view of its elements.
 py::list ComponentsOf(const py::object& self) {
   const ShardedVariable& variable = self.cast<Variable&>().variable();
   const py::dtype dtype = NumpyOf(variable.dtype());

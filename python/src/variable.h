@@ -1,4 +1,4 @@
-// A ShardedVariable with its communicator, and what its calls take.
+// A ShardedVariable with its communicator, and the conversion of its arguments.
 
 #ifndef BELAY_PYTHON_VARIABLE_H_
 #define BELAY_PYTHON_VARIABLE_H_
@@ -21,29 +21,29 @@ namespace belay::python {
 
 namespace py = pybind11;
 
-// What is in the brackets of x[...], and the masks that it refers to.
+// The index in x[...], and the masks that it refers to.
 struct GivenIndex {
   Index index;
   std::deque<Tensor> masks;
 };
 
-// These read Python objects, and throw for what belay cannot take.
+// These convert Python objects, and throw for objects that belay cannot use.
 
 GivenIndex IndexOf(py::handle given);
 
-// A copy of an array, or of what NumPy makes one of. Numbers and lists take
-// `dtype` if it is set.
+// Returns a copy of an array, or of an object that NumPy converts to one.
+// Numbers and lists take `dtype` if it is set.
 Tensor TensorOf(py::handle given, std::optional<DType> dtype = std::nullopt);
 
-// The same for whole numbers, as i32 or i64.
+// The same for integers, as i32 or i64.
 Tensor IndicesOf(py::handle given);
 
-// belay.FixedShards, MinSize or MaxSize, or a function of the program.
+// Converts belay.FixedShards, MinSize or MaxSize, or a function of the program.
 Partitioner PartitionerOf(py::handle given);
 
 UpdateOp UpdateOpNamed(py::handle name);
 
-// The variable of a belay.ShardedVariable; null if it is something else.
+// Returns the variable of a belay.ShardedVariable; null for any other object.
 ShardedVariable* VariableIn(py::handle value);
 
 }  // namespace belay::python

@@ -1,4 +1,4 @@
-// What the calls of a sharded variable take.
+// Converts the arguments of sharded variable calls.
 
 #include <array>
 #include <limits>
@@ -12,7 +12,7 @@
 namespace belay::python {
 namespace {
 
-// A whole number; beyond 64 bits the last one, which is past every axis.
+// Returns an integer, clipped to 64 bits; the limits are past every axis.
 int64_t Clipped(py::handle number) {
   const auto whole =
       py::reinterpret_steal<py::object>(PyNumber_Index(number.ptr()));

@@ -13,13 +13,13 @@
 namespace belay::python {
 namespace {
 
-// As isinstance, but fast for an object of this very class: a state may have
-// thousands of them.
+// Like isinstance, but fast if the object has exactly this class: a state may
+// have thousands of such objects.
 bool IsOf(py::handle value, py::handle type) {
   return py::type::handle_of(value).is(type) || py::isinstance(value, type);
 }
 
-// Where the value of a wrapper is.
+// Returns the name of the attribute that holds the value of a wrapper.
 const char* ValueName(py::handle wrapper) {
   const Wrappers& all = AllWrappers();
   const bool is_value = py::isinstance(wrapper, all.per_rank) ||
@@ -36,7 +36,7 @@ OtherRanks OtherRanksNamed(py::handle name) {
                text + "\"");
 }
 
-// Ghost cells: a number, or for each axis a number or a pair.
+// Reads ghost cells: a number, or for each axis a number or a pair.
 MemoryLayout GhostsOf(const PieceAttributes& piece, py::ssize_t num_axes) {
   MemoryLayout layout;
   const py::object& ghost = piece.ghost;
@@ -78,7 +78,7 @@ constexpr ArrayAccess kRowsAccess = {
           cell.bytes.resize(static_cast<size_t>(rows * cell.row_bytes));
         }};
 
-// A piece of a flat buffer: the shape of the array, or a box of it as
+// Reads a piece of a flat buffer: the shape of the array, or a box of it as
 // (global_shape, offset, shape).
 FlatPiece FlatPieceOf(py::handle name, py::handle form) {
   FlatPiece piece{.key = BytesOf(name)};
@@ -93,7 +93,8 @@ FlatPiece FlatPieceOf(py::handle name, py::handle form) {
   return piece;
 }
 
-// Its elements one behind the other; a copy if they are not.
+// Returns the array if it is dense and in native byte order, else a copy that
+// is.
 py::array DenseNative(const py::array& array) {
   const py::object native = array.dtype().attr("newbyteorder")("=");
   return py::module_::import("numpy")
@@ -138,7 +139,7 @@ PieceAttributes::PieceAttributes(py::handle piece) {
          names[next].is(py::handle(name))) {
     *values[next++] = py::reinterpret_borrow<py::object>(value);
   }
-  // In another order, which is slower to read.
+  // The attributes are in another order, which is slower to read.
   for (; next < kCount; ++next) {
     *values[next] = Attribute(piece, names[next]);
   }
@@ -199,7 +200,7 @@ py::object BoundState::RowsOf(RowsCell& cell) {
     py::module_::import("numpy").attr("copyto")(given, rows);
     return cell.target;
   }
-  if (number == 0) return rows;  // which only says the dtype
+  if (number == 0) return rows;  // the array only gives the dtype
   unfilled_.push_back("\"" + cell.key + "\" " +
                       (number == found ? "(is read-only)"
                                        : "(has " + std::to_string(number) +
@@ -251,7 +252,7 @@ BoundState::Node BoundState::BindWrapper(const std::string& key,
   } else {
     BindRowsById(key, value);
   }
-  // A piece is filled in place, so it is returned as it is.
+  // A piece is filled in place, so the wrapper itself is returned.
   if (is_cut) return CellNode(value, Node::Kind::kKept);
   node.items.emplace_back(py::object(), CellNode(value, Node::Kind::kCell));
   return node;
@@ -290,7 +291,8 @@ BoundState::Node BoundState::BindPieces(const std::string& key,
   return node;
 }
 
-// Two boxes of one array would be stored as two arrays, each with a hole.
+// Two boxes of one array in a list would be stored as two arrays, each with a
+// gap.
 void BoundState::RefuseListOfPieces(const std::string& key,
                                     const py::tuple& values) const {
   const auto& piece = AllWrappers().piece;

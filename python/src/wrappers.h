@@ -1,4 +1,5 @@
-// The classes of belay._values, which say how an array is cut over the ranks.
+// The classes of belay._values, which say how an array is partitioned over the
+// ranks.
 
 #ifndef BELAY_PYTHON_WRAPPERS_H_
 #define BELAY_PYTHON_WRAPPERS_H_
@@ -17,22 +18,22 @@ struct Wrappers {
 
 const Wrappers& AllWrappers();
 
-// The attributes of a belay.Piece. A state may have thousands of pieces, so
-// that their names are made once, and an object of this very class is asked for
-// its dict.
+// The attributes of a belay.Piece. A state may have thousands of pieces, so the
+// names are created only once, and for objects of exactly this class the
+// attributes are read from __dict__.
 struct PieceAttributes {
   explicit PieceAttributes(py::handle piece);
 
   py::object array, global_shape, offset, ghost, fill_ghosts, periodic, replica;
 };
 
-// Whether it is one of these.
+// Returns whether the value is one of these wrappers.
 bool IsWrapper(py::handle value);
 
 // Returns a copy of a wrapper that holds another value.
 py::object Rewrapped(const py::object& wrapper, const py::object& value);
 
-// Returns the rows that were restored, in a new array.
+// Returns the restored rows in a new array.
 py::object RowsArray(RowsCell& cell);
 
 }  // namespace belay::python

@@ -84,7 +84,8 @@ std::vector<KeyedValue> OwnKeys(const LiveGraph& live);
 State ListValues(const LiveGraph& live, const std::vector<KeyedValue>& values);
 
 // Calls `get` of every opaque state before a save, or `set` of those among
-// `values` after a restore. Errors: those that a function returned or threw.
+// `values` after a restore.
+// Errors: those that a function returned or threw.
 Status FetchOpaqueStates(LiveGraph& live);
 Status HandOverOpaqueStates(const LiveGraph& live,
                             const std::vector<KeyedValue>& values);

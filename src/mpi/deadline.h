@@ -63,7 +63,8 @@ class Deadline {
   // Waits until the requests, possibly none, are complete. Ends the process if
   // the time runs out. Ends all ranks if a rank has left without beginning the
   // latest collective. Every rank must call it equally often, so that all count
-  // the same agreements. Errors: Internal - MPI's text.
+  // the same agreements.
+  // Errors: Internal - MPI's text.
   Status Wait(MPI_Request& request);
   Status Wait(std::span<MPI_Request> requests);
 

@@ -42,7 +42,8 @@ class MpiFile {
   // control variable fbtl_posix_write_datasieving is 0. OpenForWrite requests
   // that, but Open MPI obeys only before the program's first open. Costs one
   // all-reduce, and 0.2 s at the first call if the environment does not select
-  // ROMIO. Collective; agreed. Errors: those in `mine`.
+  // ROMIO. Collective; agreed.
+  // Errors: those in `mine`.
   Agreed<MpiIoVerdict> Judge(CommContext& context,
                              const Status& mine = absl::OkStatus());
 

@@ -25,7 +25,8 @@ struct NodePlace {
 class SharedMemory {
  public:
   // Allocates and reserves parts of at least `bytes`. Collective; agreed. Same
-  // on all ranks: bytes. Errors: those of ErrnoStatus and of messages.
+  // on all ranks: bytes.
+  // Errors: those of ErrnoStatus and of messages.
   static Agreed<SharedMemory> Create(CommContext& context,
                                      const NodePlace& mine, int64_t bytes);
 

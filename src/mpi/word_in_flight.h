@@ -23,7 +23,8 @@ class WordInFlight {
 
   // Begins to reduce `word` with `merge`, which must be commutative. Requires
   // that no reduction is in flight. Collective, without agreement. Same on all
-  // ranks: merge. Errors: Internal - MPI's text.
+  // ranks: merge.
+  // Errors: Internal - MPI's text.
   Status Start(const Comm& comm, uint64_t word, MPI_User_function* merge);
 
   bool is_started() const;
@@ -34,7 +35,8 @@ class WordInFlight {
 
   // Waits for the reduced word and returns it. Ends the job after
   // `deadline_seconds`, with a message that names `operation`. Collective,
-  // without agreement. Errors: Internal.
+  // without agreement.
+  // Errors: Internal.
   StatusOr<uint64_t> Finish(const Comm& comm, double deadline_seconds,
                             const std::string& operation);
 

@@ -142,7 +142,8 @@ bool HasAtMost(int64_t limit, const Shape& chunk);
 //
 // The two choosers below return a shape of at most chunk_byte_size and less
 // than 4 GiB, with all lengths at least 1, inside the shard. The chunk of a
-// scalar is a scalar. Errors: those of MaxChunkElements.
+// scalar is a scalar.
+// Errors: those of MaxChunkElements.
 
 // Chooses as Orbax does: starting from the whole shard, it reduces the longest
 // axis to its next smaller divisor until the size fits. Axes that are cut

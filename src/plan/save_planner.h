@@ -55,7 +55,8 @@ struct SavePlanOptions {
 // The pieces of one task: at least one piece, possibly of several replicas.
 using TaskPieces = std::vector<ShardableTensor>;
 
-// Calls the policy for each task. Errors: those of ApplyPolicy.
+// Calls the policy for each task.
+// Errors: those of ApplyPolicy.
 StatusOr<std::vector<Grouping>> ApplyToTasks(
     const ShardingPolicy& policy, const std::vector<TaskPieces>& tasks);
 

@@ -98,7 +98,8 @@ struct PlacedArray {
 };
 
 // Returns the parts of the values that are not skipped. A string has no shape
-// and no box. Errors: those of RestoreValues.
+// and no box.
+// Errors: those of RestoreValues.
 StatusOr<std::vector<PlacedArray>> PlaceArrays(
     const std::vector<StoredArray>& stored,
     const std::vector<ArrayRestoreArgsFor>& args, int rank, int num_ranks);

@@ -170,7 +170,8 @@ struct IdBlock {
 };
 
 // Allocates the block of a rank. Returns a shard of that memory, which replaces
-// the program's shard. Errors: ResourceExhausted.
+// the program's shard.
+// Errors: ResourceExhausted.
 StatusOr<Shard> TakeBlock(int rank, int num_ranks, IdBlock& block);
 
 int64_t NumHolders(const IdBlock& block, int num_ranks);
@@ -260,7 +261,8 @@ RowRanksOfWindow RequestRows(const std::vector<IdBlock>& blocks,
                              const WantedIds& wanted, const IdWindow& window,
                              Messages& to);
 
-// Packs the rows that each rank has requested. Errors: those of FillBlocks.
+// Packs the rows that each rank has requested.
+// Errors: those of FillBlocks.
 Status AnswerRequests(const std::vector<std::span<std::byte>>& requests,
                       const BlocksByKey& by_key,
                       const std::vector<IdBlock>& blocks, Messages& to);

@@ -77,7 +77,7 @@ ModelSpec Divided(ModelSpec model, int64_t divisor) {
 
 namespace {
 
-// A field is fine, or this is what it should be.
+// Unset if a field is valid; otherwise what it should be.
 using Problem = std::optional<std::string>;
 
 std::optional<int64_t> FieldNumber(std::string_view text) {
@@ -90,7 +90,7 @@ std::optional<int64_t> FieldNumber(std::string_view text) {
   return value;
 }
 
-// "-" leaves `value` as it is.
+// "-" leaves `value` unchanged.
 template <typename T>
 Problem ParseNumber(std::string_view field, T& value) {
   if (field == "-") return std::nullopt;
@@ -114,7 +114,7 @@ Problem ParseList(std::string_view field, List& list) {
   return std::nullopt;
 }
 
-// The number of a layer or an expert, of which there are not that many.
+// Parses the number of a layer or an expert, which must be small.
 template <typename Number>
 Problem ParseCounted(std::string_view field, Number& number) {
   constexpr int64_t kMax = 1 << 20;
@@ -173,7 +173,7 @@ struct Column {
   Problem (*parse)(std::string_view field, TensorSpec& tensor);
 };
 
-// A column is read after those before it.
+// Columns are parsed in this order.
 constexpr Column kColumns[] = {
     {"name", true, [](auto f, auto& t) { return ParseText(f, t.name); }},
     {"dtype", true, ParseDTypeField},
@@ -200,7 +200,7 @@ constexpr Column kColumns[] = {
     {"optim", false, ParseOptimizer},
 };
 
-// Where each known column stands in the lines; -1: nowhere.
+// Position of each known column in the lines; -1: missing.
 using Positions = std::vector<int>;
 
 Status Mistake(std::string_view file, size_t line, std::string_view column,
@@ -238,14 +238,14 @@ StatusOr<Positions> ParseHead(std::string_view file,
   return positions;
 }
 
-// What is wrong with an axis, "" if nothing.
+// Returns what is wrong with an axis, or "".
 std::string AxisProblem(const TensorSpec& tensor, int32_t axis) {
   if (axis < static_cast<int32_t>(tensor.shape.size())) return "";
   return absl::StrFormat("no such axis (need less than %d, found %d)",
                          tensor.shape.size(), axis);
 }
 
-// What is wrong with the segments of an axis of that length, "" if nothing.
+// Returns what is wrong with the segments of an axis of that length, or "".
 std::string SegmentProblem(const TensorSpec& tensor, int64_t length) {
   if (tensor.tp_segments.empty()) return "";
   if (tensor.is_vocabulary)
@@ -265,7 +265,8 @@ std::string SegmentProblem(const TensorSpec& tensor, int64_t length) {
                          tensor.tp_axis, length, sum);
 }
 
-// Checks what columns say together. Returns the column and what is wrong.
+// Checks the columns against each other. Returns the column and what is wrong
+// with it.
 std::pair<std::string_view, std::string> CutProblem(const TensorSpec& tensor) {
   for (const auto& [name, axis] : {std::pair("tp_axis", tensor.tp_axis),
                                    std::pair("ep_axis", tensor.ep_axis),
@@ -311,7 +312,8 @@ StatusOr<TensorSpec> ParseLine(std::string_view file, size_t line,
   return tensor;
 }
 
-// Whether both are one tensor for all who hold a part of it.
+// True if both are partitioned in the same way, so that ranks can hold them as
+// one tensor.
 bool IsCutAs(const TensorSpec& a, const TensorSpec& b) {
   const auto cut = [](const TensorSpec& t) {
     return std::tie(t.dtype, t.shape, t.tp_axis, t.tp_unit, t.tp_max,
@@ -320,7 +322,8 @@ bool IsCutAs(const TensorSpec& a, const TensorSpec& b) {
   return cut(a) == cut(b);
 }
 
-// Checks each tensor that is tied to another one, and that names differ.
+// Checks each tensor that is tied to another one, and that all names are
+// distinct.
 Status CheckNames(std::string_view file, const ModelSpec& model) {
   absl::flat_hash_map<std::string_view, size_t> lines;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
@@ -354,7 +357,7 @@ StatusOr<ModelSpec> ParseModel(std::string_view file, std::string_view text) {
   std::vector<std::string_view> lines = Split(text, '\n');
   if (lines.back().empty()) lines.pop_back();
   if (lines.empty()) return Mistake(file, 1, "", "no column names");
-  // Of a table that was written on Windows.
+  // The table may have been written on Windows.
   for (std::string_view& line : lines) {
     if (line.ends_with('\r')) line.remove_suffix(1);
   }

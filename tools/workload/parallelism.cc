@@ -29,7 +29,7 @@ Status Mistake(std::string_view text, const std::string& cause) {
       absl::StrFormat("parse parallelism \"%s\": %s", AbslView(text), cause));
 }
 
-// Reads one number, all of it. Returns -1 if it is none.
+// Parses a whole text as a number. Returns -1 if it is not a number.
 int64_t DegreeOf(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] =
@@ -144,7 +144,7 @@ Status Mistake(const ModelSpec& model, const Parallelism& parallelism,
                                         ToString(parallelism), ": ", cause));
 }
 
-// Checks the tensor-parallel cut of one tensor. Returns "" if it fits.
+// Checks the tensor-parallel split of one tensor. Returns "" if it fits.
 std::string TpProblem(const TensorSpec& tensor, int64_t tp) {
   if (tensor.tp_axis < 0 || tp == 1) return "";
   if (tensor.tp_max > 0 && tp > tensor.tp_max) {

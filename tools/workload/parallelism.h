@@ -1,4 +1,5 @@
-// Parallelism: into how many parts a training job cuts its model in each way.
+// Parallelism: the number of parts into which a training job splits its model,
+// for each kind of parallelism.
 
 #ifndef BELAY_WORKLOAD_PARALLELISM_H_
 #define BELAY_WORKLOAD_PARALLELISM_H_
@@ -26,20 +27,20 @@ struct Parallelism {
   friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
 
-// The most ranks that are simulated.
+// The maximum number of simulated ranks.
 inline constexpr int64_t kMaxRanks = int64_t{1} << 20;
 
-// Reads "tp=8,pp=4,dp=16,zero=1"; what is not named is 1, and zero 0.
-// Errors: InvalidArgument - names the part that is wrong.
+// Parses "tp=8,pp=4,dp=16,zero=1". Degrees that are not named are 1; zero is 0.
+// Errors: InvalidArgument - names the wrong part.
 StatusOr<Parallelism> ParseParallelism(std::string_view text);
 
-// "tp=8,pp=4", without what is 1; "dp=1" if all is.
+// Returns "tp=8,pp=4", without degrees of 1; "dp=1" if all are 1.
 std::string ToString(const Parallelism& parallelism);
 
-// The coordinates of a rank. The ranks of a tensor-parallel group are
-// neighbours, then those of an FSDP group, then data-parallel ones, of which
-// the expert-parallel are neighbours, and those of a stage last: Megatron's
-// order, by which the groups that talk most share a node.
+// The coordinates of a rank. From the fastest-varying coordinate to the
+// slowest: tensor-parallel, FSDP, data-parallel (with expert-parallel ranks
+// adjacent), pipeline stage. This is Megatron's order, in which the groups that
+// communicate most share a node.
 struct RankPlace {
   int64_t tp = 0;
   int64_t fsdp = 0;
@@ -53,11 +54,11 @@ struct RankPlace {
 
 RankPlace PlaceOf(const Parallelism& parallelism, int64_t rank);
 
-// Fit: whether the degrees of a parallelism can cut a model.
+// Fit: checks whether a model can be split with the degrees of a parallelism.
 
 // Checks that the degrees fit the model.
-// Errors: InvalidArgument - more ranks than units, layers or experts to cut, or
-//   a number that does not divide; names the tensor.
+// Errors: InvalidArgument - more ranks than units, layers or experts to split,
+//   or a number that does not divide evenly; names the tensor.
 Status CheckFit(const ModelSpec& model, const Parallelism& parallelism);
 
 }  // namespace belay

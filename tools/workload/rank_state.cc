@@ -16,20 +16,20 @@
 namespace belay {
 namespace {
 
-// The part of [0, units) that has the number `index` of `parts`.
+// Returns part number `index` of `parts` parts of [0, units).
 std::pair<int64_t, int64_t> EvenPart(int64_t units, int64_t parts,
                                      int64_t index) {
   return {units * index / parts, units * (index + 1) / parts};
 }
 
-// Into how many parts TP cuts a tensor.
+// Returns the number of parts into which TP splits a tensor.
 int64_t TensorParts(const TensorSpec& tensor, const Parallelism& parallelism) {
   if (tensor.tp_axis < 0) return 1;
   return tensor.tp_max == 0 ? parallelism.tp
                             : std::min(parallelism.tp, tensor.tp_max);
 }
 
-// Cuts an axis of `box` to [begin, end) of its length.
+// Restricts an axis of `box` to [begin, end) of its length.
 Box Cut(Box box, int64_t axis, int64_t begin, int64_t end) {
   box.offset[axis] += begin;
   box.shape[axis] = end - begin;
@@ -55,7 +55,7 @@ std::vector<Box> CutByTp(const TensorSpec& tensor, const Box& box,
   return boxes;
 }
 
-// Cuts boxes that are stacked along tp_axis.
+// Splits boxes that are stacked along tp_axis.
 std::vector<Box> CutByFsdp(const TensorSpec& tensor,
                            const std::vector<Box>& boxes, int64_t parts,
                            int64_t index) {
@@ -136,7 +136,7 @@ DataPart DataPartOf(bool of_experts, const Parallelism& parallelism,
 
 namespace {
 
-// Vocabularies as a run with so many TP ranks has them.
+// Returns the model with vocabularies padded to a multiple of `multiple`.
 ModelSpec Padded(ModelSpec model, int64_t multiple) {
   if (multiple <= 1) return model;
   for (TensorSpec& tensor : model.tensors) {
@@ -147,7 +147,7 @@ ModelSpec Padded(ModelSpec model, int64_t multiple) {
   return model;
 }
 
-// A kind of value that is kept for a tensor.
+// A kind of value that is stored for a tensor.
 struct Kept {
   const char* prefix;
   std::optional<DType> dtype;  // unset: that of the tensor
@@ -156,8 +156,9 @@ constexpr Kept kMaster = {"optimizer/master/", DType::kF32};
 constexpr Kept kMoments[] = {{"optimizer/exp_avg/", DType::kF32},
                              {"optimizer/exp_avg_sq/", DType::kF32}};
 
-// The values of an optimizer that one TP, PP and EP rank has, end to end; those
-// of experts apart. All of them are f32, so it is the same for each kind.
+// The optimizer values of one TP, PP and EP rank, concatenated; those of
+// experts are in a separate buffer. All are f32, so the layout is the same for
+// each kind of value.
 struct Buffer {
   std::vector<FlatPiece> pieces;
   std::vector<const TensorSpec*> tensors;                // of each piece
@@ -198,8 +199,8 @@ class StateMaker {
     return tensor.tied_to.empty() ? tensor : *names_.at(tensor.tied_to);
   }
 
-  // Whether the ranks of this place hold a tensor of their own; what is tied
-  // to a tensor of the same stage is that tensor.
+  // True if the ranks at this place hold the tensor separately. A tensor that
+  // is tied to a tensor of the same stage is that tensor.
   bool HasOwn(const TensorSpec& tensor, const RankPlace& place) const {
     if (!IsHeld(model_, tensor, parallelism_, place)) return false;
     return tensor.tied_to.empty() ||
@@ -212,13 +213,13 @@ class StateMaker {
            (kept.prefix != kMaster.prefix || tensor.dtype != DType::kF32);
   }
 
-  // Tells copies apart that are held by other stages and TP ranks; 0 is first.
+  // Numbers the copies that different stages and TP ranks hold, from 0.
   int64_t CopyOf(const TensorSpec& tensor, const RankPlace& place) const {
     const int64_t copies = TensorCopies(tensor, parallelism_);
     return (tensor.tied_to.empty() ? 0 : copies) + place.tp % copies;
   }
 
-  // Tells all copies apart.
+  // Numbers all copies.
   int64_t ReplicaOf(const TensorSpec& tensor) const {
     const DataPart data = DataPartOf(IsOfExperts(tensor), parallelism_, place_);
     int64_t replica = CopyOf(tensor, place_) * data.parts + data.index;
@@ -253,7 +254,7 @@ class StateMaker {
     }
   }
 
-  // The buffer of the ranks with these TP, PP and EP coordinates.
+  // Returns the buffer of the ranks with these TP, PP and EP coordinates.
   const Buffer& BufferOf(const RankPlace& place, bool of_experts) {
     Buffer& buffer =
         buffers_[{place.pp, place.ep(parallelism_), place.tp, of_experts}];
@@ -264,7 +265,7 @@ class StateMaker {
         continue;
       }
       const TensorSpec& stored = Stored(tensor);
-      // A copy is found by the tensor that it is a copy of.
+      // Copies are found by the tensor that they are copies of.
       buffer.first.try_emplace(&stored, buffer.pieces.size());
       for (Box& box : BoxesOfTensor(tensor, parallelism_, place)) {
         const int64_t elements = NumElements(box.shape);
@@ -280,7 +281,7 @@ class StateMaker {
     return buffer;
   }
 
-  // The range of a buffer that this rank holds.
+  // Returns the range of a buffer that this rank holds.
   std::pair<int64_t, int64_t> FindNumberRange(const Buffer& buffer,
                                               bool of_experts) const {
     const DataPart data = DataPartOf(of_experts, parallelism_, place_);
@@ -289,7 +290,8 @@ class StateMaker {
     return {begin, std::min(begin + part, buffer.elements)};
   }
 
-  // The elements of a piece in the range of this rank, counted in the piece.
+  // Returns the elements of a piece that are in this rank's range, relative to
+  // the piece.
   std::pair<int64_t, int64_t> PartOf(const Buffer& buffer, size_t piece,
                                      bool of_experts) const {
     const auto [begin, end] = FindNumberRange(buffer, of_experts);
@@ -299,7 +301,8 @@ class StateMaker {
             std::clamp<int64_t>(end - *flat.begin, 0, elements)};
   }
 
-  // Whether the first holder of a tensor cuts it where this rank does.
+  // True if the first holder of a tensor splits it at the same positions as
+  // this rank.
   bool IsCutAlike(const Buffer& buffer, size_t piece, bool of_experts) {
     const TensorSpec& tensor = *buffer.tensors[piece];
     RankPlace first = place_;
@@ -314,7 +317,7 @@ class StateMaker {
   void AddRange(const Kept& kept, bool of_experts, RankShards& state) {
     const Buffer& buffer = BufferOf(place_, of_experts);
     const auto [begin, end] = FindNumberRange(buffer, of_experts);
-    // Its pieces are sound and in order.
+    // The pieces are valid and in order.
     StatusOr<std::vector<FlatBox>> boxes =
         BoxesOfFlatRange(buffer.pieces, begin, end);
     for (FlatBox& flat : *boxes) {
@@ -338,7 +341,7 @@ class StateMaker {
   const StateOptions options_;
   absl::flat_hash_map<std::string, const TensorSpec*> names_;
   RankPlace place_;
-  // By PP, EP and TP coordinate, and whether it is that of experts. References
+  // By PP, EP and TP coordinate, and true for buffers of experts. References
   // stay valid.
   std::map<std::tuple<int64_t, int64_t, int64_t, bool>, Buffer> buffers_;
 };

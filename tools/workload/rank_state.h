@@ -1,4 +1,5 @@
-// Tensor cuts: which boxes of one tensor a rank holds, and as which copy.
+// Tensor parts: which boxes of one tensor a rank holds, and which copy they
+// are.
 
 #ifndef BELAY_WORKLOAD_RANK_STATE_H_
 #define BELAY_WORKLOAD_RANK_STATE_H_
@@ -14,30 +15,32 @@
 
 namespace belay {
 
-// Whether a tensor belongs to experts, and is no copy on the ranks of EP.
+// True if a tensor belongs to experts, so that EP ranks do not hold copies of
+// it.
 bool IsOfExperts(const TensorSpec& tensor);
 
-// The pipeline stage that holds it.
+// Returns the pipeline stage that holds the tensor.
 int64_t StageOfTensor(const ModelSpec& model, const TensorSpec& tensor,
                       const Parallelism& parallelism);
 
-// Whether the ranks with these coordinates hold some of it; a tensor that is
-// tied counts as well.
+// True if the ranks with these coordinates hold a part of the tensor, including
+// a tied tensor.
 bool IsHeld(const ModelSpec& model, const TensorSpec& tensor,
             const Parallelism& parallelism, const RankPlace& place);
 
-// The boxes of a tensor that a rank holds, in the order in which they lie end
-// to end: one for each segment, empty ones left out. Requires a parallelism
-// that fits.
+// Returns the boxes of a tensor that a rank holds, in the order in which they
+// are concatenated: one for each segment, without empty ones. Requires a
+// parallelism that fits.
 std::vector<Box> BoxesOfTensor(const TensorSpec& tensor,
                                const Parallelism& parallelism,
                                const RankPlace& place);
 
-// How many TP ranks hold the same part of a tensor: neighbours.
+// Returns how many TP ranks, which are adjacent, hold the same part of a
+// tensor.
 int64_t TensorCopies(const TensorSpec& tensor, const Parallelism& parallelism);
 
-// The number of ranks that split what data-parallel copies have in common, and
-// the number of this rank among them.
+// The number of ranks that split the common data of data-parallel copies, and
+// the index of this rank among them.
 struct DataPart {
   int64_t parts = 1;
   int64_t index = 0;
@@ -45,10 +48,10 @@ struct DataPart {
 DataPart DataPartOf(bool of_experts, const Parallelism& parallelism,
                     const RankPlace& place);
 
-// Rank states: what each rank of a training job holds of a model and of the
-// state of AdamW, as shards without values.
+// Rank states: the parts of a model and of AdamW's state that each rank of a
+// training job holds, as shards without values.
 //
-// A tensor is stored under "model/" and its name, what AdamW keeps of it under
+// A tensor is stored under "model/" and its name, its AdamW state under
 // "optimizer/exp_avg/", "optimizer/exp_avg_sq/" and, if the tensor is not f32,
 // "optimizer/master/", all f32, and one counter under "optimizer/step".
 //
@@ -66,22 +69,23 @@ DataPart DataPartOf(bool of_experts, const Parallelism& parallelism,
 struct StateOptions {
   bool adamw = true;
   int64_t ranks_per_node = 8;
-  // Vocabularies are padded to a multiple of this for each TP rank, as Megatron
-  // does with 128; 0: not at all.
+  // Vocabularies are padded to a multiple of this for each TP rank (Megatron
+  // uses 128); 0: no padding.
   int64_t pad_vocabulary = 0;
-  // Under ZeRO two ranks that hold copies may cut them in different places.
-  // Then only the first of them lists them for a save. A restore wants all.
+  // Under ZeRO, two ranks that hold copies may split them at different
+  // positions. Then only the first rank lists them for a save. A restore needs
+  // all.
   bool all_copies = false;
 };
 
-// What each rank holds, by rank.
+// Returns the shards of each rank, by rank.
 // Errors: those of CheckFit.
 StatusOr<std::vector<RankShards>> RankStates(const ModelSpec& model,
                                              const Parallelism& parallelism,
                                              const StateOptions& options = {});
 
-// What one rank holds. Errors: those of CheckFit, and OutOfRange - no such
-// rank.
+// Returns the shards of one rank.
+// Errors: those of CheckFit; OutOfRange - no such rank.
 StatusOr<RankShards> RankState(const ModelSpec& model,
                                const Parallelism& parallelism, int64_t rank,
                                const StateOptions& options = {});

@@ -27,7 +27,7 @@
 namespace belay {
 namespace {
 
-// The names of all models that are there, for messages.
+// Returns the names of all existing models, for messages.
 std::string KnownModels(const std::vector<std::string>& folders) {
   std::vector<std::string> names;
   std::error_code ignored;
@@ -135,7 +135,7 @@ int64_t BytesOf(const Box& box, DType dtype) {
   return NumElements(box.shape) * IoElementSize(dtype);
 }
 
-// Runs of a file that hold a part of one of its extents.
+// Returns the number of runs in a file that hold a part of one of its extents.
 int64_t RunsOf(const Box& box, const Extent& extent) {
   return CountRuns(box, box, extent.box);
 }
@@ -153,7 +153,7 @@ void CountWrites(const SavePlan& plan, SimulatedSave& result) {
 
 void CountMessages(const std::vector<std::string>& messages,
                    SimulatedSave& result) {
-  // What rank 0 tells itself stays where it is.
+  // Rank 0 sends no message to itself.
   for (size_t rank = 1; rank < messages.size(); ++rank) {
     ++result.planning_messages;
     result.planning_bytes += std::ssize(messages[rank]);
@@ -168,8 +168,8 @@ void CountOrders(const SavePlan& plan, SimulatedSave& result) {
   CountMessages(orders, result);
 }
 
-// Takes what is padded in one of two runs out of the wanted boxes: only what
-// both shapes have in common is read.
+// Removes padding from the wanted boxes: only elements that exist in both
+// shapes are read.
 void WantAsStored(const SavedCheckpoint& saved,
                   std::vector<RankShards>& wanted) {
   absl::flat_hash_map<std::string_view, const Shape*> shapes;

@@ -54,13 +54,14 @@ Box WholeBox(const Shape& shape);
 // Returns whether the box holds no element. Local.
 bool IsEmpty(const Box& box);
 
-// Checks that `box` lies inside an array of that shape. Local.
-// Errors: InvalidArgument - another number of axes, or a negative number;
+// Checks that `box` is inside an array of that shape. Local.
+// Errors: InvalidArgument - a different number of axes, or a negative number;
 //   OutOfRange - the box reaches past an axis; names axis, needed and found.
 Status CheckBox(const Box& box, const Shape& shape);
 
-// Returns the common part of two boxes, or nothing if it is empty. Scalars
-// intersect in the scalar box. Both have the same number of axes. Local.
+// Returns the intersection of two boxes, or nothing if it is empty. Two scalar
+// boxes intersect in the scalar box. Both boxes must have the same number of
+// axes. Local.
 std::optional<Box> Intersect(const Box& a, const Box& b);
 
 // Returns whether `outer` contains every element of `inner`. Local.
@@ -83,7 +84,8 @@ std::string FormatSliceSpec(const Shape& full_shape, const Box& box);
 // Parses a slice-spec string. An axis may also be "-", the whole axis. A length
 // of 0 is allowed. Outer blanks are ignored. Local.
 // Errors: InvalidArgument - not of that form, a number that is negative or too
-//   large, or another number of axes; OutOfRange - the box exceeds its shape.
+//   large, or different numbers of axes; OutOfRange - the box exceeds its
+//   shape.
 StatusOr<SliceSpec> ParseSliceSpec(std::string_view text);
 
 }  // namespace belay

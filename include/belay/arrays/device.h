@@ -14,7 +14,7 @@
 
 namespace belay {
 
-// A device, every part optional. Unset parts print nothing.
+// A device. Every part is optional; unset parts are not printed.
 struct DeviceSpec {
   std::optional<std::string> job;
   std::optional<int> replica;
@@ -33,7 +33,7 @@ inline constexpr std::string_view kDefaultJob = "belay";
 std::string DeviceText(const DeviceSpec& device);
 
 // Parses a device name: the canonical form, or the short forms "/cpu:0",
-// "gpu:3", "/GPU". If a part is given twice, the last one counts. Local.
+// "gpu:3", "/GPU". If a part is given twice, the last one is used. Local.
 // Errors: InvalidArgument - an unknown part, two device types, a number that
 //   is not a non-negative int, an empty job.
 StatusOr<DeviceSpec> ParseDevice(std::string_view text);

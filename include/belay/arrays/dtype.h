@@ -39,20 +39,21 @@ enum class DType : uint8_t {
   kString = 18,  // one byte string of any length; always a scalar
 };
 
-// Returns the bytes of one element, 0 for kString. Local.
+// Returns the size of one element in bytes; 0 for kString. Local.
 int64_t DTypeSize(DType dtype);
 
 // Returns the lower-case name, such as "f32", "bf16" or "string". Local.
 std::string_view DTypeName(DType dtype);
 
-// Returns the type of that name, "f32", or in NumPy and PyTorch, "float32". Local.
+// Returns the type of that name, such as "f32", or "float32" as in NumPy and
+// PyTorch. Local.
 // Errors: InvalidArgument - unknown name; the message lists the known ones.
 StatusOr<DType> ParseDType(std::string_view name);
 
 // Returns whether `value` is the number of a known type. Local.
 bool IsKnownDType(uint8_t value);
 
-// These hold the bits of types that C++20 does not have. No arithmetic.
+// Hold the bits of types that C++20 does not have. They have no arithmetic.
 struct Float16 {
   uint16_t bits;
 };
@@ -77,13 +78,13 @@ concept Element = ((std::is_arithmetic_v<T> || std::is_enum_v<T>)&&sizeof(T) <=
                   std::same_as<T, std::complex<float>> ||
                   std::same_as<T, std::complex<double>>;
 
-// Whether the elements of a range are const.
+// True if the elements of a range are const.
 template <typename T>
 inline constexpr bool kHasConstElements =
     std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<T>>>;
 
-// std::vector<float>, std::array<int, 3>, std::span<const double>, bool[4]; no
-// strings, such as "abc".
+// Such as std::vector<float>, std::array<int, 3>, std::span<const double> and
+// bool[4], but not strings such as "abc".
 template <typename T>
 concept ElementRange =
     std::ranges::contiguous_range<T> && std::ranges::sized_range<T> &&
@@ -119,7 +120,7 @@ constexpr DType DTypeOf() {
   } else if constexpr (std::is_same_v<T, std::string>) {
     return DType::kString;
   } else if constexpr (std::is_enum_v<T>) {
-    return DTypeOf<std::underlying_type_t<T>>();  // std::byte is one, too
+    return DTypeOf<std::underlying_type_t<T>>();  // also std::byte
   } else {
     static_assert(std::is_integral_v<T> && sizeof(T) <= 8,
                   "belay has no DType for this C++ type");

@@ -47,7 +47,7 @@ struct StructField {
   int64_t offset = 0;  // bytes from the start of the struct
 };
 
-// How a struct lies in memory, and how it is stored.
+// How a struct is laid out in memory, and how it is stored.
 struct StructLayout {
   // Bytes that are contiguous in memory and in the stored struct.
   struct Part {
@@ -61,11 +61,11 @@ struct StructLayout {
   int64_t bytes = 0;  // of the program's struct
   int64_t stored_bytes = 0;
   std::vector<Part> parts;  // ascending by `stored`
-  std::string problem;      // what is wrong with the fields, or ""
+  std::string problem;      // an error in the fields, or ""
 };
 
-// How rows of T are stored. Programs specialize it for their own structs, with
-// FieldsOf or StoredAsBytes.
+// Says how rows of T are stored. Programs specialize it for their own structs,
+// with FieldsOf or StoredAsBytes.
 template <typename T>
 struct RowType {};
 
@@ -80,7 +80,7 @@ concept StructRow = std::is_class_v<T> && requires {
   { RowType<T>::Fields() } -> std::same_as<FieldsOf<T>>;
 };
 
-// For this header alone: how fields are found.
+// Implementation details: how the fields are found.
 namespace fields {
 
 // Returns the layout of a struct of `bytes` bytes with these fields. Local.
@@ -200,7 +200,7 @@ class FieldsOf {
   std::shared_ptr<const StructLayout> layout_;
 };
 
-// A struct that is stored as its bytes, which only the program can read:
+// For a struct that is stored as its bytes, which only the program can read:
 //
 //   template <>
 //   struct belay::RowType<Cell> : belay::StoredAsBytes<Cell> {};

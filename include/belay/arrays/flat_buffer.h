@@ -1,11 +1,11 @@
-// Flat buffers: arrays, or pieces of them, concatenated in one buffer of which
-// each rank holds a range.
+// Flat buffers: arrays, or pieces of arrays, concatenated in one buffer. Each
+// rank holds a range of it.
 //
 // ZeRO-1 stores optimizer state this way, and FSDP1 the parameters of a layer.
 // A range may begin and end within a row, so the part of an array that a rank
 // holds is not a box. It consists of at most 2 * ndim - 1 boxes, whose elements
-// are consecutive in the buffer. Each rank lists its boxes in place, and no
-// value is communicated:
+// are consecutive in the buffer. Each rank lists its boxes where they are in
+// memory, and no values are communicated:
 //
 //   const std::vector<belay::FlatPiece> pieces = {
 //       {.key = "w", .global_shape = {300, 40}}, {.key = "b", ...}};
@@ -25,7 +25,7 @@
 
 namespace belay {
 
-// A piece of an array as it lies in a flat buffer: dense and row-major.
+// A piece of an array in a flat buffer, where it is dense and row-major.
 struct FlatPiece {
   std::string key;
   Shape global_shape;
@@ -36,7 +36,7 @@ struct FlatPiece {
   int64_t replica = 0;  // as in Shard
 };
 
-// A box of a piece whose elements all lie in a range of the buffer.
+// A box of a piece whose elements are all in a range of the buffer.
 struct FlatBox {
   size_t piece = 0;
   Box box;
@@ -47,12 +47,12 @@ struct FlatBox {
 
 // Returns the elements [begin, end) of `box`, counted row-major, as the fewest
 // boxes, ascending: at most 2 * ndim - 1, one for a scalar. Requires that the
-// range lies in the box. Local.
+// range is inside the box. Local.
 std::vector<Box> BoxesOfRange(const Box& box, int64_t begin, int64_t end);
 
 // Returns the boxes of the pieces in the elements [begin, end) of their buffer,
-// ascending; each piece without elements occurs once. Gaps between pieces and
-// after the last one are padding. Local.
+// ascending; a piece without elements occurs exactly once. Gaps between pieces
+// and after the last one are padding. Local.
 // Errors: InvalidArgument, OutOfRange - the range is invalid; a piece is not a
 //   box of its array, begins before the end of the previous one, or ends past
 //   2^63.

@@ -42,7 +42,7 @@ constexpr int64_t ToIndexNumber(T number) {
   return static_cast<int64_t>(number);
 }
 
-// A number of a slice; unset: its default.
+// One of the numbers of a slice; unset means its default.
 class SliceNumber : public std::optional<int64_t> {
  public:
   constexpr SliceNumber() = default;
@@ -100,8 +100,8 @@ class IndexItem
   IndexItem(const Tensor* mask) : variant(mask) {}
 };
 
-// The items from left to right. Braces always list items: Index{n} is x[n], for
-// any type of n.
+// The items from left to right. Braces always enclose items: Index{n} is x[n],
+// whatever the type of n.
 class Index {
  public:
   // Selects everything.
@@ -136,13 +136,13 @@ StatusOr<Index> ParseIndex(std::string_view text);
 // Returns x[index] of a dense tensor. Local.
 // Errors: OutOfRange - an integer outside its axis, more items than axes;
 //   InvalidArgument - a step of 0, two ellipses, a tensor that is not a mask, a
-//   mask that is not the only item or has another shape.
+//   mask that is not the only item or has a wrong shape.
 StatusOr<Tensor> GetItem(const Tensor& x, const Index& index);
 
 // Assigns x[index] = value. The value is broadcast to the shape of x[index] as
 // in NumPy; its leading axes of length 1 are ignored. Local.
-// Errors: those of GetItem; InvalidArgument - another dtype, or a shape that
-//   does not broadcast. On an error `x` is unchanged.
+// Errors: those of GetItem; InvalidArgument - a different dtype, or a shape
+//   that does not broadcast. On an error `x` is unchanged.
 Status SetItem(Tensor& x, const Index& index, const Tensor& value);
 
 }  // namespace belay

@@ -1,7 +1,7 @@
 // A layout: how an array is partitioned over a mesh.
 //
-// Each array axis names the mesh axes that cut it, outermost first; an axis
-// that names none is whole on every rank. Mesh axes that no array axis names
+// Each array axis names the mesh axes that partition it, outermost first; an
+// axis that names none is not partitioned. Mesh axes that no array axis names
 // hold replicas. (DTensor's Layout, but with uneven sizes and several mesh axes
 // per array axis.)
 
@@ -20,7 +20,7 @@
 
 namespace belay {
 
-// For every array axis, the mesh axes that cut it.
+// For each array axis, the mesh axes that partition it.
 using LayoutAxes = std::vector<std::vector<std::string>>;
 
 // Value type, never invalid once created.
@@ -43,15 +43,16 @@ class Layout {
   // Returns the box that a rank holds. If an axis of length d is cut into n
   // parts, the first d % n parts are one longer; if d < n, the last parts are
   // empty. Local.
-  // Errors: InvalidArgument - another number of axes, no such rank, or a shape
-  //   that CheckedNumElements refuses.
+  // Errors: InvalidArgument - a shape with another number of axes, no such
+  //   rank, or a shape that CheckedNumElements refuses.
   StatusOr<Box> LocalBox(const Shape& global_shape, int rank) const;
 
   // Returns how many ranks hold the same piece. Local.
   int64_t NumReplicas() const;
 
   // Returns the replica number of this rank, from 0: its row-major position
-  // along the mesh axes that cut nothing. Local. Requires a rank of the mesh.
+  // along the mesh axes that partition nothing. Local. Requires a rank of the
+  // mesh.
   int64_t Replica(int rank) const;
 
   // Returns text such as "[x,-] on x=2,y=4"; an axis over several mesh axes
@@ -59,7 +60,7 @@ class Layout {
   std::string ToString() const;
 
   // Parses the text of ToString. Local.
-  // Errors: InvalidArgument - not such a text.
+  // Errors: InvalidArgument - not of that form.
   static StatusOr<Layout> Parse(std::string_view text);
 
   // Returns the same layout for another number of ranks. The mesh axes keep

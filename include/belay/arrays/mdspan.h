@@ -56,8 +56,8 @@ class MdspanHandler final : public Handler<V> {
     return absl::OkStatus();
   }
 
-  // A stored array of another shape is an error, unless the options of the
-  // restore allow it.
+  // A stored array with a different shape is an error, unless the options of
+  // the restore allow it.
   Status ListForRestore(V& view, const StoredValue&,
                         State& parts) const override {
     return ListForSave(view, parts);
@@ -73,7 +73,7 @@ class MdspanHandler final : public Handler<V> {
     return shape;
   }
 
-  // A view that has none of these functions is assumed to be dense.
+  // A view without any of these functions is assumed to be dense.
   static Status CheckDense(const V& view, const Shape& shape) {
     if (NumElements(shape) == 0) return absl::OkStatus();
     if constexpr (requires { view.is_exhaustive(); }) {

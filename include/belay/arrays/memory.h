@@ -5,13 +5,13 @@
 //   u                                  // a container, such as a std::vector
 //   [&] { return std::span(p, n); }    // a function that says where they are
 //   std::span(p, n)                    // elements that stay where they are
-//   belay::AtAddress(p)                // the same, of a length that only the
+//   belay::AtAddress(p)                // the same, with a length that only the
 //                                      // program knows
 //
-// Each save and restore asks a container or a function anew, so a program may
-// swap two std::vectors or pointers between saves. What a container or a
-// function gives must keep the length that it had when it was added, which is
-// compared with its box. The length behind an address cannot be compared.
+// Each save and restore asks the container or the function again, so a program
+// may swap two std::vectors or pointers between saves. The elements must keep
+// the number that they had when they were added, which is checked against the
+// box. The number of elements at an address cannot be checked.
 
 #ifndef BELAY_ARRAYS_MEMORY_H_
 #define BELAY_ARRAYS_MEMORY_H_
@@ -31,12 +31,12 @@
 
 namespace belay {
 
-// Refuses, at compile time, borrowed objects that are gone when the save
-// begins.
+// Refuses, at compile time, to borrow objects that no longer exist when the
+// save begins.
 namespace tracking {
 
-// Refuses a T that does not last. For a forwarding reference T&&, the elements
-// last if T is not a temporary or is a view like std::span. Local.
+// Refuses a T that does not outlive the call. For a forwarding reference T&&,
+// the elements last if T is not a temporary or is a view like std::span. Local.
 template <typename T, bool kLasts = std::ranges::borrowed_range<T>>
 constexpr void RequireThatItLasts() {
   static_assert(kLasts,
@@ -45,15 +45,15 @@ constexpr void RequireThatItLasts() {
                 "std::span or AtAddress of a pointer");
 }
 
-// Whether a T is a view, such as a std::span: other elements may be assigned to
-// it while those that it shows stay where they are.
+// True if a T is a view, such as a std::span. A view may later refer to other
+// elements, while its current elements stay where they are.
 template <typename T>
 inline constexpr bool kIsView =
     std::ranges::borrowed_range<std::remove_cvref_t<T>> ||
     std::ranges::view<std::remove_cvref_t<T>>;
 
-// Refuses a view that has a name: nothing says whether its present elements are
-// meant, or those that it will show when they are saved. Local.
+// Refuses a named view: it is unclear whether its current elements are meant,
+// or those that it refers to at the time of the save. Local.
 template <typename T>
 constexpr void RequireThatItIsNoNamedView() {
   static_assert(!(std::is_lvalue_reference_v<T> && kIsView<T>),
@@ -80,8 +80,8 @@ struct ObjectId {
 
 // Returns the identity of an object. It includes the type because a member may
 // have the same address as its owner. For a class with virtual functions, it is
-// the identity of the complete object, whichever base it is seen through.
-// Local.
+// the identity of the complete object, even if `object` refers to one of its
+// bases. Local.
 template <typename T>
 ObjectId IdOf(const T& object) {
   if constexpr (std::is_polymorphic_v<T>) {
@@ -114,7 +114,7 @@ concept ResizableRange = ElementRange<T> && !std::ranges::view<T> &&
   range.resize(size_t{});
 };
 
-// Returns the elements that a range has now. Local.
+// Returns the current elements of a range. Local.
 template <ElementRange R>
 ArrayAccess::View ElementsOfRange(R&& range) {
   return {const_cast<void*>(static_cast<const void*>(std::ranges::data(range))),
@@ -143,7 +143,7 @@ template <typename P>
 concept ElementPointer = std::is_pointer_v<std::remove_cvref_t<P>> &&
     Element<std::remove_cv_t<std::remove_pointer_t<std::remove_cvref_t<P>>>>;
 
-// A function that returns the range in which the elements are now.
+// A function that returns the range that currently holds the elements.
 template <typename F>
 concept ElementFunction =
     std::is_class_v<std::remove_cvref_t<F>> && !ElementRange<F> &&
@@ -157,29 +157,30 @@ inline constexpr ArrayAccess kFunctionAccess = {
       return ElementsOfRange((*static_cast<F*>(object))());
     }};
 
-// The axis along which neighbouring elements are adjacent in memory.
+// The axis along which neighboring elements are adjacent in memory.
 enum class AxisOrder : uint8_t {
   kRowMajor,     // the last one, as in C
   kColumnMajor,  // the first one, as in Fortran
 };
 
-// How the elements of a box lie in memory that holds more than the box, or in
-// another order. All numbers count elements, one for each axis.
+// How the elements of a box are arranged in memory that holds more than the
+// box, or that has another order. All numbers are in elements, one for each
+// axis.
 //
 //   state.AddPiece("u", {rows, columns}, box, {u, {.before = {1, 1}}});
 //
 // A save reads only the box.
 struct MemoryLayout {
-  // Number of ghost cells around the box: `before` counts those with smaller
-  // indexes, which come first in memory, `after` those with larger ones. Empty
-  // `before`: none. Empty `after`: as many as `before`.
+  // Numbers of ghost cells around the box: `before` those with smaller indexes,
+  // which come first in memory, `after` those with larger indexes. An empty
+  // `before` means none; an empty `after` means the same as `before`.
   std::vector<int64_t> before = {};
   std::vector<int64_t> after = {};
-  // A restore also fills the ghost cells that lie inside the array: those that
-  // other ranks own are read from the checkpoint. Ghost cells outside the array
-  // stay unchanged.
+  // A restore also fills the ghost cells inside the array; cells that other
+  // ranks own are read from the checkpoint. Ghost cells outside the array stay
+  // unchanged.
   bool fill_ghosts = false;
-  // Flags the periodic axes: ghost cells past one end of the array are filled
+  // Flags the periodic axes: ghost cells beyond one end of the array are filled
   // from its other end. Empty: none.
   std::vector<bool> periodic = {};
   AxisOrder order = AxisOrder::kRowMajor;
@@ -230,15 +231,16 @@ struct Memory {
   int64_t size = -1;  // elements, -1 if not known
   ObjectId id;
   bool is_const = false;
-  // May be longer than its box: a built-in array, which is used like a pointer.
+  // True if the memory may be longer than its box: a built-in array, which is
+  // used like a pointer.
   bool may_be_longer = false;
   // The range that owns the elements, if it may move them; each save and
-  // restore looks up where they are. Null: the elements do not move.
+  // restore looks up their address. Null: the elements do not move.
   void* object = nullptr;
   const ArrayAccess* access = nullptr;
   // Null: dense and row-major.
   std::shared_ptr<const MemoryLayout> layout = nullptr;
-  // The function that `object` is, if it is one.
+  // Owns `object` if that is a function.
   std::shared_ptr<void> function = nullptr;
 
   // Returns the elements from this address on. Local.
@@ -251,7 +253,7 @@ struct Memory {
     memory.is_const = std::is_const_v<T>;
     return memory;
   }
-  // Returns the elements that a range has now. Local.
+  // Returns the current elements of a range. Local.
   template <ElementRange R>
   static Memory PresentOnly(R&& range) {
     const ArrayAccess::View view = ElementsOfRange(range);
@@ -280,8 +282,9 @@ struct Memory {
   }
 };
 
-// Returns the elements from this address on, which must stay where they are
-// while a State borrows them, whatever pointer or container showed them. Local.
+// Returns the elements from this address on. They must stay there while a State
+// borrows them, whatever happens to the pointer or container that the address
+// came from. Local.
 template <ElementPointer P>
 Memory AtAddress(P elements) {
   return Memory::AddressOnly(elements);

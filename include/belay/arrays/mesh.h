@@ -1,6 +1,6 @@
 // A mesh: ranks arranged in a grid with named axes.
 //
-// Rank r sits at the r-th grid point in row-major order: the last axis varies
+// Rank r is at the r-th grid point in row-major order: the last axis varies
 // fastest. (DTensor's Mesh, with device ids = ranks.)
 
 #ifndef BELAY_ARRAYS_MESH_H_

@@ -29,7 +29,7 @@ class Tensor {
 
   // Returns a tensor of these values. A single value may have no axes:
   // Of<float>({}, {42}). Local. Throws std::invalid_argument if the number of
-  // values differs from that of the shape.
+  // values does not match the shape.
   template <typename T>
   static Tensor Of(const Shape& shape, std::span<const T> values) {
     Tensor tensor(DTypeOf<T>(), shape);

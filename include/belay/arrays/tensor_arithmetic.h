@@ -61,13 +61,13 @@ class Operand {
   Number number_ = false;
 };
 
-// All functions of two operands:
+// All functions with two operands:
 // Errors: InvalidArgument - no operand is a tensor, the dtypes differ, the
 //   shapes do not broadcast, or a number does not fit the dtype: a fraction or
-//   a large number in an integer dtype, a truth value in any dtype but bool;
-//   Unimplemented - not defined for the dtype, as nothing is for f8.
+//   a large number in an integer dtype, a bool in any dtype but bool;
+//   Unimplemented - not defined for the dtype. No function is defined for f8.
 
-// For all dtypes but bool. Local.
+// Defined for all dtypes but bool. Local.
 StatusOr<Tensor> Add(const Operand& a, const Operand& b);
 StatusOr<Tensor> Subtract(const Operand& a, const Operand& b);
 StatusOr<Tensor> Multiply(const Operand& a, const Operand& b);
@@ -77,7 +77,7 @@ StatusOr<Tensor> Multiply(const Operand& a, const Operand& b);
 StatusOr<Tensor> Divide(const Operand& a, const Operand& b);
 
 // The quotient rounded down, and the remainder, which has the sign of b. For
-// integers and floating point. Local.
+// integers and floating-point numbers. Local.
 // Errors: InvalidArgument - an integer division by zero.
 StatusOr<Tensor> FloorDivide(const Operand& a, const Operand& b);
 StatusOr<Tensor> Modulo(const Operand& a, const Operand& b);

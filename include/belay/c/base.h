@@ -21,7 +21,7 @@ typedef struct belay_fields belay_fields;
 typedef struct belay_grouping belay_grouping;
 typedef struct belay_run belay_run;
 
-// What went wrong: the codes of absl::Status. docs/errors.md explains them.
+// Error codes, the same as those of absl::Status. docs/errors.md explains them.
 enum belay_code {
   BELAY_OK = 0,
   BELAY_CANCELLED = 1,
@@ -64,11 +64,12 @@ enum belay_dtype {
   BELAY_STRING = 18  // only as a result of belay_reader_describe
 };
 
-// What a rank gets of per-rank values that another number of ranks has saved.
+// What a rank gets if per-rank values were saved on a different number of
+// ranks.
 enum belay_other_ranks {
   BELAY_OTHER_RANKS_ERROR = 0,  // an error
   BELAY_OTHER_RANKS_EVEN = 1,   // all elements in rank order, split evenly
-  BELAY_OTHER_RANKS_FIRST = 2   // those of rank 0
+  BELAY_OTHER_RANKS_FIRST = 2   // the values of rank 0
 };
 
 // What a call has done that saves a step if it is due.
@@ -91,7 +92,7 @@ enum belay_outcome {
 
 // In place of a step number: the newest step.
 #define BELAY_LATEST_STEP INT64_MIN
-// As a result: no step. Real steps are not negative.
+// As a result: no step. Numbers of steps are never negative.
 #define BELAY_NO_STEP ((int64_t)-1)
 
 // --- Errors and versions ---
@@ -101,14 +102,15 @@ enum belay_outcome {
 // succeeds leaves it as it is.
 const char* belay_error_message(void);
 
-// From now on errors name boxes, shapes and axes as Fortran has them: the
-// fastest axis first, counted from 1, and boxes as sections. Local. For the
-// bindings of such languages.
+// Makes all later errors print boxes, shapes and axes as in Fortran: the
+// fastest axis first, indexes counted from 1, and boxes as array sections.
+// Local. For bindings of languages with this convention.
 void belay_use_fortran_axes(void);
 
 // Does nothing if the code is BELAY_OK. Otherwise prints it with the text of
 // the last error, and ends all ranks of the job with exit code 1. An error that
-// all ranks got is printed once. Local. For programs that cannot go on:
+// all ranks got is printed once. Local. For programs that cannot continue after
+// an error:
 //   belay_check(belay_save(comm, dir, step, state, NULL), __FILE__, __LINE__);
 // `file` may be null.
 void belay_check(int code, const char* file, int line);
@@ -128,13 +130,14 @@ enum belay_log_level {
   BELAY_LOG_ERROR = 3     // failed; the caller gets the same error
 };
 
-// Calls `sink` with each message of the level `least` and above, in place of
-// the previous sink. Local, for this process. A message has one or more lines,
-// without a final newline, and is safe to print on a terminal; its text is
-// valid during the call. A null `sink` restores the environment variable
-// BELAY_LOG. What all ranks know is logged by rank 0 only, in the thread that
-// called belay. `sink` must not call belay_set_log, MPI, or what is collective.
-// Errors: BELAY_INVALID_ARGUMENT - `least` is no belay_log_level.
+// Sets the function that is called with each message of level `least` and
+// above, in place of the previous one. Local, for this process. A message has
+// one or more lines, without a final newline, and is safe to print on a
+// terminal; its text is valid during the call. With a null `sink`, the
+// environment variable BELAY_LOG decides again. Messages about what all ranks
+// know are logged by rank 0 only, in the thread that called belay. `sink` must
+// not call belay_set_log, MPI, or a collective function.
+// Errors: BELAY_INVALID_ARGUMENT - `least` is not a belay_log_level.
 int belay_set_log(void (*sink)(void* context, int level, const char* message),
                   void* context, int least);
 

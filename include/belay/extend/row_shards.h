@@ -22,7 +22,7 @@
 
 namespace belay {
 
-// RowsOptions without T, as a Shard holds them.
+// RowsOptions without the type T, as stored in a Shard.
 struct RankRows {
   bool is_per_rank = false;  // each rank has its own value
   bool is_text = false;      // the bytes of a std::string
@@ -104,8 +104,8 @@ inline constexpr ArrayAccess kTextAccess = {
           static_cast<std::string*>(object)->resize(elements);
         }};
 
-// Returns a shard without a key: `elements` numbers at `data`, in rows of that
-// form unless `rank_rows` has another shape. Local.
+// Returns a shard without a key: `elements` numbers at `data`, in rows of this
+// form unless `rank_rows` has another row shape. Local.
 Shard ShardOf(const RowForm& form, void* data, int64_t elements,
               RankRows rank_rows);
 
@@ -147,7 +147,7 @@ Shard RowsOf(R& range,
   return rows::ShardOfRange(range, std::move(rank_rows));
 }
 
-// Returns the shard of rows with ids, without a key. Borrows both ranges; of a
+// Returns the shard of rows with ids, without a key. Borrows both ranges; for a
 // view such as a std::span, it borrows the elements. Local.
 template <IdRange Ids, RowRange R>
 Shard RowsByIdOf(const Ids& ids, R& rows, const IdOptions& options = {}) {
@@ -169,7 +169,7 @@ Shard RowsByIdOf(const Ids& ids, R& rows, const IdOptions& options = {}) {
   return rows::ShardOfRange(rows, std::move(rank_rows));
 }
 
-// Returns the shard of a value that this rank has of its own, without a key: a
+// Returns the shard of a value that is separate on each rank, without a key: a
 // number, a range of rows, or a std::string, whose bytes are stored. Local.
 template <typename T>
 Shard PerRankOf(T& value, const PerRankOptions& options = {}) {

@@ -21,8 +21,8 @@ namespace belay {
 struct RankRows;
 struct StructLayout;
 
-// Cells around the box of a shard that also lie in its memory and that a
-// restore fills, for each axis.
+// Cells around the box of a shard that are also in its memory and that a
+// restore fills: their numbers for each axis.
 struct GhostCells {
   Shape before;
   Shape after;
@@ -59,7 +59,7 @@ struct Shard {
   const ArrayAccess* access = nullptr;
   // -1: the object holds the whole array and has its shape. Otherwise: the
   // number of elements that the object had when it was added and must still
-  // have; those of `box` begin after `object_offset` others.
+  // have; the elements of `box` begin at index `object_offset`.
   int64_t object_elements = -1;
   int64_t object_offset = 0;
   // The rows of this rank: `global_shape` and `box` describe only these; the

@@ -1,5 +1,5 @@
-// Adding to a State what its own functions do not: for handlers, and for code
-// that lists the values of other libraries.
+// Adds values to a State that its member functions cannot add: for handlers,
+// and for code that lists the values of other libraries.
 
 #ifndef BELAY_EXTEND_STATE_H_
 #define BELAY_EXTEND_STATE_H_
@@ -15,11 +15,11 @@
 
 namespace belay {
 
-// Adds a shard as it is. Save sets the unset parts of its device. Local.
+// Adds a shard unchanged. Save sets the unset parts of its device. Local.
 void AddShard(State& state, Shard shard);
 
-// Adds a value for the handler of its type. If the registry has none, `handler`
-// stores it; may be null. Local.
+// Adds a value that the handler of its type stores. If the registry has none
+// for the type, `handler` is used; it may be null. Local.
 void AddValue(State& state, std::string_view key, const ValueRef& value,
               TypeHandlerPtr handler);
 
@@ -41,9 +41,9 @@ T& Owned(const State& state, size_t number) {
   return *static_cast<T*>(state.kept_.at(number).get());
 }
 
-// Changes where the elements of state.shards()[number] begin, the ghost cells
-// before them included: for memory that was added by its address, and that
-// lies elsewhere now. Local.
+// Changes the address of the elements of state.shards()[number]. `begin`
+// includes the ghost cells before them. For memory that was added by its
+// address and has moved. Local.
 void SetAddress(State& state, size_t number, void* begin);
 
 }  // namespace belay

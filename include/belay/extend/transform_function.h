@@ -22,10 +22,10 @@ struct ArrayForm {
 };
 
 // A function of arrays that a program defines. It must be pure: no element may
-// depend on which boxes ranks request or how they are cut. Its functions may be
-// called on some ranks only, and from several threads. An error that they
-// return, or an exception that they throw, becomes the error of the restore, on
-// all ranks.
+// depend on which boxes ranks request or how the array is partitioned. Its
+// functions may be called on only some ranks, and from several threads. An
+// error that they return, or an exception that they throw, becomes the error of
+// the restore, on all ranks.
 class TransformFunction {
  public:
   virtual ~TransformFunction() = default;

@@ -53,14 +53,14 @@ struct ValuePart {
   friend bool operator==(const ValuePart&, const ValuePart&) = default;
 };
 
-// The typestrs of stored arrays that need no handler. "group" is that of arrays
-// below a key about which the checkpoint records nothing more.
+// The typestrs of stored arrays that need no handler. "group" is for arrays
+// below a key about which the checkpoint records nothing else.
 inline constexpr std::string_view kScalarTypestr = "scalar";
 inline constexpr std::string_view kArrayTypestr = "array";
 inline constexpr std::string_view kStringTypestr = "string";
 inline constexpr std::string_view kGroupTypestr = "group";
-// The typestrs of no value, of a map and of a list; the latter two may be
-// empty.
+// The typestrs of an absent value, of a map and of a list. Maps and lists may
+// be empty.
 inline constexpr std::string_view kNoneTypestr = "None";
 inline constexpr std::string_view kDictTypestr = "Dict";
 inline constexpr std::string_view kListTypestr = "List";
@@ -70,7 +70,7 @@ struct StoredValue {
   std::string key;
   std::string typestr;  // of the handler that stored it, or one of the above
   std::vector<ValuePart> parts;  // ascending by name
-  // Nested values that have a handler of their own, with their full keys.
+  // Nested values with their own handlers, under their full keys.
   std::vector<StoredValue> values;
 
   // Returns the part of that name, or null. Local.
@@ -79,8 +79,8 @@ struct StoredValue {
   friend bool operator==(const StoredValue&, const StoredValue&) = default;
 };
 
-// A borrowed value of the program and its C++ type. A const value can be saved,
-// which only reads it, but not restored.
+// A borrowed value of the program and its C++ type. A const value can be saved
+// but not restored.
 struct ValueRef {
   void* address = nullptr;
   std::type_index type = typeid(void);
@@ -100,7 +100,7 @@ ValueRef RefTo(T& object) {
           typeid(T), std::is_const_v<T>};
 }
 
-// Its functions may be called from several threads at once, for different
+// Its functions may be called from several threads concurrently, for different
 // values. An error that they return, or an exception that they throw, becomes
 // the error of the save or the restore, on all ranks. Local.
 class TypeHandler {
@@ -113,38 +113,39 @@ class TypeHandler {
 
   // Adds the parts of the value to `parts`, under keys relative to its own key;
   // "" is the value itself. Parts may be other values as well. Everything added
-  // is borrowed until the save returns; Own keeps objects alive that the
-  // handler makes.
+  // is borrowed until the save returns; Own keeps objects that the handler
+  // creates alive.
   virtual Status ListValueForSave(const ValueRef& value,
                                   State& parts) const = 0;
 
-  // Adds the stored parts that the restore must read. It may first make room in
-  // the value, whose size or partition may differ from that of the save.
+  // Adds the stored parts that the restore must read. It may first resize the
+  // value, whose size or partitioning may differ from that of the save.
   virtual Status ListValueForRestore(const ValueRef& value,
                                      const StoredValue& stored,
                                      State& parts) const = 0;
 
-  // Called when everything that was listed has been read. What it adds to
-  // `more` is read next, and then it is called again; `round` counts the calls,
-  // from 0. Owned<T>(more, i) (belay/extend/state.h) finds the objects that
-  // were kept for the value.
+  // Called when everything that was listed has been read. Parts that it adds to
+  // `more` are read next, and then it is called again; `round` counts the
+  // calls, from 0. Owned<T>(more, i) (belay/extend/state.h) returns the objects
+  // that were kept for the value.
   virtual Status ValueReceived(const ValueRef& value, const StoredValue& stored,
                                int round, State& more) const;
 
-  // Returns whether this handler can restore a value that is stored like this:
-  // by default, one with its own typestr, or arrays that had no handler.
+  // Returns whether this handler can restore this stored value: by default,
+  // true for its own typestr and for arrays that had no handler.
   virtual bool Accepts(const StoredValue& stored) const;
 
   // Rank 0 only. Called once for each save that stored a value with this
-  // handler, when all bytes are in `directory` and before it gets its final
-  // name. It may read the files there but must not change them. Files that it
-  // adds are not part of the checkpoint: nothing keeps or checks them.
+  // handler, when all bytes are in `directory` and before the directory gets
+  // its final name. It may read the files there but must not change them. Files
+  // that it adds are not part of the checkpoint: nothing keeps or checks them.
   virtual Status Finalize(const std::string& directory) const;
 
-  // Returns whether Finalize is to be called: by default true. Without one, a
-  // save in the background is committed by the thread that writes it, and
-  // MPI_Finalize can finish it (docs/async.md). belay's own handlers return
-  // false; a handler that does not override Finalize should, too.
+  // Returns whether Finalize must be called; true by default. If no handler
+  // needs it, a save in the background is committed by the thread that writes
+  // it, and MPI_Finalize can finish it (docs/async.md). belay's own handlers
+  // return false; a handler that does not override Finalize should do so as
+  // well.
   virtual bool HasFinalize() const;
 
   // Returns the bytes of all parts that this rank lists for a save.
@@ -192,7 +193,7 @@ class Handler : public TypeHandler {
 using TypeHandlerPtr = std::shared_ptr<const TypeHandler>;
 
 // Set this to true for a type of the standard library that belay has no handler
-// for, and that the program registers one for:
+// for, if the program registers one:
 //   template <>
 //   inline constexpr bool belay::kHasRegisteredHandler<std::set<int>> = true;
 template <typename T>
@@ -201,13 +202,13 @@ inline constexpr bool kHasRegisteredHandler = false;
 // Implementation details.
 namespace standard {
 
-// Returns whether a type is one of the standard library. Local.
+// Returns whether a type is from the standard library. Local.
 template <typename T>
 constexpr bool IsOfStd() {
   return std::string_view(__PRETTY_FUNCTION__).find("T = std::") !=
          std::string_view::npos;
 }
-// Returns whether a type is one of Eigen. Local.
+// Returns whether a type is from Eigen. Local.
 template <typename T>
 constexpr bool IsOfEigen() {
   return std::string_view(__PRETTY_FUNCTION__).find("T = Eigen::") !=
@@ -217,7 +218,8 @@ constexpr bool IsOfEigen() {
 }  // namespace standard
 
 // belay's own handler for a class template such as std::optional, used if the
-// registry has none. Any other type has to be one of the program's. Local.
+// registry has none. For other types, the program must register a handler.
+// Local.
 template <typename T>
 struct StandardHandler {
   static TypeHandlerPtr Get() {

@@ -3,7 +3,7 @@
 //   Status status = RegisterTypeHandler<Mask>(std::make_shared<MaskHandler>());
 //
 // There is one global registry. A save or a restore may use another one
-// (SaveOptions::handlers); then only its entries count.
+// (SaveOptions::handlers); then only its entries are used.
 //
 // Numbers, enums, strings, contiguous ranges of numbers, tensors and sharded
 // variables need no handler. An entry for such a type takes precedence.
@@ -30,11 +30,12 @@ namespace belay {
 struct HandlerTable;
 
 struct HandlerOptions {
-  // The types that the entry is for; empty: only its own. A handler for several
-  // types is a TypeHandler, which checks the type of each value.
+  // Returns whether the entry handles a type; empty: only its own type. A
+  // handler for several types is a TypeHandler, which checks the type of each
+  // value.
   std::function<bool(std::type_index)> accepts = {};
-  // Replace an existing entry of this type instead of refusing. Without
-  // `accepts`, the types of that entry stay the same.
+  // Replace an existing entry for this type instead of returning an error.
+  // Without `accepts`, the entry keeps its set of types.
   bool override_existing = false;
 };
 
@@ -54,8 +55,8 @@ HandlerEntry EntryFor(TypeHandlerPtr handler, HandlerOptions options = {}) {
 }
 
 // Entries in the order in which they were added; the first one for a type is
-// used. May be used by many threads at once: a save uses the entries that
-// existed when it began. Move only.
+// used. May be used by many threads at the same time: a save uses the entries
+// that existed when it began. Move only.
 class TypeHandlerRegistry {
  public:
   TypeHandlerRegistry();
@@ -63,14 +64,15 @@ class TypeHandlerRegistry {
   TypeHandlerRegistry(TypeHandlerRegistry&&) noexcept;
   TypeHandlerRegistry& operator=(TypeHandlerRegistry&&) noexcept;
 
-  // Appends an entry. Overriding replaces the entry of the same type. If the
-  // type is one of several of another entry, the new entry goes before that
-  // one, which stays for its other types. The replaced handler is no longer
-  // found by its typestr. Local. One handler may have several entries.
-  // Errors: AlreadyExists - an entry is for this type and is not overridden, or
-  //   another handler, or belay itself, has this typestr; InvalidArgument - the
-  //   handler is null, its typestr is empty or has a NUL byte, or `accepts`
-  //   refuses the type of the entry or throws.
+  // Appends an entry. With override_existing, it replaces the entry of the same
+  // type. If the type is one of several that another entry accepts, the new
+  // entry goes before that one, which stays in use for its other types. The
+  // replaced handler is no longer found by its typestr. Local. One handler may
+  // have several entries.
+  // Errors: AlreadyExists - there is an entry for this type and it is not
+  //   overridden, or another handler, or belay itself, uses this typestr;
+  //   InvalidArgument - the handler is null, its typestr is empty or has a NUL
+  //   byte, or `accepts` refuses the type of the entry or throws.
   Status Add(HandlerEntry entry);
   // The same. Local.
   template <typename T>
@@ -113,7 +115,7 @@ class TypeHandlerRegistry {
   std::unique_ptr<Impl> impl_;
 };
 
-// Returns a registry that has these entries and no others. Local.
+// Returns a registry with only these entries. Local.
 // Errors: those of Add.
 StatusOr<TypeHandlerRegistry> CreateTypeHandlerRegistry(
     std::initializer_list<HandlerEntry> entries);

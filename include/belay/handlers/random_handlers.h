@@ -3,9 +3,10 @@
 //   std::mt19937_64 engine;  // equal on all ranks
 //   state.Add("engine", engine);
 //
-// Stored as the text that the engine writes to a stream, which another
-// standard library may not read. Its typestr has the first number of a new
-// engine, so that a restore into another engine is an error.
+// Stored as the text that the engine writes to a stream, which another standard
+// library may not read. The typestr contains the first number of a
+// default-constructed engine, so a restore into a different type of engine is
+// an error.
 
 #ifndef BELAY_HANDLERS_RANDOM_HANDLERS_H_
 #define BELAY_HANDLERS_RANDOM_HANDLERS_H_
@@ -25,9 +26,9 @@
 namespace belay {
 namespace standard {
 
-// Whether the standard library finds out about every text that is no state of
-// the engine. Of those with an index into a table (std::ranlux24, std::knuth_b,
-// and adaptors of them) it takes any index. Local.
+// True if the standard library detects every text that is not a valid state of
+// the engine. For engines with an index into a table (std::ranlux24,
+// std::knuth_b, and adaptors of them) it accepts any index. Local.
 template <typename T>
 consteval bool ReadsAnyTextSafely() {
   if constexpr (
@@ -41,7 +42,7 @@ consteval bool ReadsAnyTextSafely() {
   }
 }
 
-// std::mt19937 and others that the standard library or a program has.
+// std::mt19937 and other engines of the standard library or of a program.
 template <typename T>
 concept RandomEngine = std::default_initializable<T> && std::copyable<T> &&
     ReadsAnyTextSafely<T>() &&
@@ -57,12 +58,13 @@ concept RandomEngine = std::default_initializable<T> && std::copyable<T> &&
 // Returns what `write` writes to a stream. Local.
 std::string StreamText(void (*write)(std::ostream&, const void*),
                        const void* object);
-// Has `read` read an object from a text, all of it. Local.
-// Errors: FailedPrecondition - it does not.
+// Calls `read` to read an object from a text, all of which it must consume.
+// Local.
+// Errors: FailedPrecondition - `read` fails, or leaves a part of the text.
 Status ReadStreamText(const std::string& text,
                       void (*read)(std::istream&, void*), void* object);
 
-// A text. Local.
+// Stores an engine as a string. Local.
 template <RandomEngine T>
 class RandomEngineHandler final : public Handler<T> {
  public:

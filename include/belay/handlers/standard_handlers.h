@@ -16,8 +16,8 @@
 //   durations and times of std::chrono, random engines
 //                      time_handlers.h, random_handlers.h
 //
-// A restore gives them the stored size and keys. A registry entry for such a
-// type takes precedence.
+// A restore gives containers the stored size and keys. A registry entry for
+// such a type takes precedence.
 
 #ifndef BELAY_HANDLERS_STANDARD_HANDLERS_H_
 #define BELAY_HANDLERS_STANDARD_HANDLERS_H_
@@ -68,7 +68,7 @@ namespace standard {
 std::string PartName(std::string_view key);
 std::string KeyOfPart(std::string_view name);
 
-// Reads the whole of a name as a decimal number; false if it is none. Local.
+// Reads a whole name as a decimal number; false if it is not a number. Local.
 bool ReadNumber(std::string_view name, int64_t& number);
 bool ReadNumber(std::string_view name, uint64_t& number);
 
@@ -81,7 +81,7 @@ bool HasKeys(const StoredValue& stored, std::string_view typestr);
 // Local.
 std::vector<std::string> NamesInside(const StoredValue& stored);
 
-// None: nothing. Local.
+// Stores None. Local.
 class NoneHandler final : public Handler<std::monostate> {
  public:
   std::string typestr() const override { return std::string(kNoneTypestr); }
@@ -93,8 +93,8 @@ class NoneHandler final : public Handler<std::monostate> {
                         State&) const override;
 };
 
-// Adds what a value holds. A view that it holds is no mistake: each save and
-// restore lists what is there then. Local.
+// Adds the value inside another one. It may be a view, because each save and
+// restore lists it again. Local.
 template <typename T>
 void AddHeld(std::string_view name, T& held, State& parts) {
   if constexpr (tracking::kIsView<T>) {
@@ -104,7 +104,7 @@ void AddHeld(std::string_view name, T& held, State& parts) {
   }
 }
 
-// What it holds, or None. Local.
+// Stores the value inside, or None. Local.
 template <typename T>
 class OptionalHandler final : public Handler<std::optional<T>> {
  public:
@@ -132,9 +132,10 @@ class OptionalHandler final : public Handler<std::optional<T>> {
   }
 };
 
-// The error of a map whose keys are numbers where others are stored. Local.
+// The error if the keys of a map are numbers and the stored ones are not.
+// Local.
 Status NoNumberError(std::string_view name);
-// The error of a list of another length than a tuple. Local.
+// The error if the stored list has another length than the tuple. Local.
 Status LengthError(size_t needed, size_t found);
 
 // Encodes and decodes the key of a map. Local.
@@ -153,7 +154,7 @@ struct MapKey {
     return static_cast<Number>(key) == number;
   }
 };
-// Of a key that is a name. Local.
+// For keys that are strings. Local.
 template <>
 struct MapKey<std::string> {
   static std::string Encode(const std::string& key) { return PartName(key); }
@@ -175,7 +176,7 @@ concept KeyedMap = requires(T& map, const typename T::key_type& key) {
   map.try_emplace(key);
 };
 
-// Dict. Local.
+// Stores a Dict. Local.
 template <KeyedMap M>
 class MapHandler final : public Handler<M> {
  public:
@@ -200,7 +201,7 @@ class MapHandler final : public Handler<M> {
     M found;
     for (const std::string& name : names) {
       Key::Decode(name, key);
-      // An existing value may know better how it is restored.
+      // Keep an existing value: it may hold what its restore needs.
       auto old = map.extract(key);
       if (!old.empty()) found.insert(std::move(old));
       found.try_emplace(key);
@@ -213,7 +214,7 @@ class MapHandler final : public Handler<M> {
   using Key = MapKey<typename M::key_type>;
 };
 
-// A tuple, a pair or an array: List. Local.
+// Stores a tuple, a pair or an array as a List. Local.
 template <typename T>
 class TupleHandler final : public Handler<T> {
  public:
@@ -241,13 +242,13 @@ class TupleHandler final : public Handler<T> {
   }
 };
 
-// Returns the number of the alternative that has arrived, or an error if a
-// variant has fewer. Local.
+// Returns the restored index of the alternative, or an error if the variant has
+// fewer alternatives. Local.
 StatusOr<size_t> StoredAlternative(int64_t index, size_t alternatives);
-// The error of a variant without a value, or where none is stored. Local.
+// The error if a variant has no value, or if no variant is stored. Local.
 Status NoVariantError(const StoredValue* stored);
 
-// The index of the alternative, and what it holds. Local.
+// Stores the index of the alternative and its value. Local.
 template <typename... Ts>
 class VariantHandler final : public Handler<std::variant<Ts...>> {
  public:
@@ -307,7 +308,7 @@ concept PlainList =
 }
 &&std::is_class_v<typename T::value_type> && !Element<typename T::value_type>;
 
-// List. Local.
+// Stores a List. Local.
 template <PlainList L>
 class ListHandler final : public Handler<L> {
  public:
@@ -342,7 +343,7 @@ concept NumberList = !ElementRange<T> &&
 // Returns the length of a stored array of one axis, or an error. Local.
 StatusOr<int64_t> StoredLength(const StoredValue& stored);
 
-// One array, of a copy. Local.
+// Stores one array, through a copy. Local.
 template <NumberList L>
 class NumberListHandler final : public Handler<L> {
  public:
@@ -383,7 +384,7 @@ class NumberListHandler final : public Handler<L> {
   }
 };
 
-// Two arrays: the concatenated strings, and their ends. Local.
+// Stores two arrays: the concatenated strings, and their ends. Local.
 class StringsHandler final : public Handler<std::vector<std::string>> {
  public:
   std::string typestr() const override { return "strings"; }
@@ -396,7 +397,7 @@ class StringsHandler final : public Handler<std::vector<std::string>> {
                   int round, State& more) const override;
 };
 
-// One array. Local.
+// Stores one array. Local.
 class BoolsHandler final : public Handler<std::vector<bool>> {
  public:
   explicit BoolsHandler(bool packed = false) : packed_(packed) {}

@@ -35,17 +35,18 @@ struct TimeUnit {
 
 // Returns the typestr of a duration or a time. Local.
 std::string TimeTypestr(std::string_view kind, const TimeUnit& unit);
-// Returns the unit of a stored value; NotFound if it is none of that kind.
-// Local.
+// Returns the unit of a stored value; NotFound if the value is not of that
+// kind. Local.
 StatusOr<TimeUnit> StoredUnit(std::string_view kind, std::string_view typestr);
-// Returns a number in another unit. Local.
-// Errors: FailedPrecondition - there is no such whole number.
+// Converts a number to another unit. Local.
+// Errors: FailedPrecondition - the result is not a whole number or does not
+//   fit.
 StatusOr<int64_t> InUnit(int64_t count, const TimeUnit& from,
                          const TimeUnit& to);
 StatusOr<double> InUnit(double count, const TimeUnit& from, const TimeUnit& to);
-// The error of a time that is counted in another dtype. Local.
+// The error if the stored count has another dtype. Local.
 Status CountDtypeError(DType stored, DType wanted);
-// The error of a number that a type of so many bytes cannot hold. Local.
+// The error if a count does not fit into a type of `bytes` bytes. Local.
 Status CountError(int64_t count, const TimeUnit& unit, size_t bytes);
 
 // std::chrono::duration.
@@ -65,7 +66,7 @@ concept TimePoint = requires(const T& value) {
   { value.time_since_epoch() } -> std::same_as<typename T::duration>;
 };
 
-// One number. Local.
+// Stores one number. Local.
 template <typename T>
 class TimeHandler final : public Handler<T> {
  public:

@@ -5,7 +5,7 @@
 //   ... Restore(...)
 //   const belay::ValueTree* rate = config.Find("optimizer/rate");
 //
-// RestoreTree (restore_values.h) makes one of a whole step; ReadTree
+// RestoreTree (restore_values.h) returns one for a whole step; ReadTree
 // (checkpoint_reader.h) does so without MPI. (Orbax's restore without an item.)
 
 #ifndef BELAY_HANDLERS_VALUE_TREE_H_
@@ -21,9 +21,9 @@
 
 namespace belay {
 
-// A value and the values inside it. A State and a Tracker take one like a
-// std::map: a restore fills it with what is stored; a save stores it under the
-// same typestr, equal on all ranks. Move only.
+// A value and the values inside it. A State and a Tracker accept one like a
+// std::map: a restore fills it with the stored values, and a save stores them
+// under the same typestr, equal on all ranks. Move only.
 struct ValueTree {
   // The key of a map entry, the number of a list item, else the part of the
   // key; "" for the root.

@@ -1,4 +1,4 @@
-// The batch job of this program, as far as environment variables describe it.
+// The batch job of this program, as described by environment variables.
 
 #ifndef BELAY_MANAGER_JOB_H_
 #define BELAY_MANAGER_JOB_H_
@@ -40,14 +40,14 @@ struct JobEnvironment {
   int64_t restart_count = 0;  // how often Slurm has restarted the job
   int64_t num_nodes = 0;      // of the job
   std::string node_list;      // of the job, such as "n[1-3,7]"
-  int64_t num_tasks = 0;      // that the launcher started together
+  int64_t num_tasks = 0;      // started together by the launcher
   // One for each node: of the step under srun, of the job in its batch script.
   std::vector<int64_t> tasks_per_node;
   // When the job must end, in seconds since 1970, if a variable says so.
   std::optional<double> end_time = std::nullopt;
   // Set by BELAY_JOB_END_TIME: no other source is queried.
   bool end_time_is_fixed = false;
-  // What is missing, absurd or contradictory, and what is used instead.
+  // Missing, absurd or contradictory variables, and what is used instead.
   std::vector<std::string> notes;
 };
 
@@ -55,11 +55,12 @@ struct JobEnvironment {
 using VariableLookup = std::function<const char*(const char* name)>;
 
 // Reads the environment variables of this process. Local. Invalid variables of
-// Slurm are not errors: `notes` names them and their values, and what they
-// would have said is left out. BELAY_JOB_END_TIME says when the job ends,
-// in seconds since 1970, and overrides Slurm. A time that has passed is left
-// over from an earlier job, and is noted. Errors: InvalidArgument -
-// BELAY_JOB_END_TIME is no finite number of at least 0.
+// Slurm are not errors: `notes` names them and their values, and they are
+// ignored. BELAY_JOB_END_TIME says when the job ends, in seconds since 1970,
+// and overrides Slurm. If that time has passed, the variable is left over from
+// an earlier job, and `notes` says so.
+// Errors: InvalidArgument - BELAY_JOB_END_TIME is not a finite number of at
+//   least 0.
 StatusOr<JobEnvironment> ReadJobEnvironment();
 
 // The same for other variables, at the time `now` in seconds since 1970. Local.
@@ -68,8 +69,8 @@ StatusOr<JobEnvironment> ReadJobEnvironment(const VariableLookup& lookup,
 
 // Returns the device of an MPI rank, /job:J/replica:R/task:T/device:CPU:0,
 // where J is the name of the job, or "belay" if it has none. A slash or a colon
-// in the name becomes an underscore. Local. Save gives it to every shard, for
-// the parts of the device that the shard does not set itself.
+// in the name becomes an underscore. Local. Save uses it for the parts of the
+// device that a shard does not set itself.
 DeviceSpec JobDevice(const JobEnvironment& job, int replica, int rank);
 
 // Returns one line about the job, such as `Slurm job 42 "train" (srun, 4 nodes,

@@ -1,5 +1,5 @@
-// Options of a CheckpointManager. Every default works: it saves every requested
-// step and keeps all. Environment variables may override some options
+// Options of a CheckpointManager. The defaults save every requested step and
+// keep all steps. Environment variables may override some options
 // (docs/manager.md).
 
 #ifndef BELAY_MANAGER_MANAGER_OPTIONS_H_
@@ -20,8 +20,8 @@
 
 namespace belay {
 
-// How much a restore must match to succeed: for objects what the function of
-// LoadStatus asserts, for a State what follows it.
+// How much a restore must match to succeed. The comments give, for objects, the
+// function of LoadStatus that checks it, then the requirement for a State.
 enum class RestoreMatch : uint8_t {
   kAnything = 0,    // nothing is required
   kNontrivial = 1,  // AssertNontrivialMatch; at least one value
@@ -31,21 +31,21 @@ enum class RestoreMatch : uint8_t {
   kConsumed = 3,
 };
 
-// When to save: as auto_interval says if it is set, else checkpoint_interval,
-// else should_save, else the three about steps. To set two of these is an
-// error.
+// When to save. The first of these that is set applies: auto_interval,
+// checkpoint_interval, should_save, the three members about steps. Setting two
+// of them is an error.
 struct SavePolicy {
   // Save the first step (if there is none yet), multiples of
   // save_interval_steps, and the steps of save_on_steps.
   int64_t save_interval_steps = 1;
   std::vector<int64_t> save_on_steps = {};
-  // False: skip the first step unless the two above ask for it, and do not
-  // count step 0 as a multiple: a program that has just started has nothing to
-  // lose.
+  // False: skip the first step unless one of the two members above requires it,
+  // and do not treat step 0 as a multiple, because a program that has just
+  // started has nothing to lose.
   bool save_first_step = true;
-  // Used instead of these: whether to save `step`. `latest` is the newest step,
-  // or a later one whose save failed, if there is one. Only rank 0's answer
-  // counts.
+  // Used instead of the members above: returns whether to save `step`. `latest`
+  // is the newest step, or a later one whose save failed, if there is one. Only
+  // rank 0's answer is used.
   std::function<bool(int64_t step, std::optional<int64_t> latest)> should_save =
       nullptr;
   // The training step, for a program that numbers its checkpoints differently.
@@ -67,17 +67,17 @@ struct ManagerOptions {
   // --- In the background ---
   // Save returns once the values are copied, and a thread writes them
   // (async_saver.h). A later call of ShouldSave, Save or Wait finds that the
-  // step is committed; only then does it count, and are others deleted. A
-  // forced save, and the last one before the job stops, are complete when Save
-  // returns. Call Wait or Close before the program ends. Unset: every save is
-  // complete when Save returns.
+  // step is committed. Only then does the step count for the rules, and older
+  // steps are deleted. A forced save, and the last one before the job stops,
+  // are complete when Save returns. Call Wait or Close before the program ends.
+  // Unset: every save is complete when Save returns.
   std::optional<AsyncOptions> async = std::nullopt;
 
   // --- When a save fails ---
-  // How many saves in a row may fail on the way to the file system before Save
-  // returns an error. Until then Save returns OK and sets ManagedSave::failure.
-  // Existing steps stay, and a later step is saved in place of the missed one
-  // (docs/manager.md). At least 0.
+  // Number of consecutive saves that may fail because of the file system before
+  // Save returns an error. Until then, Save returns OK and sets
+  // ManagedSave::failure. Existing steps are kept, and a later step is saved
+  // instead of the missed one (docs/manager.md). At least 0.
   int64_t tolerated_failures = 0;
 
   // --- When to stop (ShouldStop) ---
@@ -90,11 +90,12 @@ struct ManagerOptions {
   // time_limit_poll_seconds.
   bool stop_at_time_limit = false;
   double time_limit_poll_seconds = 60;
-  // Used instead of any query: seconds since 1970. Only rank 0's counts. If the
-  // system's clock is set during the run, the earlier end of the two is used.
+  // Used instead of any query: seconds since 1970. Only rank 0's value is used.
+  // If the system's clock is changed during the run, the earlier of the two
+  // resulting end times is used.
   std::optional<double> end_time = std::nullopt;
-  // Seconds to leave after the last save, for the end of the program and its
-  // batch script.
+  // Seconds to leave after the last save, for the program and its batch script
+  // to end.
   double final_save_margin = 30;
 
   RetentionPolicy retention = {};
@@ -108,15 +109,16 @@ struct ManagerOptions {
   // a renamed value would silently keep its initial value. For a State,
   // RestoreOptions::missing and unexpected may relax or tighten this.
   RestoreMatch restore_match = RestoreMatch::kExistingObjects;
-  // What to do with newer steps when Restore has restored a step by its number.
+  // What to do with newer steps after Restore has restored a step by its
+  // number.
   NewerSteps newer_steps = NewerSteps::kRefuse;
   // Called by RestoreOrInitialize on all ranks if there is no step.
   std::function<Status()> init_fn = nullptr;
-  // Seconds since 1970; unset: the system's clock as it was when the process
-  // first asked for it, plus the time since then, whoever sets it meanwhile.
-  // Only rank 0's counts.
+  // Seconds since 1970; unset: the system's clock when the process first read
+  // it, plus the time elapsed since then, so that later changes of the clock
+  // have no effect. Only rank 0's is used.
   std::function<double()> clock = nullptr;
-  // Of the whole run: stored with each step (SaveOptions::metadata).
+  // Metadata of the whole run, stored with each step (SaveOptions::metadata).
   Metadata metadata = {};
   SaveOptions save = {};
 };

@@ -1,4 +1,4 @@
-// What to do with newer steps when a training goes back to an older one.
+// What to do with newer steps when a program goes back to an older one.
 
 #ifndef BELAY_MANAGER_NEWER_STEPS_H_
 #define BELAY_MANAGER_NEWER_STEPS_H_
@@ -10,8 +10,8 @@
 namespace belay {
 
 // A program restores a step that is not the newest, and continues from there.
-// The newer steps belong to an abandoned branch. Nobody must mistake them for
-// what comes after the restored step.
+// The newer steps belong to an abandoned branch. They must not be mistaken for
+// steps that follow the restored one.
 enum class NewerSteps : uint8_t {
   // They stay, and saving over them is an error.
   kRefuse,
@@ -19,8 +19,9 @@ enum class NewerSteps : uint8_t {
   // "<dir>/<prefix>.aside_0001", or with the next free number. It is a
   // directory of steps like any other.
   kSetAside,
-  // They are deleted. A step that is kept for good, was saved by no manager, is
-  // pinned or contains foreign files is set aside.
+  // They are deleted. A step is set aside instead if it is kept for good, was
+  // not saved by a manager, is pinned, or contains files that belay did not
+  // write.
   kDelete,
 };
 

@@ -50,9 +50,9 @@ struct PreservationPolicy {
   // Names and values of everything that the result depends on, in any fixed
   // order. They must be equal on all ranks.
   std::vector<std::pair<std::string, std::string>> parameters;
-  // Returns one flag for each of `steps`, which ascend by number: whether to
-  // keep it. `now` is in seconds since 1970. Invalid parameters are an error
-  // even if there are no steps.
+  // Returns one flag for each of `steps`, which are in ascending order: true to
+  // keep the step. `now` is in seconds since 1970. Invalid parameters are an
+  // error even if there are no steps.
   std::function<StatusOr<std::vector<bool>>(
       const std::vector<StepRecord>& steps, double now)>
       keep;
@@ -66,8 +66,8 @@ PreservationPolicy PreserveAll();
 PreservationPolicy LatestN(std::optional<int64_t> n);
 
 // Keeps the first step, and each step that is at least `seconds` later than the
-// previous one kept. A step that is earlier, because the clock was set back, is
-// kept, too, and counting begins anew. Local.
+// previous one kept. A step with an earlier time, because the clock was set
+// back, is also kept, and the interval starts again there. Local.
 // Errors, when applied: InvalidArgument - not a number, or negative.
 PreservationPolicy EveryNSeconds(double seconds);
 
@@ -124,23 +124,25 @@ PreservationPolicy BestN(const std::string& metric,
 // Errors, when applied: InvalidArgument - not a number, or negative.
 PreservationPolicy LatestDuration(double seconds);
 
-// Keeps what at least one of the policies keeps. Local.
+// Keeps the steps that at least one of the policies keeps. Local.
 // Errors, when applied: theirs; InvalidArgument - there are none.
 PreservationPolicy AnyOfPolicies(std::vector<PreservationPolicy> policies);
 
 // Which steps a manager keeps: those that any of these rules keeps.
 struct RetentionPolicy {
-  // The newest ones; with best_fn or best_metric, the best ones. Unset: all.
+  // Number of newest steps or, with best_fn or best_metric, of best steps.
+  // Unset: all.
   std::optional<int64_t> max_to_keep = std::nullopt;
-  // Multiples of this.
+  // Keeps multiples of this number.
   std::optional<int64_t> keep_period = std::nullopt;
-  // The first step, and each one this many seconds after the one kept before,
-  // or before it: a clock was put back, and the rule begins anew.
+  // Keeps the first step, and each step at least this many seconds after the
+  // previous one kept. If a step is earlier because the clock was set back, it
+  // is kept, and the interval starts again there.
   std::optional<double> keep_time_interval = std::nullopt;
-  // Of the steps that the rules above would delete, one per this many hours;
-  // begins anew in the same way.
+  // Of the steps that the rules above would delete, keeps one per this many
+  // hours; restarts in the same way.
   std::optional<double> keep_checkpoint_every_n_hours = std::nullopt;
-  // How good a step is: a function of its metrics, or the name of one metric.
+  // Rates a step: a function of its metrics, or the name of one metric.
   MetricFunction best_fn = nullptr;
   std::string best_metric = {};
   BestMode best_mode = BestMode::kMax;
@@ -151,7 +153,7 @@ struct RetentionPolicy {
 
 // Calls a policy and checks its result. Local.
 // Errors: those of the policy, prefixed with its description; InvalidArgument -
-//   no function, or another number of flags than of steps; Internal - an
+//   no function, or the number of flags is not that of the steps; Internal - an
 //   exception, with its text.
 StatusOr<std::vector<bool>> ApplyPreservation(
     const PreservationPolicy& policy, const std::vector<StepRecord>& steps,

@@ -1,4 +1,4 @@
-// How often to save: neither failures nor saves should cost much work.
+// How often to save, so that neither saves nor failures cost much time.
 
 #ifndef BELAY_MANAGER_SAVE_INTERVAL_H_
 #define BELAY_MANAGER_SAVE_INTERVAL_H_
@@ -21,7 +21,8 @@ struct AutoInterval {
 
 struct SaveInterval {
   double seconds = 0;  // from the end of one save to the next save
-  // Expected losses, as fractions of the time of a run without either.
+  // Expected losses, as fractions of the duration of a run without saves and
+  // failures.
   double saving = 0;
   double failing = 0;  // repeated work, and restores
   std::string reason;  // one line
@@ -32,9 +33,9 @@ struct SaveInterval {
 // for saves of d seconds and a failure every M seconds, and M if d >= 2 M
 // (J. T. Daly, Future Generation Computer Systems 22, 2006). The result is at
 // least d / overhead_budget, so that saves stay within the budget. The time of
-// a restore does not depend on the interval, so it counts only in the expected
+// a restore does not depend on the interval, so it affects only the expected
 // losses. Local.
-// Errors: InvalidArgument - negative times, an MTBF that is not above 0, a
+// Errors: InvalidArgument - negative times, an MTBF that is not positive, a
 //   budget that is not between 0 and 1.
 StatusOr<SaveInterval> AdviseInterval(double save_seconds,
                                       double restore_seconds,

@@ -1,5 +1,5 @@
-// What a restore matched: a report, and the assertions of TensorFlow's load
-// status on it.
+// Reports what a restore matched, with the assertions of TensorFlow's load
+// status.
 //
 //   auto status = checkpoint.Restore(path);
 //   Status all = status->AssertConsumed();
@@ -59,17 +59,17 @@ struct LoadReport {
   std::vector<MissingValue> missing;
   std::vector<UnusedValue> unused;
   std::vector<DifferentValue> incompatible;
-  // Of the matched ones: those whose difference the restore options allowed.
+  // Matched values with a difference that the restore options allowed.
   std::vector<DifferentValue> converted;
-  // Stored values that the arguments skip, though the program has them.
+  // Stored values that the program has but the arguments skip.
   std::vector<std::string> skipped;
   // Values of the program that are not stored, if the arguments allow that.
   std::vector<std::string> defaulted;
-  // Stored objects that are restored once the program has them.
+  // Stored objects that will be restored once the program creates them.
   std::vector<std::string> deferred;
-  // Objects of the program that hold values and match nothing.
+  // Objects of the program that hold values but match no stored object.
   std::vector<std::string> unmatched_objects;
-  // An object of the program that cannot be matched because another one was.
+  // Objects of the program that cannot be matched because another one was.
   std::vector<std::string> warnings;
 
   // Returns the report as text of several lines. Local.
@@ -82,7 +82,7 @@ class LoadStatus {
  public:
   enum class Kind {
     kObjectGraph,
-    kNameBased,           // of a checkpoint without an object graph
+    kNameBased,           // the checkpoint has no object graph
     kInitializationOnly,  // there was no checkpoint
   };
 
@@ -104,8 +104,8 @@ class LoadStatus {
   // Errors: FailedPrecondition - the check failed; names the values.
   Status AssertConsumed() const;
 
-  // Checks that every value of the program was matched; empty containers do not
-  // count. Local.
+  // Checks that every value of the program was matched; ignores empty
+  // containers. Local.
   // Errors: FailedPrecondition - the check failed; names the values.
   Status AssertExistingObjectsMatched() const;
 
@@ -127,7 +127,7 @@ class LoadStatus {
   const LoadReport& report() const { return report_; }
   const std::vector<LoadReport>& rank_reports() const { return rank_reports_; }
 
-  // Returns the report as text of several lines, followed by what differs on
+  // Returns the report as text of several lines, followed by the differences on
   // single ranks. Local.
   std::string ToString() const;
 

@@ -29,7 +29,7 @@ struct ObjectChild {
   int64_t object = 0;
 };
 
-// What an optimizer keeps for a variable, such as a momentum.
+// State that an optimizer keeps for a variable, such as a momentum.
 struct ObjectSlot {
   std::string name;
   int64_t variable = 0;  // an object

@@ -11,13 +11,13 @@
 //   };
 //
 // One function describes an object for both save and restore; no base class is
-// needed. Describing does no I/O and reads no values. What is described is
+// needed. Describing does no I/O and reads no values. The described objects are
 // borrowed until the save or the restore returns.
 //
 // An object is identified by its address, an array by its address and shape. An
 // object that is reached by two paths is one object, and objects may refer to
 // each other in cycles. A piece that is given by a pointer and has no elements
-// on this rank has no address of its own; the ranks that hold elements
+// on this rank has no address to identify it; the ranks that hold elements
 // determine which array it belongs to. Mistakes such as a null child or a
 // duplicate name are collected and returned by the save or the restore.
 
@@ -48,8 +48,8 @@ namespace belay {
 class GraphBuilder;
 class Tracker;
 
-// For objects that are held by pointers to a base class. All other objects only
-// need a member function Track.
+// For objects that the program holds by pointers to a base class. All other
+// objects need only a member function Track.
 class Trackable {
  public:
   virtual ~Trackable() = default;
@@ -96,10 +96,10 @@ class ObjectRef {
     while (follow_ != nullptr) *this = follow_();
     if (value_ != nullptr) id_ = value_->id(rank);
   }
-  // Returns whether it refers to nothing. Local.
+  // Returns whether this refers to nothing. Local.
   bool is_null() const { return track_ == nullptr; }
   const ObjectId& id() const { return id_; }
-  // Returns whether it is a value that nothing on this rank identifies. Local.
+  // Returns whether this is a value without an identity on this rank. Local.
   bool is_empty() const { return value_ != nullptr && id_.address == nullptr; }
   // Describes the object. Local.
   void Track(Tracker& tracker) const { track_(tracker); }
@@ -141,7 +141,7 @@ class Tracker {
  public:
   // Adds a value of the object. Local.
   void Value(std::string_view name, const TrackedValue& value);
-  // Adds an array that is whole and equal on all ranks. Local.
+  // Adds an array that every rank holds in full, equal on all ranks. Local.
   void Value(std::string_view name, const Shape& shape, const Memory& memory) {
     Value(name, TrackedValue(shape, memory));
   }
@@ -170,13 +170,15 @@ class Tracker {
     }
   }
 
-  // Adds a value that each rank has of its own, as State::AddPerRank. Local.
+  // Adds a value that is separate on each rank, as State::AddPerRank does.
+  // Local.
   template <PerRankValue T>
   void PerRank(std::string_view name, T& value,
                const PerRankOptions& options = {}) {
     RowsShard(name, PerRankOf(value, options));
   }
-  // Adds the rows of an array that this rank holds, as State::AddRows. Local.
+  // Adds the rows of an array that this rank holds, as State::AddRows does.
+  // Local.
   template <RowRange R>
   void Rows(std::string_view name, R& rows,
             const RowsOptions<std::remove_cv_t<std::ranges::range_value_t<R>>>&
@@ -184,7 +186,7 @@ class Tracker {
     RowsShard(name, RowsOf(rows, options));
   }
 
-  // Adds rows that have global ids, as State::AddRowsById. Local.
+  // Adds rows with global ids, as State::AddRowsById does. Local.
   template <IdRange Ids, RowRange R>
   void RowsById(std::string_view name, const Ids& ids, R& rows,
                 const IdOptions& options = {}) {
@@ -204,9 +206,9 @@ class Tracker {
   // Adds an object that this one holds or refers to. Local.
   void Child(std::string_view name, ObjectRef object);
 
-  // Adds what this object, an optimizer, keeps for a variable. The variable
-  // must be tracked as a child of some object. `slot` has no other path and no
-  // children. Local.
+  // Adds the state that this object, an optimizer, keeps for a variable. The
+  // variable must be tracked as a child of some object. `slot` has no other
+  // path and no children. Local.
   void Slot(std::string_view name, ObjectRef variable, ObjectRef slot);
 
   // Returns the rank that describes the object. Local.
@@ -225,7 +227,7 @@ class Tracker {
 // Name of the value of a child that is itself a value.
 inline constexpr std::string_view kVariableValue = "VARIABLE_VALUE";
 
-// How ObjectRef classifies types; for ObjectRef alone.
+// Implementation details: how ObjectRef classifies types.
 namespace tracking {
 
 template <typename T>

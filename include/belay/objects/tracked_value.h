@@ -29,8 +29,8 @@ namespace belay {
 class ShardedVariable;
 class Tensor;
 
-// One value in borrowed memory. A value without a layout or a box is whole and
-// equal on all ranks; one copy of it is written.
+// One value in borrowed memory. A value without a layout or a box is held in
+// full by every rank and equal on all ranks; one copy of it is written.
 class TrackedValue {
  public:
   template <typename T>
@@ -38,8 +38,8 @@ class TrackedValue {
       : TrackedValue(Shape{}, AtAddress(&scalar)) {
     object_ = RefTo(scalar);
   }
-  // An array with one axis. On restore, a container that can change its length
-  // takes the stored length; a std::span keeps its own.
+  // An array with one axis. A restore resizes a resizable container to the
+  // stored length; a std::span keeps its length.
   template <ElementRange R>
   TrackedValue(R&& range)
       : TrackedValue(Shape{static_cast<int64_t>(std::ranges::size(range))},
@@ -76,10 +76,10 @@ class TrackedValue {
   TrackedValue& AddPiece(const Box& box, const Memory& memory);
 
   // Returns the identity of the value on `rank`. It is null if the value has no
-  // element there and is not an object, such as a vector. Local.
+  // elements on that rank and is not an object such as a vector. Local.
   ObjectId id(int rank) const;
-  // The object that was passed whole, for a handler of its type; its address is
-  // null if there is none. Local.
+  // The object itself, for a handler of its type, if the value was constructed
+  // from an object; otherwise its address is null. Local.
   const ValueRef& object() const { return object_; }
   DType dtype() const { return dtype_; }
   const Shape& global_shape() const { return global_shape_; }
@@ -100,8 +100,8 @@ class TrackedValue {
     Memory memory;
   };
 
-  // A view that has a name is no mistake here: the owner describes itself anew
-  // for each save and restore. Local.
+  // A named view is allowed here, because its owner describes itself again for
+  // each save and restore. Local.
   template <ElementRange R>
   static Memory MemoryOf(R& range) {
     if constexpr (tracking::kIsView<R>) {
@@ -129,9 +129,9 @@ class TrackedValue {
   ShardedVariable* variable_ = nullptr;
 };
 
-// Returns a value that every rank holds whole, but that may differ between
-// ranks, as State::AddFromRank0: a save stores the value of rank 0 and compares
-// nothing, and a restore gives it to all ranks. Local.
+// Returns a value that every rank holds in full but that may differ between
+// ranks, as in State::AddFromRank0: a save stores the value of rank 0 and
+// compares nothing, and a restore gives it to all ranks. Local.
 //
 //   tracker.Value("dt", FromRank0(dt));
 TrackedValue FromRank0(TrackedValue value);

@@ -7,7 +7,7 @@
 //   auto copy = CopyCheckpoint(*comm, "run", kLatestStep, "small", {},
 //   options);
 //
-// `belay copy` and `belay convert` do this, also under mpirun.
+// `belay copy` and `belay convert` do this; they may also run under mpirun.
 
 #ifndef BELAY_READER_COPY_CHECKPOINT_H_
 #define BELAY_READER_COPY_CHECKPOINT_H_
@@ -31,8 +31,8 @@ struct CopyResult {
   int64_t num_used = 0;    // arrays that rules read, in whole or in part
   int64_t num_left_out = 0;
   int64_t bytes = 0;  // of all arrays read into memory
-  // The step has objects, but rules make arrays that are no value of any of
-  // them. The copy then has only keys, by which objects find their values.
+  // The step has objects, but rules make arrays that belong to none of them.
+  // The copy then stores only keys, by which objects find their values.
   bool without_objects = false;
   SaveResult saved;
 };
@@ -50,10 +50,10 @@ StatusOr<std::vector<ConversionRule>> ReadConversionRules(
 // Collective. `step` as for Restore. Without `to_step`, the copy has the number
 // of the source. All arguments except `progress` must be equal on all ranks.
 // Each rank reads and writes about an equal part and needs memory for it.
-// Values with handlers keep their typestr, and objects their graph, whatever
-// C++ types they were saved from; handlers are not called. Filters and chunks
-// are those of options.save, not of the source. No manager deletes the source
-// meanwhile (StepPin).
+// Values with handlers keep their typestr and objects keep their graph,
+// whatever their C++ types were; handlers are not called. Filters and chunks
+// are those of options.save, not of the source. A StepPin keeps managers from
+// deleting the source during the copy.
 // Errors: those of Restore and Save; InvalidArgument - an expression that
 //   matches nothing, rules that make a key twice, make a key that is also
 //   copied, or compute from a part of a value, or a copy onto its source; those

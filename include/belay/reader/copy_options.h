@@ -19,29 +19,29 @@ struct ConversionRule {
   // A regular expression: the rule makes one array for each stored key that it
   // matches as a whole. Empty: one array in total.
   std::string keys;
-  // The key and the value of the new array. In both, \1 is what the first group
-  // of `keys` matched.
+  // The key and the value of the new array. In both, \1 stands for the match of
+  // the first group of `keys`.
   std::string key;
   Transform value;
 };
 
 struct CopyOptions {
   // Regular expressions for whole keys: only values whose keys match one are
-  // copied. Empty: all. A value of several arrays is copied whole or not at
-  // all. A save counter is always copied.
+  // copied. Empty: all. A value that consists of several arrays is copied as a
+  // whole or not at all. A save counter is always copied.
   std::vector<std::string> keys = {};
-  // Of those, leave out the values whose keys match one of these.
+  // Of the selected values, omit those whose keys match one of these.
   std::vector<std::string> leave_out = {};
   // Arrays that rules compute from are not copied, unless a rule makes them
   // under their own key.
   std::vector<ConversionRule> rules = {};
   // Directory for an unnamed file that holds the data between reading and
-  // writing, so that it need not fit into memory. Empty: use memory. What a
-  // rule does not take as it is stored, such as a transposed array, is also
-  // held in memory until everything is read.
+  // writing, so that it need not fit into memory. Empty: use memory. Data that
+  // a rule does not use as stored, such as a transposed array, is held in
+  // memory until everything is read.
   std::string scratch = {};
-  // How the copy is saved. `check_replicas` and `cache` are ignored. Without
-  // `metadata`, that of the source is copied.
+  // How the copy is saved. `check_replicas` and `cache` are ignored. If
+  // `metadata` is empty, the source's metadata is copied.
   SaveOptions save = {};
   // For the read, as in RestoreOptions.
   bool checksums = true;

@@ -16,11 +16,10 @@ namespace belay {
 class HeldFile;
 
 // While a program holds a pin on a step, no manager deletes it and no save
-// replaces it. This serves, for example, an evaluation of a run that keeps only
-// its last three steps. A manager that would delete the step notes that and
-// tries again at the next save. Any number of programs may pin one step; a pin
-// needs only the right to read it. If a file system has no locks, a pin is an
-// error.
+// replaces it. An example is an evaluation of a run that keeps only its last
+// three steps. A manager that would delete the step records a note and tries
+// again at the next save. Any number of programs may pin one step; a pin needs
+// only read permission. If a file system has no locks, a pin is an error.
 //
 // Move only. The pin ends with the object, or when the process and all
 // processes that it forked end, however they end.
@@ -28,11 +27,11 @@ class StepPin {
  public:
   // Pins a step: `path` itself, or the newest one of a directory of steps.
   // Local.
-  // Errors: NotFound - no such step, or it was deleted meanwhile; Unimplemented
+  // Errors: NotFound - no such step, or it was just deleted; Unimplemented
   //   - the file system has no locks; those of the file system.
   static StatusOr<StepPin> Take(const std::string& path);
 
-  // Moves, releases. Local.
+  // Move only; assignment and destruction release the pin. Local.
   StepPin(StepPin&& other) noexcept;
   StepPin& operator=(StepPin&& other) noexcept;
   ~StepPin();

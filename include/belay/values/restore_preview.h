@@ -1,5 +1,6 @@
-// What a restore would read: how much each rank reads and what is delivered,
-// without access to the data files. For planning a job before it runs.
+// Predicts how much each rank would read in a restore and what would be
+// delivered to other ranks, without access to the data files. For planning a
+// job before it runs.
 
 #ifndef BELAY_VALUES_RESTORE_PREVIEW_H_
 #define BELAY_VALUES_RESTORE_PREVIEW_H_
@@ -34,8 +35,9 @@ struct RestorePreview {
 };
 
 // Plans the restore of all arrays of a step. `layout_of` returns the layout
-// that partitions each array; every rank gets texts whole. Local. `path` as for
-// CheckpointReader::Open. Only the options that say who reads count.
+// that partitions each array; every rank gets each string in full. Local.
+// `path` as for CheckpointReader::Open. Only the options about which rank reads
+// are used.
 // Errors: those of Open and Restore; InvalidArgument - a layout for another
 //   number of ranks or axes, or num_ranks is not positive; ResourceExhausted -
 //   there are more chunks than the data files can hold.

@@ -1,4 +1,4 @@
-// Restores arrays and texts that the program has not allocated.
+// Restores arrays and strings that the program has not allocated.
 //
 //   auto values = belay::RestoreValues(*comm, "run", belay::kLatestStep,
 //       {{.keys = "model/.*", .args = {.layout = rows}},
@@ -28,12 +28,12 @@
 
 namespace belay {
 
-// What a rank holds of an array.
+// The part of an array that a rank holds.
 struct RestoredArray {
   Shape global_shape;
   Box box;
   Tensor tensor;  // of the box
-  // The layout that partitions it. Unset: it is whole.
+  // The layout that partitions it. Unset: this rank holds the whole array.
   std::optional<Layout> layout;
 };
 
@@ -44,23 +44,24 @@ struct RestoredValues {
 };
 
 // Allocates memory for the values of a step and reads them. Collective. `dir`
-// and `step` as for Restore. All arguments must be equal on all ranks.
-// For each key, the first entry of `args` that matches applies; a key that none
-// matches is restored whole, as stored. Of `options`, the two that allow
-// differences are ignored; `args`, `selects`, `missing`, `unexpected` and
-// `mismatched` are refused.
+// and `step` as for Restore. All arguments must be equal on all ranks. For each
+// key, the first entry of `args` that matches applies; a key that none matches
+// is restored in full, as stored. In `options`, allow_dtype_cast and
+// allow_shape_mismatch are ignored; `args`, `selects`, `missing`, `unexpected`
+// and `mismatched` are refused.
 // Errors: those of Restore; InvalidArgument - an entry that matches no key, or
 //   contradicts itself, a layout for another number of ranks or axes, a dtype
-//   that the stored one does not convert to; FailedPrecondition - another
-//   shape, and `strict` is on; ResourceExhausted - not enough memory.
+//   that the stored one cannot be converted to; FailedPrecondition - a
+//   different shape, and `strict` is true; ResourceExhausted - not enough
+//   memory.
 StatusOr<RestoredValues> RestoreValues(
     const Comm& comm, const std::string& dir, std::optional<int64_t> step,
     const std::vector<ArrayRestoreArgsFor>& args = {},
     const RestoreOptions& options = {});
 
-// Restores all values of a step, whole on each rank. Collective. `dir` and
-// `step` as for Restore; the same arguments must be equal on all ranks. Options
-// for individual values are refused, as by RestoreValues.
+// Restores all values of a step, each in full on every rank. Collective. `dir`
+// and `step` as for Restore; the same arguments must be equal on all ranks.
+// Options for individual values are refused, as by RestoreValues.
 // Errors: those of RestoreValues.
 StatusOr<ValueTree> RestoreTree(const Comm& comm, const std::string& dir,
                                 std::optional<int64_t> step,

@@ -1,7 +1,7 @@
 // Sharding policies: which pieces of a task are stored together.
 //
 // A save first decides which rank writes what. A policy then sorts the pieces
-// of one task into groups, and may cut them; the file layout decides which
+// of one task into groups, and may split them; the file layout decides which
 // groups share a file. The policy does not affect the values of a checkpoint.
 // (TensorFlow's ShardingCallback; its shards are groups here.)
 
@@ -28,8 +28,9 @@ struct ShardableTensor {
   DType dtype = DType::kU8;
   Shape global_shape;
   Box box;  // of the array; a string is a scalar
-  // Job and number name the task that holds the piece. The replica says which
-  // copy of the value it is, and may differ between pieces of one task.
+  // Its job and task number identify the task that holds the piece. Its replica
+  // number says which copy of the value the piece is, and may differ between
+  // pieces of one task.
   DeviceSpec device;
   int64_t bytes = 0;  // of the box; for a string its length
   // The node of the task: the lowest rank that shares memory with it.
@@ -51,19 +52,19 @@ struct Grouping {
 
 // A policy is plain data and a function; programs may define their own. It is
 // called on rank 0, once for each task (in a save: each rank) that writes
-// something. It may cut pieces into boxes of the same array, but must not drop,
-// duplicate, add, join or retype them, nor move them to other tasks. Every
-// result is checked. An exception becomes an error of the save.
+// something. It may split pieces into boxes of the same array, but must not
+// drop, duplicate, add, join or retype them, nor move them to other tasks.
+// Every result is checked. An exception becomes an error of the save.
 struct ShardingPolicy {
   // Names the policy in errors. Must not be empty.
   std::string description;
   // Names and values of everything that the result depends on besides the
   // pieces, in any fixed order. They must be equal on all ranks. A policy that
-  // lists them vouches that the list is complete: a PlanCache then reuses its
-  // plan while description, parameters and the type of the function are equal.
-  // If the result depends on the pieces alone, list a version, such as
-  // {{"version", "1"}}. Empty: the policy vouches for nothing; every save calls
-  // it and plans anew.
+  // lists them guarantees that the list is complete: a PlanCache then reuses
+  // its plan while description, parameters and the type of the function are
+  // equal. If the result depends on the pieces alone, list a version, such as
+  // {{"version", "1"}}. Empty: there is no such guarantee, so every save calls
+  // the policy and plans again.
   std::vector<std::pair<std::string, std::string>> parameters;
   std::function<StatusOr<Grouping>(const std::vector<ShardableTensor>&)> group;
 };
@@ -74,15 +75,16 @@ ShardingPolicy ShardByTask();
 // Groups of at most `max_bytes` bytes, filled in the order of the pieces.
 // Local.
 //
-// A piece that does not fit into the rest of the open group is cut: as many
-// whole rows as fit fill the group, and the others go to new groups. A row is
-// the part with one index on the first axis that is longer than 1. If at most
-// one row fits into a group, the cut is along the axis that needs the fewest
-// groups, on a tie the first. If no slice of any axis fits, each row is cut as
-// an array of its own. Pieces without elements count as 0 bytes.
+// A piece that does not fit into the rest of the current group is split: as
+// many whole rows as fit go to that group, and the others go to new groups. A
+// row is the part with one index on the first axis that is longer than 1. If at
+// most one row fits into a group, the piece is split along the axis that needs
+// the fewest groups; on a tie, the first such axis. If no slice along any axis
+// fits, each row is split like a separate array. Pieces without elements count
+// as 0 bytes.
 //
 // A single element (or a string) above the limit gets its own group, after all
-// others, and its piece a warning.
+// others, and a warning names its piece.
 // Errors, when called: InvalidArgument - max_bytes is below 1, or so small that
 //   there would be more than 2^22 groups.
 ShardingPolicy MaxShardSize(int64_t max_bytes);
@@ -91,11 +93,11 @@ ShardingPolicy MaxShardSize(int64_t max_bytes);
 // in every process. Local.
 uint64_t PolicyHash(const ShardingPolicy& policy);
 
-// Checks the groups that a policy made of `listed`, the pieces of one task, of
-// any replicas (or of several tasks, if no group mixes them): none is dropped,
-// duplicated, added or joined; the boxes of each key tile the listed ones, and
-// those without elements are all present; dtype, global shape, bytes and
-// device, except its type, are unchanged; no group is empty. Local.
+// Checks the groups that a policy made of `listed`, the pieces of one task with
+// any replica numbers (or of several tasks, if no group mixes tasks): no piece
+// is dropped, duplicated, added or joined; the boxes of each key tile the
+// listed ones, and those without elements are all present; dtype, global shape,
+// bytes and device, except its type, are unchanged; no group is empty. Local.
 // Errors: InvalidArgument - all violations in one message, a line each with the
 //   policy's description, key and box, the first 20 in full; or `listed` itself
 //   is invalid.

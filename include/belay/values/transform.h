@@ -1,5 +1,5 @@
-// Values of the program as functions of stored arrays: stacked, split,
-// transposed, sliced, or computed by a function of the program.
+// Values of the program that are computed from stored arrays: stacked, split,
+// transposed, sliced, or computed by a custom function.
 //
 //   RestoreOptions options;
 //   options.args = {
@@ -27,11 +27,11 @@ class TransformFunction;
 struct TransformNode;
 
 // An expression of stored arrays. Value type; a copy shares its contents.
-// Negative axes count from the last one. A mistake, such as an axis that an
-// array does not have, becomes the error of the restore.
+// Negative axes count from the last one. Mistakes, such as an axis that an
+// array does not have, become errors of the restore.
 class Transform {
  public:
-  // Empty: the stored array is taken as it is.
+  // Empty: the stored array is used unchanged.
   Transform() = default;
   // The stored array with this key. In RestoreArgs, \1 is the match of the
   // first group of `keys`.
@@ -40,8 +40,8 @@ class Transform {
       : Transform(std::string_view(stored_key)) {}
   Transform(const char* stored_key) : Transform(std::string_view(stored_key)) {}
 
-  // Stacks arrays of one shape along a new axis, axis `axis` of the result.
-  // Local.
+  // Stacks arrays of the same shape along a new axis, axis `axis` of the
+  // result. Local.
   static Transform Stack(std::vector<Transform> parts, int axis = 0);
 
   // Concatenates arrays along an axis; their other lengths must be equal.
@@ -64,15 +64,15 @@ class Transform {
   // ellipsis, new axes; no masks. Local.
   static Transform Slice(Transform x, Index index);
 
-  // Applies a function of the program. Local.
+  // Applies a custom function. Local.
   static Transform Apply(std::shared_ptr<const TransformFunction> function,
                          std::vector<Transform> inputs);
 
-  // Returns whether it is empty. Local.
+  // Returns whether this is empty. Local.
   bool empty() const { return node_ == nullptr; }
 
-  // Returns it as text, such as `transpose("a"; 1, 0)`; "" if it is empty.
-  // Equal texts are equal functions. Local.
+  // Returns a text such as `transpose("a"; 1, 0)`; "" if this is empty. Equal
+  // texts mean equal functions. Local.
   std::string ToString() const;
 
   // Returns the keys of the stored arrays, each once, ascending. Local.

@@ -28,7 +28,7 @@
 
 namespace belay {
 
-// In place of a rank: all ranks.
+// Passed instead of a rank: all ranks.
 inline constexpr int kEveryRank = -1;
 
 struct VariableOptions {
@@ -40,33 +40,34 @@ struct VariableOptions {
 };
 
 struct CreateOptions {
-  // The rank that holds each component. Empty: neighbouring components on one
-  // rank, and numbers as equal as possible on all ranks.
+  // The rank that holds each component. Empty: consecutive components are on
+  // one rank, and the numbers of components per rank differ by at most 1.
   std::vector<int> owners = {};
   double deadline_seconds = 600;
 };
 
-// Makes a variable of zeros that owns its memory, cut on axis 0 by the
+// Makes a variable of zeros that owns its memory, split along axis 0 by the
 // partitioner. Collective. Same on all ranks: all arguments except the
 // deadline. The partitioner is called on every rank; an exception becomes an
 // error. An empty name stands for "ShardedVariable". Each component begins at a
 // multiple of 64 bytes.
 // Errors: InvalidArgument - ranks disagree; no axis or more than 32; strings;
-//   the partitioner cuts another axis or returns what PartitionBoxes rejects;
-//   another number of owners than of components, or an owner that is not a
-//   rank; ResourceExhausted - no memory; those of the partitioner.
+//   the partitioner splits another axis or returns a result that PartitionBoxes
+//   rejects; the number of owners differs from that of the components, or an
+//   owner is not a rank; ResourceExhausted - no memory; those of the
+//   partitioner.
 StatusOr<ShardedVariable> CreateShardedVariable(
     const Comm& comm, const std::string& name, DType dtype, const Shape& shape,
     const Partitioner& partitioner, const CreateOptions& options = {});
 
-// An existing component. Borrowed as long as the variable lives; other
+// An existing component. Borrowed as long as the variable exists; other
 // arguments of operations on the variable must not overlap it.
 struct GivenComponent {
   DType dtype = DType::kF32;
   Shape shape;
   // Row-major, aligned for its elements; may be null if there are none.
   void* data = nullptr;
-  // The slice spec if it is a piece of something else, which is refused.
+  // The slice spec if this is a piece of another array, which is refused.
   std::string slice_spec = {};
 };
 
@@ -74,10 +75,10 @@ struct GivenComponent {
 // rank order and, on each rank, in list order; the list may be empty.
 // Collective. Same on all ranks: name; an empty one stands for
 // "ShardedVariable".
-// Errors: InvalidArgument - no component at all; another dtype, or another
-//   shape behind axis 0, than the first one; no axis or more than 32; a string;
-//   a slice of something else; a null pointer or one that is not aligned;
-//   ResourceExhausted - no memory. Names component and rank.
+// Errors: InvalidArgument - no component at all; a dtype, or a shape after axis
+//   0, that differs from the first component's; no axis or more than 32; a
+//   string; a piece of another array; a null pointer or one that is not
+//   aligned; ResourceExhausted - no memory. Names component and rank.
 StatusOr<ShardedVariable> JoinComponents(
     const Comm& comm, const std::string& name,
     std::span<const GivenComponent> components,
@@ -91,14 +92,14 @@ StatusOr<ShardedVariable> JoinComponents(
 //   ResourceExhausted - no memory.
 // Cost: three small collectives. Each rank that gets the result receives one
 // message per component. If the index skips rows or elements of rows,
-// neighbouring components of one rank share one message.
+// consecutive components of one rank share one message.
 StatusOr<Tensor> Read(const Comm& comm, const ShardedVariable& variable,
                       const Index& index, int to = kEveryRank,
                       const VariableOptions& options = {});
 
 // The same into an existing tensor, which saves an allocation. Ranks that do
 // not get the result ignore it. Collective.
-// Errors: InvalidArgument - `result` has another dtype or shape.
+// Errors: InvalidArgument - `result` has the wrong dtype or shape.
 Status Read(const Comm& comm, const ShardedVariable& variable,
             const Index& index, Tensor& result, int to = kEveryRank,
             const VariableOptions& options = {});
@@ -114,8 +115,8 @@ StatusOr<Tensor> ToTensor(const Comm& comm, const ShardedVariable& variable,
 // Updates every element with that of `value`: kUpdate assigns, kAdd and kSub
 // add and subtract, and so on. Collective. Same on all ranks: `op` and `value`,
 // whose values are compared. No elements are sent.
-// Errors: InvalidArgument - another dtype or shape than the variable's, ranks
-//   disagree, an integer division by zero; Unimplemented - the op is not
+// Errors: InvalidArgument - a dtype or shape that differs from the variable's,
+//   ranks disagree, an integer division by zero; Unimplemented - the op is not
 //   defined for the dtype.
 Status Assign(const Comm& comm, ShardedVariable& variable, UpdateOp op,
               const Tensor& value, const VariableOptions& options = {});
@@ -130,7 +131,8 @@ struct VariablePiece {
 // variable. Collective. Same on all ranks: op. Every element is sent at most
 // once, to its owner.
 // Errors: as Assign; InvalidArgument - pieces overlap or leave a gap (names
-//   boxes and ranks), or have another dtype or shape than their box.
+//   boxes and ranks), or do not have the variable's dtype or the shape of their
+//   box.
 Status AssignPieces(const Comm& comm, ShardedVariable& variable, UpdateOp op,
                     std::span<const VariablePiece> pieces,
                     const VariableOptions& options = {});

@@ -34,14 +34,15 @@ namespace belay {
 // ranks: variable, op. Each rank passes its own `indices` [n] and `rows`
 // [n, ...], of the variable's dtype and row shape.
 // Errors: OutOfRange - no such row; InvalidArgument - indices that are not i32
-//   or i64 or not 1-D, another dtype or shape of the rows, an integer division
-//   by zero, ranks disagree; Unimplemented - the op is not defined for the
-//   dtype; ResourceExhausted - no memory.
+//   or i64 or not 1-D, rows with a wrong dtype or shape, an integer division by
+//   zero, ranks disagree; Unimplemented - the op is not defined for the dtype;
+//   ResourceExhausted - no memory.
 Status Scatter(const Comm& comm, ShardedVariable& variable, UpdateOp op,
                const Tensor& indices, const Tensor& rows,
                const VariableOptions& options = {});
 
-// Scatter with the op of that name. Collective. Same on all ranks: variable.
+// The same as Scatter with the op in their name. Collective. Same on all ranks:
+// variable.
 Status ScatterAdd(const Comm& comm, ShardedVariable& variable,
                   const Tensor& indices, const Tensor& rows,
                   const VariableOptions& options = {});
@@ -63,8 +64,8 @@ Status ScatterMax(const Comm& comm, ShardedVariable& variable,
 Status ScatterUpdate(const Comm& comm, ShardedVariable& variable,
                      const Tensor& indices, const Tensor& rows,
                      const VariableOptions& options = {});
-// As ScatterUpdate: indices are 1-D, so the batch has one element. Collective.
-// Same on all ranks: variable.
+// The same as ScatterUpdate: indices are 1-D, so the batch has one element.
+// Collective. Same on all ranks: variable.
 Status BatchScatterUpdate(const Comm& comm, ShardedVariable& variable,
                           const Tensor& indices, const Tensor& rows,
                           const VariableOptions& options = {});
@@ -118,11 +119,11 @@ enum class Combiner : uint8_t {
   kSqrtn,  // sum(w_j e_j) / sqrt(sum(w_j^2))
 };
 
-// Returns one row per list: [lists, ...]; zeros for an empty list and where the
+// Returns one row per list: [lists, ...]; zeros for an empty list, or if the
 // formula divides by zero. max_norm applies before the sum. The variable must
 // be f16, bf16, f32 or f64. Collective. Same on all ranks: variable.
 // Errors: as EmbeddingLookup; InvalidArgument - lists that are null or not of
-//   that form, another dtype.
+//   that form, or another dtype.
 StatusOr<Tensor> EmbeddingLookupSparse(const Comm& comm,
                                        const ShardedVariable& variable,
                                        const IdLists& lists, Combiner combiner,
@@ -130,7 +131,8 @@ StatusOr<Tensor> EmbeddingLookupSparse(const Comm& comm,
 
 // The same after dropping ids below 0 and weights that are not above 0, each
 // with its counterpart. A list that is then empty gives the row of
-// `default_id`, or zeros without one. Collective. Same on all ranks: variable.
+// `default_id`, or zeros if it is unset. Collective. Same on all ranks:
+// variable.
 // Errors: as EmbeddingLookupSparse, also for the default id if it is used.
 StatusOr<Tensor> SafeEmbeddingLookupSparse(
     const Comm& comm, const ShardedVariable& variable, const IdLists& lists,

@@ -10,8 +10,9 @@
 
 namespace belay {
 
-// The new value of an element x with its delta d. Integers wrap around; their
-// quotient is rounded toward zero. min and max of a NaN and a number are NaN.
+// The new value of an element x for an update value d. Integers wrap around;
+// their quotient is rounded toward zero. min and max of a NaN and a number are
+// NaN.
 enum class UpdateOp : uint8_t {
   kUpdate,  // d
   kAdd,     // x + d
@@ -27,8 +28,8 @@ enum class UpdateOp : uint8_t {
 std::string_view UpdateOpName(UpdateOp op);
 
 // Returns whether the op is defined for a dtype: kUpdate for all but strings;
-// arithmetic for all but bool, f8 and strings; kMin and kMax also not for
-// complex numbers. Local.
+// arithmetic for all but bool, f8 and strings; kMin and kMax for the same
+// dtypes except complex numbers. Local.
 bool IsUpdateDefined(UpdateOp op, DType dtype);
 
 }  // namespace belay
