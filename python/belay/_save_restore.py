@@ -11,8 +11,7 @@ def save(comm, directory, step, state, **options):
   comm : mpi4py.MPI.Comm
       An intracommunicator of any kind.
   directory : str or os.PathLike
-      Created if its parent exists. Equal on all ranks, as are `step`,
-      `options`.
+      Created if its parent exists. Equal on all ranks, as are step and options.
   step : int
   state : dict, list or tuple
       Nested dicts, lists, tuples, sets and other containers of `collections`
@@ -29,9 +28,8 @@ def save(comm, directory, step, state, **options):
       Checksum each block. The default is True.
   check_replicas : bool, optional
       Compare values that all ranks hold in every save (True) or never (False).
-      The default compares every byte in the first save of a structure. Later
-      saves compare all values of at most 256 bytes and a sample of 64 to 256
-      KiB of the others, a different one each time.
+      The default compares every byte in the first save of a structure, and in
+      later ones all values up to 256 bytes and a new sample of the others.
   args : dict, optional
       How values are stored, by a regular expression for their keys, such as
       ``{"model/.*": {"dtype": "bf16"}, "table": {"deflate": 4}}``. The names
@@ -58,8 +56,7 @@ def save(comm, directory, step, state, **options):
   Raises
   ------
   Error
-      Raised on all ranks. Nothing is committed, and earlier steps are
-      untouched.
+      On all ranks. Nothing is committed; earlier steps are untouched.
 
   Examples
   --------

@@ -51,8 +51,7 @@ bool BoundState::AnyGrows() const {
         if (!end.is_dict && IsStored(end.key)) return true;
         if (!agreed_ends_.contains(end.number)) return false;
         // A stored empty list may contain values without arrays, such as None.
-        return end.length == 0 ||
-               StoredNumbers(end.key).first != end.length;
+        return end.length == 0 || StoredNumbers(end.key).first != end.length;
       });
 }
 

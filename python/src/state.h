@@ -272,7 +272,7 @@ class BoundState {
   std::unordered_set<std::string> plain_;  // sequences of plain values
   bool has_grown_ = false;                 // to a stored length
   bool knows_stored_ = false;              // BindStored was called
-  bool has_unbound_ = false;  // lists of numbers not yet bound
+  bool has_unbound_ = false;               // lists of numbers not yet bound
   std::set<uint64_t> agreed_ends_;
   std::vector<std::string> stored_keys_;  // ascending
   std::vector<std::string> optional_;

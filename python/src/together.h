@@ -21,9 +21,8 @@ namespace py = pybind11;
 struct Call {
   const Comm& comm;
   double deadline_seconds = 600;
-  std::string name;  // equal on all ranks in the call, such as "restore"
-  std::string
-      object;  // as named in errors: "run/step_7", or ""
+  std::string name;    // equal on all ranks in the call, such as "restore"
+  std::string object;  // as named in errors: "run/step_7", or ""
 };
 
 // Returns a Call on a directory and possibly a step, as passed by the program.
