@@ -1,6 +1,7 @@
-// Which errors can be those of a collective function. Case 0 has to compile; each
-// other one has to be refused with the text behind it.
+// Which errors can be those of a collective function. Case 0 has to compile;
+// each other one has to be refused with the text behind it.
 #include "core/agreed.h"
+
 #include "core/status_macros.h"
 #include "mpi/collective.h"
 

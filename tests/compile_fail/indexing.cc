@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
+#include "belay/arrays/tensor.h"
 #include "belay/comm.h"
 #include "belay/save_restore.h"
 #include "belay/variable/sharded_variable_ops.h"
-#include "belay/arrays/tensor.h"
 
 void Compiles(const belay::Comm& comm, belay::ShardedVariable& v,
               const belay::Tensor& mask) {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "belay/state.h"
 #include "belay/objects/trackable.h"
+#include "belay/state.h"
 
 namespace {
 
@@ -69,7 +69,8 @@ void Compiles(belay::Tracker& tracker, belay::State& state) {
   state.AddRows("rows", rows);
   state.AddRowsById("rows", ids, rows);
   state.AddRows("rows", std::span(rows.data(), rows.size()));
-  state.AddRowsById("rows", std::span(ids.data(), 1), std::span(rows.data(), 1));
+  state.AddRowsById("rows", std::span(ids.data(), 1),
+                    std::span(rows.data(), 1));
   state.AddPerRank("one", one);
   tracker.Rows("rows", rows);
   tracker.RowsById("rows", ids, rows);
@@ -92,7 +93,7 @@ void IsRefused(belay::Tracker& tracker, belay::State& state) {
   belay::FieldsOf<Bad> fields = {{"x", &Bad::Go}};
 #elif CASE == 6   // belay stores structs of plain data
   belay::FieldsOf<NotPlain> fields = {{"id", &NotPlain::id}};
-#elif CASE == 7  // structs whose fields belay::RowType lists
+#elif CASE == 7   // structs whose fields belay::RowType lists
   state.AddRows("x", structs);
 #elif CASE == 8   // use of deleted function
   state.AddRowsById("x", std::vector<int64_t>(3), rows);

@@ -110,7 +110,8 @@ TEST(EntriesTest, EntriesWithOneShortHashAreToldApart) {
   const auto [a, b] = EqualIn64Bits();
   ASSERT_NE(a, b);
   ASSERT_EQ(Fingerprint(a), Fingerprint(b));
-  EXPECT_NE(FingerprintList(ComputeHashes({a})), FingerprintList(ComputeHashes({b})));
+  EXPECT_NE(FingerprintList(ComputeHashes({a})),
+            FingerprintList(ComputeHashes({b})));
   EXPECT_EQ(Arrives({a}, {b}), Entries{b});
   EXPECT_EQ(Arrives({a, b}, {b, a}), (Entries{b, a}));
 }

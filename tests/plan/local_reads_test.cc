@@ -1,7 +1,5 @@
 // Which reads ranks plan by themselves. That these are the right ones, for
 // random arrays and cuts, is tested in restore_planner_test.
-#include "plan/restore_planner.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
