@@ -114,6 +114,27 @@ class CopyTest(ToolCase):
         self.assertIn("the rules make too much (need at most 65904 stored "
                       "arrays and functions for 23 stored values, found ", err)
 
+    def test_rules_of_long_texts(self):
+        make = {"make": {"x": {"concat": ["types/f32"]}}}
+        large = "(abcdefghijklmnopqrstuvwxyz){1000}|types/f32"
+        err = self.fails("convert", self.rules([
+            dict(make, keys=f"{large}|{i}") for i in range(300)]), SHARED, "to")
+        self.assertIn("the regular expressions are too large (need at most "
+                      "64.0 MiB for all", err)
+        err = self.fails("convert", self.rules([
+            {"keys": "x" * 40_000, "make": {str(i): "types/f32"
+                                            for i in range(2000)}}]),
+            SHARED, "to")
+        self.assertIn("the expressions and keys of all rules are too long "
+                      "(need at most 64.0 MiB)", err)
+        err = self.fails("convert", self.rules([
+            {"keys": "(types/f.*)", "make": {
+                "\\1" * 1_000_000 + str(i): {"concat": ["types/f32"]}
+                for i in range(5)}}]), SHARED, "to")
+        self.assertIn("the rules make keys that are too long (need at most ",
+                      err)
+        self.assertLess(len(err), 2000)
+
     def test_mistakes(self):
         err = self.fails("convert", self.rules([{"make": {"x": {"stck": []}}}]),
                          SHARED, "to")

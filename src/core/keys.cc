@@ -2,10 +2,12 @@
 
 #include <re2/re2.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "absl/strings/str_format.h"
 #include "belay/values/restore_args.h"
+#include "core/status_macros.h"
 #include "core/text.h"
 
 namespace belay {
@@ -117,6 +119,39 @@ StatusOr<KeyPatterns> KeyPatterns::Compile(
   KeyPatterns patterns;
   if (!expressions.empty()) patterns.impl_ = std::move(impl);
   return patterns;
+}
+
+int64_t KeyPatterns::ProgramBytes() const {
+  constexpr int64_t kInstructionBytes = 32;
+  int64_t instructions = 0;
+  if (impl_ == nullptr) return 0;
+  for (const auto& expression : impl_->expressions) {
+    instructions += expression->ProgramSize();
+  }
+  return instructions * kInstructionBytes;
+}
+
+StatusOr<KeyPatterns> PatternCache::Compile(const std::string& expression) {
+  constexpr int64_t kMaxBytes = int64_t{64} << 20;
+  if (const auto known = all_.find(expression); known != all_.end()) {
+    return known->second;
+  }
+  BELAY_ASSIGN_OR_RETURN(const KeyPatterns made,
+                         KeyPatterns::Compile({expression}));
+  bytes_ += made.ProgramBytes() + std::ssize(expression);
+  if (bytes_ > kMaxBytes) {
+    return absl::ResourceExhaustedError(
+        Cat("keys ", QuotedText(Shortened(expression, 80)),
+            ": the regular expressions are too large (need at most ",
+            BytesText(kMaxBytes), " for all, found ", BytesText(bytes_),
+            " up to this one)"));
+  }
+  all_.emplace(expression, made);
+  return made;
+}
+
+int64_t CountKeyParts(std::string_view key) {
+  return 1 + std::ranges::count(key, '/');
 }
 
 int KeyPatterns::Find(std::string_view key) const {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -108,6 +109,9 @@ class KeyPatterns {
     return Compile(expressions);
   }
 
+  // Returns about how many bytes the compiled expressions take.
+  int64_t ProgramBytes() const;
+
   // Returns the index of the first expression that matches, or -1.
   int Find(std::string_view key) const;
 
@@ -138,6 +142,23 @@ class KeyPatterns {
 
   std::shared_ptr<const Impl> impl_;  // null: no expressions
 };
+
+// Compiles expressions from an untrusted source: each text once, and all within
+// a limit, as a few bytes of text can make megabytes of program.
+class PatternCache {
+ public:
+  // Errors: those of KeyPatterns::Compile; ResourceExhausted - the expressions
+  //   are too large together.
+  StatusOr<KeyPatterns> Compile(const std::string& expression);
+
+ private:
+  std::map<std::string, KeyPatterns> all_;
+  int64_t bytes_ = 0;
+};
+
+// The most parts between "/" that a key may have.
+inline constexpr int64_t kMaxKeyParts = 1000;
+int64_t CountKeyParts(std::string_view key);
 
 }  // namespace belay
 

@@ -386,14 +386,13 @@ constexpr size_t kReplicasShown = 8;
 
 Status CheckKey(const HeldShard& first) {
   // Each part is a group in the file.
-  constexpr int64_t kMaxParts = 1000;
   const std::string& key = first.info->key;
-  const int64_t parts = 1 + std::ranges::count(key, '/');
-  if (parts > kMaxParts) {
+  const int64_t parts = CountKeyParts(key);
+  if (parts > kMaxKeyParts) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "plan \"%s\": a key has too many parts between \"/\" (need at most %d, "
         "found %d; listed by rank %d)",
-        absl::CEscape(Shortened(key, 100)), kMaxParts, parts, first.rank));
+        absl::CEscape(Shortened(key, 100)), kMaxKeyParts, parts, first.rank));
   }
   if (!key.empty() && key.find('\0') == std::string::npos) {
     return absl::OkStatus();

@@ -57,7 +57,8 @@ bool IsPlainTypestr(std::string_view typestr) {
 // Reads the columns of a checkpoint.
 class ValueTable {
  public:
-  explicit ValueTable(const SavedCheckpoint& saved) : saved_(saved) {
+  explicit ValueTable(const SavedCheckpoint& saved)
+      : saved_(saved), is_inside_(saved.values.key.size()) {
     const StoredValues& columns = saved.values;
     size_t part = 0;
     for (size_t i = 0; i < columns.key.size(); ++i) {
@@ -126,6 +127,13 @@ class ValueTable {
   }
 
  private:
+  // The same for a row; looked for once.
+  bool IsInside(size_t row) const {
+    std::optional<bool>& known = is_inside_[row];
+    if (!known) known = IsInside(At(row));
+    return *known;
+  }
+
   bool HasPart(size_t row, std::string_view name) const {
     const auto begin = saved_.values.part_name.begin();
     return std::binary_search(
@@ -139,8 +147,8 @@ class ValueTable {
     const std::vector<std::string>& keys = saved_.values.key;
     for (auto inner = std::lower_bound(keys.begin(), keys.end(), below);
          inner != keys.end() && inner->starts_with(below); ++inner) {
-      StoredValue found = At(static_cast<size_t>(inner - keys.begin()));
-      if (all || IsInside(found)) value.values.push_back(std::move(found));
+      const auto row = static_cast<size_t>(inner - keys.begin());
+      if (all || IsInside(row)) value.values.push_back(At(row));
     }
   }
 
@@ -165,6 +173,7 @@ class ValueTable {
   }
 
   const SavedCheckpoint& saved_;
+  mutable std::vector<std::optional<bool>> is_inside_;  // per row
   std::vector<size_t> first_part_;
 };
 
@@ -192,6 +201,7 @@ std::string FindDamage(const StoredValues& values, size_t num_arrays,
   damage.CheckLength("name", values.name, rows);
   damage.CheckRows("key", values.key, [&](size_t i) {
     return !values.key[i].empty() &&
+           CountKeyParts(values.key[i]) <= kMaxKeyParts &&
            (i == 0 || values.key[i - 1] < values.key[i]);
   });
   damage.CheckRows("typestr", values.typestr,

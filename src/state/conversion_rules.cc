@@ -51,6 +51,9 @@ class Parser {
   }
 
  private:
+  static constexpr size_t kShownBytes = 100;  // of a key in errors
+  static constexpr int64_t kMaxRuleBytes = int64_t{64} << 20;
+
   static Status CheckMembers(const Json& json, const std::string& where,
                              const std::vector<std::string_view>& allowed) {
     if (!json.is_object()) return Refuse(where, "need an object {...}");
@@ -82,7 +85,16 @@ class Parser {
           where, "need an object \"make\" that says what each key is made of");
     }
     for (const std::string& key : to_make_[rule]) {
-      const std::string place = Cat(where, ".make[\"", key, "\"]");
+      const std::string place =
+          Cat(where, ".make[\"", Shortened(key, kShownBytes), "\"]");
+      rule_bytes_ += std::ssize(keys) + std::ssize(key);
+      if (rule_bytes_ > kMaxRuleBytes) {
+        return absl::ResourceExhaustedError(
+            Cat(place,
+                ": the expressions and keys of all rules are too long "
+                "(need at most ",
+                BytesText(kMaxRuleBytes), ")"));
+      }
       BELAY_ASSIGN_OR_RETURN(Transform transform,
                              Value((*make)[key], place, 0));
       all.push_back({.keys = keys, .key = key, .value = std::move(transform)});
@@ -124,7 +136,7 @@ class Parser {
     BELAY_RETURN_IF_ERROR(CheckMembers(json, where, {"all"}));
     BELAY_ASSIGN_OR_RETURN(const std::string text,
                            Text(json["all"], where + ".all"));
-    const StatusOr<KeyPatterns> pattern = KeyPatterns::Compile({text});
+    const StatusOr<KeyPatterns> pattern = patterns_.Compile(text);
     if (!pattern.ok()) {
       return Refuse(where, std::string(pattern.status().message()));
     }
@@ -244,7 +256,10 @@ class Parser {
 
   const std::vector<std::string>& keys_;
   const KeysToMake& to_make_;
+  PatternCache patterns_;
   int64_t num_found_ = 0;  // keys that "all" expanded to
+  // Of the expressions, once for each key that they make, and of these keys.
+  int64_t rule_bytes_ = 0;
 };
 
 // Removes the digits at the beginning of `text`, and returns them without

@@ -11,6 +11,7 @@
 #include "belay/extend/state.h"
 #include "belay/extend/transform_function.h"
 #include "belay/handlers/standard_handlers.h"
+#include "core/keys.h"
 #include "core/status_macros.h"
 #include "core/text.h"
 #include "core/wire.h"
@@ -360,23 +361,45 @@ class CopyPlanner {
   }
 
   // Even a few rules from an untrusted source may match so many keys that their
-  // results exhaust the memory.
+  // results exhaust the memory, or make keys of any length: each group that a
+  // text names may be the whole key.
   Status CheckSize() const {
     const int64_t most = MostRuleNodes(keys_.size());
-    int64_t nodes = 0;
+    int64_t nodes = 0, most_bytes = int64_t{64} << 20;
+    for (const std::string& key : keys_) most_bytes += 64 * std::ssize(key);
+    double bytes = 0;  // of the keys that the rules make and read
     for (size_t i = 0; i < options_.rules.size(); ++i) {
-      int64_t matches = 1;
-      if (!options_.rules[i].keys.empty()) {
-        matches = std::count_if(
-            keys_.begin(), keys_.end(),
-            [&](const std::string& key) { return rules_.Matches(i, key); });
+      const ConversionRule& rule = options_.rules[i];
+      int64_t matches = rule.keys.empty() ? 1 : 0;
+      double matched = 0;  // bytes of the keys
+      for (const std::string& key : keys_) {
+        if (rule.keys.empty()) break;
+        if (!rules_.Matches(i, key)) continue;
+        ++matches;
+        matched += static_cast<double>(key.size());
       }
-      nodes += matches * CountNodes(options_.rules[i].value, most + 1);
-      if (nodes <= most) continue;
-      return absl::ResourceExhaustedError(
-          Cat("rule ", i + 1, ": the rules make too much (need at most ", most,
-              " stored arrays and functions for ", keys_.size(),
-              " stored values, found ", nodes, " or more)"));
+      nodes += matches * CountNodes(rule.value, most + 1);
+      if (nodes > most) {
+        return absl::ResourceExhaustedError(
+            Cat("rule ", i + 1, ": the rules make too much (need at most ",
+                most, " stored arrays and functions for ", keys_.size(),
+                " stored values, found ", nodes, " or more)"));
+      }
+      double length = 0, groups = 0;
+      const auto count = [&](const std::string& text) {
+        length += static_cast<double>(text.size());
+        groups += static_cast<double>(std::ranges::count(text, '\\'));
+        return std::string();
+      };
+      count(rule.key);
+      WithKeys(rule.value, count);  // as often as it names each
+      bytes += length * static_cast<double>(matches) + groups * matched;
+      if (bytes > static_cast<double>(most_bytes)) {
+        return absl::ResourceExhaustedError(
+            Cat("rule ", i + 1,
+                ": the rules make keys that are too long (need at most ",
+                BytesText(most_bytes), " for all, found more)"));
+      }
     }
     return absl::OkStatus();
   }
@@ -470,6 +493,7 @@ StatusOr<RuleValues> RuleValues::Create(
     const std::vector<ConversionRule>& rules) {
   RuleValues values;
   values.rules_ = &rules;
+  PatternCache cache;
   for (const ConversionRule& rule : rules) {
     if (rule.value.empty()) {
       return absl::InvalidArgumentError(
@@ -477,7 +501,7 @@ StatusOr<RuleValues> RuleValues::Create(
     }
     KeyPatterns& pattern = values.patterns_.emplace_back();
     if (rule.keys.empty()) continue;
-    BELAY_ASSIGN_OR_RETURN(pattern, KeyPatterns::Compile({rule.keys}));
+    BELAY_ASSIGN_OR_RETURN(pattern, cache.Compile(rule.keys));
     BELAY_RETURN_IF_ERROR(pattern.CheckRewrite(0, rule.key));
     for (const std::string& key : rule.value.StoredKeys()) {
       BELAY_RETURN_IF_ERROR(pattern.CheckRewrite(0, key));

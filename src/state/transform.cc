@@ -53,9 +53,9 @@ StatusOr<std::vector<size_t>> PermuteAxes(const Node& transpose,
     is_taken[axes[i]] = true;
   }
   if (is_sound) return axes;
-  return absl::InvalidArgumentError(
-      absl::StrFormat("each axis has to be named once (need 0 to %d, found %s)",
-                      num_axes - 1, absl::StrJoin(transpose.axes, ", ")));
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "each axis has to be named once (need 0 to %d, found %s)", num_axes - 1,
+      Shortened(absl::StrJoin(transpose.axes, ", "))));
 }
 
 StatusOr<Selection> SelectSlice(const Node& slice, const Shape& shape) {
@@ -284,7 +284,7 @@ StatusOr<ArrayForm> ComputeForm(const Transform& transform, FindForm find) {
   }
   // Errors of an inner transform already name that transform.
   if (form.ok() || form.status().message().rfind("in ", 0) == 0) return form;
-  return AddPrefix(form.status(), "in ", transform.ToString());
+  return AddPrefix(form.status(), "in ", Shortened(transform.ToString()));
 }
 
 Transform TransformNode::Make(TransformNode node) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "belay/values/restore_args.h"
 #include "core/keys.h"
 
@@ -71,6 +72,25 @@ TEST(KeyPatterns, AnExpressionWithoutAKeyNamesCloseOnes) {
 TEST(KeyPatterns, TakesNoLongerForHardExpressions) {
   const KeyPatterns patterns = Compiled({"(a*)*(a*)*(a*)*b"});
   EXPECT_EQ(patterns.Find(std::string(100000, 'a')), -1);
+}
+
+TEST(PatternCacheTest, TextsThatMakeMuchMoreProgram) {
+  PatternCache cache;
+  const std::string large = "(abcdefghijklmnopqrstuvwxyz){1000}";
+  for (int i = 0; i < 10000; ++i) {
+    ASSERT_EQ(cache.Compile(large).status(), absl::OkStatus())
+        << "the same text is compiled once";
+  }
+  Status status;
+  int compiled = 0;
+  for (; status.ok() && compiled < 1000; ++compiled) {
+    status = cache.Compile(absl::StrCat(large, compiled)).status();
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("the regular expressions are too large "
+                                   "(need at most 64.0 MiB for all"));
+  EXPECT_LT(compiled, 200);
 }
 
 }  // namespace

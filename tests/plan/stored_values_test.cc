@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "core/keys.h"
 #include "plan/plan.h"
 #include "store_testing.h"
 
@@ -61,6 +62,16 @@ TEST(StoredValuesTest, EveryNumberIsInRange) {
     EXPECT_EQ(DamageAfter(change),
               std::string("values/") + what + " is out of range");
   }
+}
+
+TEST(StoredValuesTest, KeysOfTooManyParts) {
+  std::string key = "a";
+  for (int i = 1; i < kMaxKeyParts; ++i) key += "/a";
+  StoredValues values = SmallValues();
+  values.key.back() = "z/" + key.substr(2);
+  EXPECT_EQ(FindDamage(values, kArrays, kNodes), "");
+  values.key.back() = "z/" + key;
+  EXPECT_EQ(FindDamage(values, kArrays, kNodes), "values/key is out of range");
 }
 
 TEST(StoredValuesTest, EveryColumnHasTheRightLength) {
