@@ -59,6 +59,14 @@ TEST_F(Collective, AgreeTellsOfEachRankAlone) {
   }
 }
 
+TEST_F(Collective, NamesInDamagedFilesForgeNoLines) {
+  CommContext context = NewContext();
+  EXPECT_EQ(Agree(context, absl::DataLossError("read \"a\nb\": damaged")),
+            absl::DataLossError("read \"a\\nb\": damaged " + RankOf(0)));
+  EXPECT_EQ(Agree(context, absl::InvalidArgumentError("two\nlines")),
+            absl::InvalidArgumentError("two\nlines " + RankOf(0)));
+}
+
 TEST_F(Collective, AgreeTakesTheLowestRank) {
   CommContext context = NewContext();
   const int first = WorldSize() / 2;

@@ -88,7 +88,11 @@ std::span<std::byte> WritableBytes(std::string& bytes) {
 // rank appended.
 std::string NameRank(const CommContext& context, const Status& error) {
   const Comm& whole = context.whole != nullptr ? *context.whole : context.comm;
-  std::string text = PrintableText(std::string(error.message()));
+  // Errors of damaged files have names from the files, which must not look like
+  // further lines.
+  std::string text = absl::IsDataLoss(error)
+                         ? PrintableLine(std::string(error.message()))
+                         : PrintableText(std::string(error.message()));
   if (NamesItsRank(text)) return text;
   return Cat(text, " [rank ", whole.rank(), " of ", whole.size(), "]");
 }

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "core/keys.h"
 #include "plan/plan.h"
 #include "store_testing.h"
@@ -71,7 +72,9 @@ TEST(StoredValuesTest, KeysOfTooManyParts) {
   values.key.back() = "z/" + key.substr(2);
   EXPECT_EQ(FindDamage(values, kArrays, kNodes), "");
   values.key.back() = "z/" + key;
-  EXPECT_EQ(FindDamage(values, kArrays, kNodes), "values/key is out of range");
+  EXPECT_EQ(FindDamage(values, kArrays, kNodes),
+            absl::StrCat("values/key of row ", values.key.size() - 1,
+                         " is out of range"));
 }
 
 TEST(StoredValuesTest, EveryColumnHasTheRightLength) {
