@@ -51,8 +51,8 @@ class Comm {
   Status Close();
 
   // Splits off the ranks that pass the same color, in rank order. Collective. A
-  // negative color returns a Comm without ranks. The deadline is that of Close;
-  // the result has the same deadline.
+  // negative color returns a Comm without ranks. Uses the deadline passed to
+  // Duplicate; the result inherits it.
   // Errors: Internal - MPI's error text.
   StatusOr<Comm> Split(int color) const;
 

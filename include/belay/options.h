@@ -35,11 +35,12 @@ enum class FileLayout : uint8_t {
 };
 
 // How an array is stored in a kShared file of the default sharding policy. In
-// other files, kCanonical arrays are contiguous, but how they are stored
-// depends on what each rank holds; SaveResult::warnings then says so.
+// other files, a kCanonical array is still stored contiguously, but the file
+// bytes depend on what each rank holds, and SaveResult::warnings says so.
 enum class ArrayLayout : uint8_t {
-  // One chunk per shard if the shards form a regular grid, one of them consists
-  // of runs shorter than 256 KiB in the array, and a chunk has less than 4 GiB.
+  // One chunk per shard if the shards form a regular grid, at least one shard
+  // consists of runs shorter than 256 KiB in the array, and a chunk is smaller
+  // than 4 GiB.
   // Otherwise contiguous.
   kAuto = 0,
   // Always contiguous and row-major: the same values give the same file bytes,
@@ -66,12 +67,12 @@ enum class Transfer : uint8_t {
 
 // Who reads data that several ranks need.
 enum class ReadSharing : uint8_t {
-  // kOnce if it saves reading at least 1 MiB per rank and 256 KiB per round.
+  // kOnce if that avoids reading at least 1 MiB per rank and 256 KiB per round.
   // Otherwise, or if ranks cannot share memory, kEachRank.
   kAuto = 0,
   kEachRank = 1,  // every rank reads all that it needs
   // One rank reads each byte and delivers it to the other ranks that need it:
-  // through memory that the ranks of a node share, and once to each other node.
+  // within a node through shared memory, and to every other node once.
   // It is an error if there is no such memory.
   kOnce = 2,
 };
@@ -90,9 +91,9 @@ struct SaveOptions {
   // --- What is stored ---
   FileLayout file_layout = FileLayout::kShared;
   ArrayLayout array_layout = ArrayLayout::kAuto;
-  // Sorts what each rank writes into groups. `file_layout` says which ranks'
-  // groups share a file. The policy's description and parameters must be equal
-  // on all ranks.
+  // Divides the pieces that each rank writes into groups. `file_layout` says
+  // which ranks' groups share a file. The policy's description and parameters
+  // must be equal on all ranks.
   ShardingPolicy sharding_policy = ShardByTask();
   // How individual values are stored, by key. The first entry that matches
   // applies. Each entry must match some key of some rank. With objects, keys
@@ -114,8 +115,8 @@ struct SaveOptions {
   // a structure and each save without a PlanCache or with a filter. A save that
   // reuses its plan compares all values of at most 256 bytes and a sample of
   // the larger ones, in blocks of 256 bytes: 64 to 256 KiB on the rank that
-  // holds the most. Each save takes other blocks, so every byte is compared at
-  // least once in (replicated bytes of that rank) / 64 KiB saves
+  // holds the most. Each save samples different blocks, so every byte is
+  // compared at least once in (replicated bytes of that rank) / 64 KiB saves
   // (docs/state.md, docs/performance.md).
   // false: nothing is compared. If maps or lists differ, those of any one rank
   // are stored.
@@ -129,7 +130,8 @@ struct SaveOptions {
   // key.
   bool strict_dtype = false;
 
-  // Handlers for values of other types. Null: the global registry. Borrowed.
+  // Handlers for types that belay does not store by itself. Null: the global
+  // registry. Borrowed.
   const TypeHandlerRegistry* handlers = nullptr;
   // Stored with the values, for people and programs to read. Only the metadata
   // of rank 0 is used.
@@ -137,10 +139,10 @@ struct SaveOptions {
 
   // --- How it is stored ---
   Transfer transfer = Transfer::kAuto;
-  // Upper limit of the bytes that one rank passes to the transfer at a time.
-  // Also limits the memory for converting them or, with kTwoPhase (at least 1
-  // MiB there), for gathering data of other ranks. Larger pieces are split.
-  // From 4 KiB to 1 GiB. Lower it to bound MPI-IO's buffers.
+  // Upper limit on the bytes that one rank passes to the transfer at a time.
+  // Also limits the memory for converting them and, with kTwoPhase, for
+  // gathering the data of other ranks (at least 1 MiB). Larger pieces are
+  // split. From 4 KiB to 1 GiB. Lower it to bound MPI-IO's buffers.
   int64_t max_bytes_in_flight = int64_t{256} << 20;
   // Sync files and directories before the commit, so that a committed step
   // survives a power failure. Disable it only for in-memory file systems.
@@ -158,15 +160,15 @@ struct SaveOptions {
   // Called on rank 0 when the whole step is on disk, just before the rename.
   // `directory` is its path until the rename. If it returns an error or throws,
   // the save is not committed and fails with that error on all ranks. A file
-  // that it adds does not belong to belay, so no manager deletes the step any
-  // more. It must not communicate.
+  // that it adds does not belong to belay, so no manager will ever delete the
+  // step. It must not communicate.
   std::function<Status(const std::string& directory, int64_t step)>
       before_commit = nullptr;
   // Called on rank 0 after the commit, whether or not later work fails.
   // Exceptions go to the log. It must not communicate.
   std::function<void(const SaveResult& result)> after_commit = nullptr;
   // Seconds that one stage (plan, reserve, write, ...) may take before the job
-  // ends with exit code 75, so that it never hangs forever. 0: no limit. Raise
+  // ends with exit code 75, so that it cannot hang forever. 0: no limit. Raise
   // it if writing alone takes longer.
   double deadline_seconds = 600;
   // Reuses the plan and the file skeleton while the structure stays the same.
@@ -197,17 +199,18 @@ struct StoredStep {
 struct RestoreOptions {
   // Convert numbers to the dtype of the program, as SaveArgs::dtype describes.
   bool allow_dtype_cast = false;
-  // Restore arrays whose lengths differ, but not their number of axes, such as
-  // a padded vocabulary. Each element keeps its index. Elements that are not
-  // stored keep their values; stored elements that are not needed are not read.
+  // Restore arrays whose axes have different lengths, such as a padded
+  // vocabulary; the number of axes must match. Each element keeps its index.
+  // Elements that are not stored keep their values; stored elements that are
+  // not needed are not read.
   bool allow_shape_mismatch = false;
   // What to do with values of the program that are not stored (`missing`), with
   // stored values that no rank needs (`unexpected`), and with arrays stored
   // with a dtype or shape that is not allowed (`mismatched`). Values that are
   // not restored keep their contents. Values with handlers and rows of ranks
   // are never mismatched: for them, a different type, or arrays that do not fit
-  // what a handler lists, is always an error. For objects, LoadStatus reports
-  // the first two, which must keep their defaults.
+  // what a handler lists, is always an error. For objects, `missing` and
+  // `unexpected` must keep their defaults; LoadStatus reports those values.
   MismatchPolicy missing = MismatchPolicy::kError;
   MismatchPolicy unexpected = MismatchPolicy::kIgnore;
   MismatchPolicy mismatched = MismatchPolicy::kError;
@@ -227,7 +230,7 @@ struct RestoreOptions {
   // If values come and go, such as the patches of an adaptive mesh, it creates
   // the stored ones and adds them to the State. It must begin with a new State,
   // `state = {}`, because a manager calls it once for each step that it tries.
-  // It may communicate, and its time counts for deadline_seconds. An error of
+  // It may communicate, and its time counts for deadline_seconds. An error on
   // any rank fails the restore on all ranks. DataLoss, NotFound and
   // Unimplemented, which refer to files, become FailedPrecondition. Null: none.
   // Refused for objects, which already exist; ChooseStep ignores it.
@@ -237,9 +240,9 @@ struct RestoreOptions {
   // For foreign HDF5 files, each rank reads its own boxes; kOnce and
   // primary_replica are refused.
   ReadSharing read_sharing = ReadSharing::kAuto;
-  // Only ranks whose shards have this replica number read. They deliver the
-  // values to all other ranks that need them, and together must hold everything
-  // that is needed.
+  // Only the ranks whose shards have this replica number read from the files.
+  // They deliver the values to all other ranks that need them, and together
+  // must hold everything that is needed.
   std::optional<int64_t> primary_replica = {};
   // Upper limit of one rank's memory for delivering values to other ranks, and
   // of its staging memory (plus two pages). From 4 KiB to 1 GiB.
@@ -300,19 +303,19 @@ struct SaveResult {
   int64_t rounds = 0;
   bool plan_reused = false;
   // The transfer that was used. If it is not the requested one, or if kAuto
-  // chose it because of stripes, the note says why. Chunks with filters are
-  // always written with kHdf5, and the note says so.
+  // chose it because of stripes, transfer_note says why. Chunks with filters
+  // are always written with kHdf5, and the note says so.
   Transfer transfer = Transfer::kCollective;
   std::string transfer_note;
   // Warnings of the sharding policy, and warnings about file systems to which
-  // several nodes should not write together, about an array layout that these
-  // files cannot have, and about values that another dtype changes by more than
-  // rounding (SaveOptions::strict_dtype). Equal on all ranks.
+  // several nodes should not write together, about an array layout that the
+  // chosen file layout cannot have, and about values that another dtype changes
+  // by more than rounding (SaveOptions::strict_dtype). Equal on all ranks.
   std::vector<std::string> warnings;
   TransferCounters counters;
 
-  // Returns one line that says what was saved where, how and in what time, and
-  // one more line for each warning. Local.
+  // Returns one line that says what was saved, where, how, and how long it
+  // took, and one more line for each warning. Local.
   std::string ToString() const;
 };
 
@@ -341,9 +344,9 @@ struct RestoreResult {
   std::string sharing_note;
   TransferCounters counters;
 
-  // Returns one line that says what was restored from where and in what time,
-  // and one more line for each kind of value that was not restored and for each
-  // warning. Local.
+  // Returns one line that says what was restored, from where, and how long it
+  // took, and one more line for each kind of value that was not restored and
+  // for each warning. Local.
   std::string ToString() const;
 };
 

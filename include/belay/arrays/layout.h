@@ -64,10 +64,11 @@ class Layout {
   static StatusOr<Layout> Parse(std::string_view text);
 
   // Returns the same layout for another number of ranks. The mesh axes keep
-  // their names. From the last axis on, each keeps the largest divisor of its
-  // size that divides the remaining number of ranks; the first axis takes the
-  // rest. So "x=2,y=4" becomes "x=1,y=4" on 4 ranks and "x=3,y=2" on 6. A mesh
-  // without axes gets one, "replica". Local. Requires num_ranks > 0.
+  // their names. Going backwards from the last axis, each keeps the largest
+  // divisor of its size that also divides the ranks still to be distributed;
+  // the first axis takes what is left. So "x=2,y=4" becomes "x=1,y=4" on 4
+  // ranks and "x=3,y=2" on 6. A mesh without axes gets one, "replica". Local.
+  // Requires num_ranks > 0.
   Layout OnRanks(int num_ranks) const;
 
   friend bool operator==(const Layout&, const Layout&) = default;

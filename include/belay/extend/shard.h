@@ -21,8 +21,8 @@ namespace belay {
 struct RankRows;
 struct StructLayout;
 
-// Cells around the box of a shard that are also in its memory and that a
-// restore fills: their numbers for each axis.
+// The number of ghost cells on each axis: cells around the box of a shard that
+// are also in its memory and that a restore fills.
 struct GhostCells {
   Shape before;
   Shape after;

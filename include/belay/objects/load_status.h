@@ -69,7 +69,8 @@ struct LoadReport {
   std::vector<std::string> deferred;
   // Objects of the program that hold values but match no stored object.
   std::vector<std::string> unmatched_objects;
-  // Objects of the program that cannot be matched because another one was.
+  // Objects and values of the program that were not matched because another one
+  // took the stored one.
   std::vector<std::string> warnings;
 
   // Returns the report as text of several lines. Local.
@@ -109,7 +110,8 @@ class LoadStatus {
   // Errors: FailedPrecondition - the check failed; names the values.
   Status AssertExistingObjectsMatched() const;
 
-  // Checks that more than the root and the save counter was matched. Local.
+  // Checks that something other than the root and the save counter was matched.
+  // Local.
   // Errors: FailedPrecondition - nothing was.
   Status AssertNontrivialMatch() const;
 

@@ -16,10 +16,10 @@ namespace belay {
 class HeldFile;
 
 // While a program holds a pin on a step, no manager deletes it and no save
-// replaces it. An example is an evaluation of a run that keeps only its last
+// replaces it. This lets a program evaluate a run that keeps only its last
 // three steps. A manager that would delete the step records a note and tries
 // again at the next save. Any number of programs may pin one step; a pin needs
-// only read permission. If a file system has no locks, a pin is an error.
+// only read permission. On a file system without locks, Take fails.
 //
 // Move only. The pin ends with the object, or when the process and all
 // processes that it forked end, however they end.
