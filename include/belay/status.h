@@ -13,10 +13,10 @@
 //   PermissionDenied    the file system refuses
 //   DataLoss            checksum, truncation, hole or damaged index
 //   DeadlineExceeded    a helper process took too long (if a rank does not
-//   arrive, the others end the job) Unavailable         the file system fails
-//   in a way that may be temporary Unimplemented       not supported here; says
-//   what is Internal            HDF5, MPI or the system failed; with its own
-//   text
+//                       arrive, the others end the job)
+//   Unavailable         the file system fails in a way that may be temporary
+//   Unimplemented       not supported here; says what is
+//   Internal            HDF5, MPI or the system failed; with its own text
 //
 // A message reads: operation "object": cause (need N unit, found M).
 

@@ -233,6 +233,15 @@ int belay_manager_close(belay_manager** manager) {
 
 namespace {
 
+// Reads a text of options; null: none. The function that gets them returns its
+// mistakes.
+belay_options OptionsOf(const char* text) {
+  belay_options options;
+  if (text == nullptr) return options;
+  options.status = belay::ParseOptionTexts(text, options.texts);
+  return options;
+}
+
 // Returns the error of a function of this interface.
 Status StatusOf(int code) {
   return code == BELAY_OK ? absl::OkStatus()
@@ -247,10 +256,7 @@ int belay_run_open(MPI_Comm comm, const char* dir, const char* options,
   return Call([&]() -> Status {
     if (result != nullptr) *result = nullptr;
     belay::LogInfoByDefault();
-    belay_options given;
-    if (options != nullptr) {
-      given.status = belay::ParseOptionTexts(options, given.texts);
-    }
+    const belay_options given = OptionsOf(options);
     const double deadline = belay::c::DeadlineOf(&given);
     BELAY_ASSIGN_OR_RETURN(belay::Comm own,
                            belay::Comm::Duplicate(comm, deadline));
@@ -283,10 +289,7 @@ belay_comm* belay_run_comm(belay_run* run) {
 int belay_run_restore(belay_run* run, const char* options,
                       int64_t* restored_step) {
   return Call({{"run", run}}, [&]() -> Status {
-    belay_options given;
-    if (options != nullptr) {
-      given.status = belay::ParseOptionTexts(options, given.texts);
-    }
+    const belay_options given = OptionsOf(options);
     return StatusOf(
         belay_manager_restore_latest(run->manager, &given, restored_step));
   });

@@ -67,9 +67,7 @@ Status ParseOptionTexts(std::string_view text, OptionTexts& texts) {
   }
 }
 
-Status ReadOptionText(std::string_view text, ManagerOptions& options) {
-  OptionTexts texts;
-  BELAY_RETURN_IF_ERROR(ParseOptionTexts(text, texts));
+Status SetManagerOptions(const OptionTexts& texts, ManagerOptions& options) {
   OptionReader reader(texts, nullptr);
   reader.ReadAll(options);
   return reader.Finish();

@@ -109,10 +109,9 @@ class OptionReader {
   Status status_;
 };
 
-// Sets the options of a manager, of its saves included, that the text names.
-// Errors: those of ParseOptionTexts; InvalidArgument - an unknown option, or a
-//   value that cannot be read.
-Status ReadOptionText(std::string_view text, ManagerOptions& options);
+// Sets the options of a manager, of its saves included, that `texts` has.
+// Errors: InvalidArgument - an unknown option, or a value that cannot be read.
+Status SetManagerOptions(const OptionTexts& texts, ManagerOptions& options);
 
 }  // namespace belay
 

@@ -275,10 +275,11 @@ Agreed<ManagedSave> Impl::Save(std::optional<int64_t> step,
       .request = MakeRequest(step),
       .may_fail = options.tolerate_failure.value_or(!options.force)};
   SaveRequest& request = attempt.request;
-  SaveOptions how = options.save ? *options.save : options_.save;
-  ApplyToSave(operators_, how);
+  std::optional<SaveOptions> own = options.save;
+  if (own) ApplyToSave(operators_, *own);
+  const SaveOptions& chosen = own ? *own : options_.save;
   request.force = options.force;
-  request.overwrite = how.overwrite;
+  request.overwrite = chosen.overwrite;
   request.is_last = stopping_.reason && stopping_.is_last_save_owed;
   if (under_way_) {
     BELAY_ASSIGN_OR_RETURN_AGREED(std::string reason, WaitIfSaveIsDue(request));
@@ -305,6 +306,7 @@ Agreed<ManagedSave> Impl::Save(std::optional<int64_t> step,
     TellOfEnded(result);
     return result;
   }
+  SaveOptions how = chosen;
   // Among equal names, the most specific one counts.
   Metadata metadata = options.metadata;
   metadata.insert(how.metadata.begin(), how.metadata.end());

@@ -91,7 +91,7 @@ void CheckOptions(const OperatorOptions& wanted,
   // In range, if only one of its options is named.
   options.save_policy.auto_interval = AutoInterval{.mtbf_seconds = 1};
   Status read = ParseOptionTexts(text->second, texts);
-  read.Update(ReadOptionText(text->second, options));
+  read.Update(SetManagerOptions(texts, options));
   if (!read.ok()) {
     mistakes.push_back(Cat(kOptions, ": ", read.message()));
     return;
@@ -151,7 +151,7 @@ void SetNamedOptions(const OperatorOptions& wanted, ManagerOptions& options,
   if (HasOption<RetentionPolicy>(texts)) {
     Drop("preservation", options.retention.preservation, note);
   }
-  ReadOptionText(text->second, options).IgnoreError();
+  SetManagerOptions(texts, options).IgnoreError();
   notes.push_back(std::move(note));
 }
 

@@ -48,6 +48,10 @@ TEST(OptionTextTest, Mistakes) {
   EXPECT_THAT(ParseError("a='\x1b"), HasSubstr("options \"a='\\x1b\": "));
 }
 
+Status SetOptions(const std::string& text, ManagerOptions& options) {
+  return SetManagerOptions(Parsed(text), options);
+}
+
 TEST(OptionTextTest, OptionsOfAManager) {
   ManagerOptions options{.save_policy = {.save_first_step = false},
                          .tolerated_failures = 2};
@@ -55,7 +59,7 @@ TEST(OptionTextTest, OptionsOfAManager) {
       "save_interval_steps=10 save_on_steps=3,5 max_to_keep=2 async_save "
       "max_staging_bytes=4096 best_mode=min stop_signals=SIGUSR1,SIGTERM "
       "transfer=two_phase durable=false mtbf_seconds=3600.5";
-  ASSERT_EQ(ReadOptionText(text, options), absl::OkStatus());
+  ASSERT_EQ(SetOptions(text, options), absl::OkStatus());
   EXPECT_EQ(options.save_policy.save_interval_steps, 10);
   EXPECT_THAT(options.save_policy.save_on_steps, ElementsAre(3, 5));
   EXPECT_FALSE(options.save_policy.save_first_step) << "it is not named";
@@ -69,21 +73,21 @@ TEST(OptionTextTest, OptionsOfAManager) {
   EXPECT_FALSE(options.save.durable);
   ASSERT_TRUE(options.save_policy.auto_interval.has_value());
   EXPECT_EQ(options.save_policy.auto_interval->mtbf_seconds, 3600.5);
-  ASSERT_EQ(ReadOptionText("snapshot=lazy", options), absl::OkStatus());
+  ASSERT_EQ(SetOptions("snapshot=lazy", options), absl::OkStatus());
   EXPECT_EQ(options.async->max_staging_bytes, 4096);
   EXPECT_EQ(options.async->snapshot, SnapshotMode::kLazy);
-  ASSERT_EQ(ReadOptionText("async_save=false", options), absl::OkStatus());
+  ASSERT_EQ(SetOptions("async_save=false", options), absl::OkStatus());
   EXPECT_FALSE(options.async.has_value());
 }
 
 TEST(OptionTextTest, UnknownOptionsAndValues) {
   ManagerOptions options;
-  EXPECT_THAT(ReadOptionText("max_to_kep=2", options).message(),
+  EXPECT_THAT(SetOptions("max_to_kep=2", options).message(),
               HasSubstr("option \"max_to_kep\": no such option here (need one "
                         "of "));
-  EXPECT_THAT(ReadOptionText("max_to_kep=2", options).message(),
+  EXPECT_THAT(SetOptions("max_to_kep=2", options).message(),
               HasSubstr("close to it: \"max_to_keep\""));
-  EXPECT_EQ(ReadOptionText("max_to_keep=two", options).message(),
+  EXPECT_EQ(SetOptions("max_to_keep=two", options).message(),
             "option \"max_to_keep\": unusable value (need a whole number of at "
             "least 0, found \"two\")");
 }
